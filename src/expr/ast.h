@@ -1,8 +1,8 @@
 /*
- * The compiled form of an expression: a tree of nodes in an arena, immutable after the parse.
- * Every node is a function of the current value. What JMESPath writes as chains (a.b[0] | c) is
- * one flat sequence, and || and && are flat lists, so that depth means real nesting: evaluation
- * recurses at most twice EXPR_DEPTH_MAX levels.
+ * The compiled form of an expression: a tree of nodes in an arena, immutable after the parse. Every
+ * node is a function of the current value. A chain of JMESPath (a.b[0] | c) is one flat sequence,
+ * and || and && are flat lists, so that depth means real nesting: evaluation recurses at most twice
+ * EXPR_DEPTH_MAX levels.
  */
 #ifndef EXPR_AST_H
 #define EXPR_AST_H
@@ -66,7 +66,7 @@ struct expr_node {
 struct expr {
     slice source; /* a copy in the arena */
     const struct expr_node *top;
-    bool is_path; /* can only give sub-values of the input, literals and booleans */
+    bool is_path; /* can only give parts of the input, literals and booleans */
 };
 
 /* The error code that goes with a category. */

@@ -1,6 +1,6 @@
 /*
  * Conditions without their input; see condition.h. A value of three kinds is found from the leaves
- * up: what reads only known members is evaluated, all else is EXPR_EITHER.
+ * up: a node that reads only known members is evaluated, anything else is EXPR_EITHER.
  */
 #include "expr/condition.h"
 
@@ -48,7 +48,7 @@ static bool is_same(const struct expr_node *a, const struct expr_node *b)
     }
 }
 
-/* An `||` that was false has nothing but false members. */
+/* An `||` that was false has only false members. */
 static bool is_denied(const struct expr_node *node, const struct expr *denied)
 {
     if (!denied || is_same(node, denied->top))
@@ -105,7 +105,7 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
         return evaluate_node(node, known);
-    /* One kid decides; without it, one that is not known leaves all open. */
+    /* One kid decides; if none does, an unknown kid leaves the result open. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
     for (const struct expr_node *kid = node->first; kid; kid = kid->next) {

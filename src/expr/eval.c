@@ -1,5 +1,5 @@
 /*
- * eval: a walk over the nodes. Values are passed as 16-byte structs and share what they hold with
+ * eval: a walk over the nodes. Values are passed as 16-byte structs and share their contents with
  * the input; only new containers are made, each in one block of the right size. `out` never points
  * into `current`.
  *
@@ -37,8 +37,8 @@ static int eval_field(struct expr_run *run, const struct expr_node *node,
 static int eval_seq(struct expr_run *run, const struct expr_node *node, const struct json *current,
                     struct json *out)
 {
-    /* A copy: out may be overwritten by the next part while it still reads the value of the last
-     * one. */
+    /* A copy: out may be overwritten by the next part while that part still reads the last
+     * value. */
     struct json value = *current;
     int rc = OK;
     for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next) {
@@ -92,7 +92,7 @@ static int eval_compare(struct expr_run *run, const struct expr_node *node,
         rc = expr_run_node(run, node->last, current, &right);
     if (rc != OK)
         return rc;
-    /* Ordering anything but two numbers gives null, as the specification has it. */
+    /* Ordering anything but two numbers gives null, as the specification demands. */
     *out = json_null;
     if (node->op == EXPR_EQ || node->op == EXPR_NE) {
         bool is_equal = false;
@@ -147,11 +147,11 @@ static int eval_hash(struct expr_run *run, const struct expr_node *node, const s
 
 /* ---- projections ---- */
 
-/* Collects into *count of items what rhs makes of one item; nulls are dropped. */
+/* Applies rhs to one item and adds the result to the *count items so far; nulls are dropped. */
 static int project_item(struct expr_run *run, const struct expr_node *rhs, const struct json *item,
                         struct json *items, size_t *count)
 {
-    /* Written in place and kept only by counting it: a null is overwritten by the next item. */
+    /* Written in place, and kept only by counting it: the next item overwrites a null. */
     struct json *to = &items[*count];
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
@@ -172,11 +172,11 @@ static bool has_null(const struct json *items, size_t count)
     return false;
 }
 
-/* Items that lie side by side; without a right side and nulls they are shared as they are. */
+/* Adjacent items; without a right side and without nulls they are shared, not copied. */
 static int project_block(struct expr_run *run, const struct expr_node *rhs, struct json *from,
                          size_t count, struct json *out)
 {
-    /* The array as it is, until something has to be left out: [*] alone costs no copy. */
+    /* Shares the array until an item has to be left out: [*] alone costs no copy. */
     *out = expr_array(from, count);
     int rc = expr_run_visit(run, count / EXPR_SCAN_UNIT);
     if (rc != OK || (!rhs && !has_null(from, count)))
@@ -216,7 +216,7 @@ static int eval_values(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* How many items there are when the arrays among them are opened. */
+/* How many items there are after the arrays among them are flattened. */
 static size_t flat_count(const struct json *array)
 {
     size_t count = 0;
@@ -248,7 +248,7 @@ static int eval_flatten(struct expr_run *run, const struct expr_node *node,
     if (rc != OK)
         return rc;
     struct json *items = NULL;
-    /* Counted before the block is allocated: the same array may stand in the outer one many
+    /* Counted before the block is allocated: the outer array may contain the same array many
      * times. */
     size_t kept = 0, count = flat_count(current);
     if (count > run->budget->visits_max - run->budget->visits)
@@ -283,7 +283,7 @@ static int eval_filter(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* A bound of a slice as Python reads it: negative from the end, cut to what the step can reach. */
+/* A bound of a slice as in Python: negative from the end, clamped to what the step can reach. */
 static int64_t slice_bound(int64_t bound, int64_t count, int64_t step)
 {
     /* As Python's slice.indices(): with a negative step the bounds are one lower, since -1 stands
@@ -308,7 +308,7 @@ static int eval_slice(struct expr_run *run, const struct expr_node *node,
         start = slice_bound(range->start, count, step);
     if (range->has_stop)
         stop = slice_bound(range->stop, count, step);
-    /* Items in one piece need no copy where there is no right side. */
+    /* Adjacent items need no copy if there is no right side. */
     if (step == 1 && start < stop)
         return project_block(run, node->rhs, current->as.items + start, (size_t)(stop - start),
                              out);
@@ -375,6 +375,6 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
     case EXPR_NODE_REF:
         break;
     }
-    ASSERT(node->kind != EXPR_NODE_REF); /* which is only ever an argument */
+    ASSERT(node->kind != EXPR_NODE_REF); /* it is only ever an argument */
     return ERR_INVALID;
 }

@@ -1,8 +1,9 @@
 /*
  * expr: the entry points of expressions: compile, evaluate, budgets. See expr/expr.h.
  *
- * Compiling checks all that does not depend on data (grammar, function names, argument counts), so
- * a manifest with a wrong expression fails when it is loaded and not when a tenant uses it.
+ * Compiling checks everything that does not depend on data (grammar, function names, argument
+ * counts), so a manifest with a wrong expression fails when it is loaded, not when a tenant uses
+ * it.
  */
 #include "expr/expr.h"
 
@@ -34,8 +35,8 @@ enum err_code expr_fault_code(enum expr_fault fault)
 
 /* ---- compile ---- */
 
-/* What must hold before the lexer reads it: later stages rely on valid UTF-8 without NUL, since
- * they cut text for messages and use strchr. */
+/* Needed before the lexer runs: later stages rely on valid UTF-8 without NUL, since they cut text
+ * for messages and use strchr. */
 static enum expr_fault check_source(slice source, struct err *err)
 {
     size_t bad_at = 0;
@@ -72,7 +73,7 @@ static bool is_path_node(const struct expr_node *node)
     case EXPR_NODE_NOT:
     case EXPR_NODE_COMPARE:
         return true; /* a boolean, or null */
-    /* A new kind of node counts as one that builds something, until it is added above. */
+    /* A new kind of node counts as one that builds something until it is added above. */
     default:
         return false;
     }
@@ -86,7 +87,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
                                 struct err *err)
 {
     enum expr_fault unused;
-    /* Callers that want no category pass NULL; the functions below always have a place to write
+    /* Callers that need no category pass NULL; the functions below always have a variable to write
      * to. */
     fault = fault ? fault : &unused;
     *fault = check_source(source, err);
@@ -94,7 +95,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
         return NULL;
     struct expr *expr = ARENA_NEW(arena, struct expr);
     /* A copy: nodes hold slices of the source, and errors show it, long after the caller's text is
-     * gone. */
+     * freed. */
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {
         *fault = EXPR_FAULT_MEMORY;
@@ -129,15 +130,15 @@ void expr_budget_add_data(struct expr_budget *budget, size_t bytes)
 {
     enum { COPIES = 6 };
     budget->bytes_max += bytes * COPIES;
-    budget->visits_max += bytes * 2 * COPIES / EXPR_SCAN_UNIT; /* read, and written */
+    budget->visits_max += bytes * 2 * COPIES / EXPR_SCAN_UNIT; /* read and written */
 }
 
-/* Charges the result: what it will be when it is written, however small it is in memory. */
+/* Charges the result by its size as text, however small it is in memory. */
 static int charge_result(struct expr_run *run, const struct json *result)
 {
     struct expr_budget *budget = run->budget;
-    /* bytes_result adds up over the expressions of one budget: a template with many of them is
-     * bounded as one. */
+    /* bytes_result adds up over the expressions of one budget, so a template with many of them is
+     * bounded as a whole. */
     size_t bytes = budget->bytes_result;
     int rc = expr_value_measure(run, result, false, budget->bytes_max, &bytes);
     budget->bytes_result = bytes;
@@ -157,8 +158,7 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
     *result = json_null;
     struct json value = json_null;
     int rc = expr_run_node(&run, expr->top, current ? current : &json_null, &value);
-    /* A path can only give what is in the input already, whose size was bounded when it was
-     * parsed. */
+    /* A path can only give a part of the input, whose size was bounded when it was parsed. */
     if (rc == OK && !expr->is_path)
         rc = charge_result(&run, &value);
     if (rc == OK)

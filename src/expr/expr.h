@@ -9,7 +9,7 @@
  * EXPR_BYTES_MAX bytes of output.
  *
  * Where the reference implementations disagree with the specification, the specification wins:
- * `!a.b` is `!(a.b)`, and a projection goes on behind a multiselect (`a[*].{x: b}.x`).
+ * `!a.b` is `!(a.b)`, and a projection continues after a multiselect (`a[*].{x: b}.x`).
  *
  * Functions: the 26 of the JMESPath specification (abs avg ceil contains ends_with floor join keys
  * length map max max_by merge min min_by not_null reverse sort sort_by starts_with sum to_array
@@ -19,18 +19,18 @@
  *                                          else, and DEL, as \uXXXX
  *   base64(string) -> string               RFC 4648 4, with padding, of the UTF-8 bytes
  *   base64url(string) -> string            RFC 4648 5, without padding
- *   base64url_decode(string) -> string     padding optional; bytes that are no UTF-8 become U+FFFD
+ *   base64url_decode(string) -> string     padding optional; bytes not in UTF-8 become U+FFFD
  *   truncate(string, number max[, string suffix]) -> string
  *                                          at most max code points; what is cut ends in suffix
  *                                          (default U+2026), which counts
  *   counted(array|number|null, string noun[, string plural]) -> string
  *                                          "No folders." (of null, too), "1 folder", "12 folders";
- *                                          the plural is English where it is not given
- *   unescape_html(string) -> string        HTML's references become what they stand for, once:
+ *                                          an English plural if none is given
+ *   unescape_html(string) -> string        HTML's character references are resolved, once:
  *                                          &amp; &lt; &gt; &quot; &apos;, the names of Latin-1 and
- *                                          of common punctuation, &#39; and &#x27;; what is none
- *                                          of these stays
- *   html_text(string) -> string            what a page says: no tags, scripts or styles, white
+ *                                          of common punctuation, &#39; and &#x27;; any other
+ *                                          text stays
+ *   html_text(string) -> string            a page's text: no tags, scripts or styles, white
  *                                          space collapsed, a line a block, "- " before an item,
  *                                          "text (https://...)" for a link
  *   uuid5(string namespace, string name) -> string
@@ -42,12 +42,12 @@
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
  *   mail_text(object|null part) -> string|null
- *                                          what the sender of a mail wrote, of Gmail's `payload`:
- *                                          no attached file or mail; inline texts one behind the
- *                                          other; of alternatives one with words, plain text
- *                                          first; HTML as html_text has it. A part that cannot be
+ *                                          the text that the sender of a mail wrote, from Gmail's
+ *                                          `payload`: no attached file or mail; inline texts in
+ *                                          order; of alternatives one with words, plain text
+ *                                          preferred; HTML by html_text. A part that cannot be
  *                                          decoded has no text
- *   mail_parts(object|null part) -> array  it and the parts of all levels below, in order
+ *   mail_parts(object|null part) -> array  it and all parts below it, in order
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole
@@ -58,20 +58,20 @@
  *                                          (RFC 9110 5.6.4), GraphQL and searches
  *   quote_odata(string) -> string          between single quotes, its own doubled, as in $filter
  *   word_after(string|null text, string marker) -> string|null
- *                                          the word behind the text's first marker, up to white
- *                                          space: when to try again, of a message that says so
+ *                                          the word after the text's first marker, up to white
+ *                                          space: for a time to retry in an app's message
  *   url_query(string|null url, string name) -> string|null
  *                                          the value of the URL's first query parameter of that
  *                                          name, decoded
  *   url_segment(string|null url, string pattern) -> string|null
- *                                          what stands at the * where the URL's path ends as the
- *                                          pattern does: '/query/' and a *; one segment, decoded
+ *                                          the part at the * if the URL's path ends like the
+ *                                          pattern: '/query/' and a *; one segment, decoded
  *   link_url(string|null field, string rel) -> string|null
  *                                          the first URL of a Link header of that relation
  *                                          (RFC 8288)
  *   header(array|null fields, string name) -> any|null
- *                                          the `value` of the first of these objects whose `name`
- *                                          is that one in any case
+ *                                          the `value` of the first object whose `name` is this
+ *                                          one in any case
  */
 #ifndef EXPR_EXPR_H
 #define EXPR_EXPR_H
@@ -94,7 +94,7 @@ enum {
     EXPR_WORDS_MAX = 200,
 };
 
-/* What kind of failure it was, in the words of the compliance suite; finer than enum err_code. */
+/* The kind of failure, in the terms of the compliance suite; finer than enum err_code. */
 enum expr_fault {
     EXPR_FAULT_NONE,
     EXPR_FAULT_SYNTAX,           /* ERR_SYNTAX */
@@ -120,29 +120,28 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
 /* The text it was compiled from; lives with the expression. */
 slice expr_source(const struct expr *expr);
 
-/* Fuel; one may serve several evaluations (a whole template), they add up. A visit is a node
- * evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as functions
+/* A budget of work; one may serve several evaluations (a whole template), which add up. A visit is
+ * a node evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as functions
  * make it, bytes_result the size of results as JSON text (escapes not counted), each against
- * bytes_max. A result that is a mere sub-value of the input (a path) builds nothing and counts
- * nothing. */
+ * bytes_max. A result that is only a part of the input (a path) counts nothing. */
 struct expr_budget {
     uint64_t visits, visits_max;
     size_t bytes_built, bytes_result, bytes_max;
     enum expr_fault fault; /* of the last evaluation that failed */
-    /* What was wrong, for readers who do not know the expression: it names neither that nor a
-     * function. Behind "... cannot be made: ". */
+    /* What was wrong, for readers who do not know the expression: it names neither the expression
+     * nor a function. Follows "... cannot be made: ". */
     char words[EXPR_WORDS_MAX];
 };
 
 /* EXPR_VISITS_MAX, EXPR_BYTES_MAX, nothing used. */
 void expr_budget_init(struct expr_budget *budget);
-/* Room to encode so many bytes of data twice (base64 in base64), and to hold the result. */
+/* Adds room to encode that many bytes of data twice (base64 in base64), and for the result. */
 void expr_budget_add_data(struct expr_budget *budget, size_t bytes);
 
-/* Evaluates against `current` (`@`) with `root` (`$`); NULL stands for JSON null, and they are
- * often the same. *result shares sub-values with root, current and the expression's own literals:
- * all three must outlive it, or the caller takes a json_dup. On failure *result is null, *err says
- * what and where, budget->fault has the category. Results are at most JSON_DEPTH_MAX deep. */
+/* Evaluates against `current` (`@`) with `root` (`$`); NULL means JSON null; they are often the
+ * same. *result shares sub-values with root, current and the expression's own literals: all three
+ * must outlive it, or the caller takes a json_dup. On failure *result is null, *err says what and
+ * where, budget->fault has the category. Results are at most JSON_DEPTH_MAX deep. */
 int expr_eval(const struct expr *expr, const struct json *root, const struct json *current,
               struct expr_budget *budget, struct arena *arena, struct json *result,
               struct err *err) MUST_CHECK;
@@ -158,30 +157,29 @@ typedef bool (*expr_path_fn)(void *user, const slice *names, size_t count);
  * every placeholder exists. */
 void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 
-/* Whether the expression is a chain of names, `input.due`, and leads to a null that is there. */
+/* Whether the expression is a chain of names, `input.due`, that leads to an existing null. */
 bool expr_names_null(const struct expr *expr, const struct json *root);
 
-/* Appends where that chain leads, as a JSON Pointer; nothing where the expression is another. */
+/* Appends the target of that chain as a JSON Pointer; nothing for any other expression. */
 void expr_write_pointer(const struct expr *expr, struct buf *out);
 
-/* Applies the expression to samples of its data instead of data: an array is known by its first
- * item, and null in a sample is anything. ERR_NOTFOUND with *err: it names a member that the sample
- * does not have, however the evaluation would branch. *result: a sample of what it gives, NULL
- * where that is not known; lives with the samples, the expression and the arena. */
+/* Applies the expression to samples of its data: the first item of an array represents all items,
+ * and null means any value. ERR_NOTFOUND with *err: it names a member that the sample does not
+ * have, however the evaluation would branch. *result: a sample of the result, NULL if that is
+ * unknown; lives with the samples, the expression and the arena. */
 int expr_sample(const struct expr *expr, const struct json *root, const struct json *current,
                 struct arena *arena, const struct json **result, struct err *err) MUST_CHECK;
 
-/* ---- templates ----
- * A JSON tree whose strings may hold `${ expr }`. A string that is one `${...}` keeps the value's
- * type. Inside a longer string strings go in as they are, numbers and booleans as JSON text; null,
- * arrays and objects are an error that names the expression. The closing brace is found by
- * JMESPath's own lexer, so `${ {a: '}'} }` works. `$${` is a literal `${`. Member names are
- * literal: one that holds `${` is refused. */
+/* ---- templates ---- A JSON tree whose strings may hold `${ expr }`. A string that is one `${...}`
+ * keeps the value's type. Inside a longer string, strings are inserted unchanged, numbers and
+ * booleans as JSON text; null, arrays and objects are an error that names the expression. The
+ * closing brace is found by JMESPath's own lexer, so `${ {a: '}'} }` works. `$${` is a literal
+ * `${`. Member names are literal: one that holds `${` is refused. */
 
 struct expr_template;
 
 /* Offset of the brace that closes the expression at the start of text, found by the lexer so that
- * braces in quotes, literals and hashes do not count; -1 with *why when there is none. */
+ * braces in quotes, literals and hashes do not count; -1 with *why if there is none. */
 ptrdiff_t expr_closing_brace(slice text, const char **why) MUST_CHECK;
 
 /* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed: it must
@@ -193,11 +191,11 @@ struct expr_template *expr_template_compile_text(struct arena *arena, slice text
                                                  struct err *err) MUST_CHECK;
 
 enum {
-    /* An object member whose value is one `${...}` that gives null is left out (by default it is
-     * kept as null); an item of an array likewise. */
+    /* An object member whose value is one `${...}` that gives null is left out (by default it stays
+     * as null); so is an item of an array. */
     EXPR_DROP_NULL_MEMBERS = 1,
-    /* Of those, one that is a chain of names (`${input.due}`) stays where the last name is there,
-     * with null: null is then what was given. */
+    /* But such a `${...}` that is a chain of names (`${input.due}`) stays if the input has its last
+     * name with the value null: the caller gave null. */
     EXPR_KEEP_GIVEN_NULLS = 4,
     /* Each `${...}` inside a longer text is percent-encoded as one path segment (RFC 3986 3.3);
      * "", "." and ".." are errors. */
@@ -205,19 +203,19 @@ enum {
 };
 
 /* Evaluates with root as `$` and `@`. *result as in expr_eval; it also shares the placeholder-free
- * parts with the tree. err (may be NULL) names the place and the expression. */
+ * parts with the tree. err (may be NULL) names the position and the expression. */
 int expr_template_eval(const struct expr_template *tmpl, const struct json *root, unsigned flags,
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err) MUST_CHECK;
 
-/* true when it holds no placeholder. */
+/* true if it has no placeholder. */
 bool expr_template_is_constant(const struct expr_template *tmpl);
 
 /* where: RFC 6901 pointer into the tree; lives with the template. Return false to stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
-/* The first of its expressions that is between quotes of the text around it, double or single
- * ones: a value with such a quote would end them. only: of strings at that pointer; NULL: of all.
- * NULL: none does. */
+/* The first of its expressions that is between quotes, double or single, of the text around it: a
+ * value with such a quote would end the quoted text. only: in strings at that pointer; NULL: in
+ * all. Returns NULL if there is none. */
 const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);
 /* Each expression, in document order. */
 void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,

@@ -35,7 +35,7 @@ const struct expr_function *expr_function_find(slice name)
 unsigned expr_function_arg(const struct expr_function *function, uint32_t i)
 {
     ASSERT(i < function->args_max);
-    /* The last type stands for all further arguments: merge and not_null take up to
+    /* The last type also applies to all further arguments: merge and not_null take up to
      * EXPR_ARGS_MAX. */
     return function->types[i < EXPR_ARG_TYPES ? i : EXPR_ARG_TYPES - 1];
 }
@@ -70,8 +70,7 @@ static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32
 {
     const struct expr_function *function = call->as.function;
     unsigned mask = expr_function_arg(function, i);
-    /* Holds the longest list of type_names; the assertion below proves it for the table as it
-     * is. */
+    /* Fits the longest list of type_names; the assertion below proves it for the present table. */
     char wanted[96] = "";
     size_t len = 0;
     for (size_t bit = 0; bit < ARRAY_LEN(type_names); bit++) {
@@ -87,15 +86,15 @@ static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32
                          function->name, wanted, i + 1, got);
 }
 
-/* Whether all items are of the type that the first one has, and mask allows it. */
+/* Checks that all items have the type of the first one, and that mask allows it. */
 static int check_items(struct expr_run *run, const struct expr_node *call, uint32_t i,
                        const struct json *array, unsigned mask)
 {
     int rc = expr_run_visit(run, array->count / 8);
     if (rc != OK || array->count == 0)
         return rc;
-    /* One type for all items: which one the first item decides, so that max([1, 'a']) is an error
-     * and not an order between numbers and strings. */
+    /* One type for all items: the first item decides which, so that max([1, 'a']) is an error, not
+     * an order between numbers and strings. */
     unsigned first = type_mask(&array->as.items[0]);
     unsigned wanted = 0;
     if (mask & EXPR_ARG_NUMBERS)
@@ -135,7 +134,7 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
     uint32_t i = 0;
     *out = json_null;
     for (const struct expr_node *arg = call->first; arg; arg = arg->next, i++) {
-        /* What stands for a reference: the function evaluates it itself, once an item. */
+        /* A placeholder for a reference: the function evaluates it itself, once for each item. */
         args[i] = json_null;
         if (arg->kind == EXPR_NODE_REF)
             continue;

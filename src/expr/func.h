@@ -22,7 +22,7 @@ enum {
     EXPR_ARG_TYPES = 3, /* an argument past the third has the type of the third */
 };
 
-/* args holds call->count values, already of the right types; the place of a reference is null. */
+/* args holds call->count values, already of the right types; a reference is null. */
 typedef int (*expr_function_fn)(struct expr_run *run, const struct expr_node *call,
                                 const struct json *args, struct json *out);
 
@@ -40,10 +40,10 @@ unsigned expr_function_arg(const struct expr_function *function, uint32_t i);
 /* Evaluates the arguments, checks them, calls. */
 int expr_function_call(struct expr_run *run, const struct expr_node *call,
                        const struct json *current, struct json *out) MUST_CHECK;
-/* The node behind the & of argument i. */
+/* The node after the & of argument i. */
 const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i);
 
-/* Not each function needs its call. */
+/* Some functions do not need their call. */
 #define EXPR_FUNCTION(name)                                                  \
     int expr_fn_##name(__attribute__((unused)) struct expr_run *run,         \
                        __attribute__((unused)) const struct expr_node *call, \

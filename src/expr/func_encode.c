@@ -80,7 +80,7 @@ EXPR_FUNCTION(ascii_json)
     return expr_text_done(run, &text, out);
 }
 
-/* Bytes as UTF-8 text, each that fits nowhere as U+FFFD. */
+/* Bytes as UTF-8 text, each byte outside a sequence as U+FFFD. */
 static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
 {
     size_t bad_at = 0;
@@ -89,7 +89,7 @@ static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
         return OK;
     struct arena_text text;
     expr_text_init(&text, run);
-    /* slice_is_utf8 starts after what it has found good. */
+    /* slice_is_utf8 starts after the part that was already checked. */
     while (!slice_is_utf8(bytes, &bad_at) && text.status == OK) {
         arena_text_add(&text, slice_first(bytes, bad_at));
         ARENA_TEXT_LIT(&text, "\xEF\xBF\xBD");
@@ -104,7 +104,7 @@ EXPR_FUNCTION(base64url_decode)
 {
     slice text = json_str(&args[0]);
     struct buf buf;
-    /* Three bytes for each group of four digits, and room for a last one that is not whole. */
+    /* Three bytes for each group of four digits, and room for an incomplete last group. */
     int rc = arena_buf(run, text.len / 4 * 3 + 3, &buf);
     if (rc != OK)
         return rc;

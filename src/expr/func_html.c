@@ -1,9 +1,9 @@
 /*
- * func_html: functions over HTML: unescape_html, html_text. Both read once from front to back, take
- * any bytes for HTML, and write no more than they read, so the room is allocated once and no write
- * needs a check.
+ * func_html: functions over HTML: unescape_html, html_text. Both read once from front to back,
+ * accept any bytes as HTML, and write no more than they read, so the room is allocated once and no
+ * write needs a check.
  *
- * This is no parser of HTML: a mail's markup is often broken, and its text is wanted all the same.
+ * This is not an HTML parser: a mail's markup is often broken, and its text is needed all the same.
  * The result is plain text for people and models; it must not be used as HTML again.
  */
 #include "expr/html.h"
@@ -12,7 +12,7 @@
 #include "expr/func.h"
 
 enum {
-    REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and no longer */
+    REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and not longer */
     LINES_BETWEEN_MAX = 2,    /* a blank line at most */
     LATIN1_FIRST = 160,
 };
@@ -55,7 +55,7 @@ static uint32_t named_character(slice name)
     return 0;
 }
 
-/* The code point that a reference stands for, text being what lies between & and ;. 0: none. */
+/* The code point of a reference; text is what is between & and ;. 0: not a reference. */
 static uint32_t referred_to(slice text)
 {
     bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
@@ -67,16 +67,16 @@ static uint32_t referred_to(slice text)
         int digit = ascii_hex_value(c);
         if (digit < 0 || (uint32_t)digit >= base)
             return 0;
-        /* Checked at each digit: with many digits point would overflow and wrap to a good one. */
+        /* Checked at each digit: with many digits point would overflow and wrap to a valid one. */
         point = point * base + (uint32_t)digit;
         if (point > 0x10FFFF)
             return 0;
     }
-    /* Surrogates are no characters (RFC 3629 3) and would make the result invalid UTF-8. */
+    /* Surrogates are not characters (RFC 3629 3) and would make the result invalid UTF-8. */
     return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
 }
 
-/* The code point of the reference that text begins with, *len its bytes. 0: there is none. */
+/* The code point of the reference at the start of text, *len its bytes. 0: there is none. */
 static uint32_t reference_at(slice text, size_t *len)
 {
     ASSERT(text.len > 0 && text.ptr[0] == '&');
@@ -97,8 +97,8 @@ static size_t put_point(char *to, uint32_t point)
     return len;
 }
 
-/* Into to, which has room for as many bytes as text: a reference is never shorter than what it
- * stands for. The bytes written. */
+/* Into to, which has as many bytes as text: a reference is never shorter than its character.
+ * Returns the bytes written. */
 static size_t put_unescaped(char *to, slice text)
 {
     size_t len = 0;
@@ -131,19 +131,19 @@ EXPR_FUNCTION(unescape_html)
 
 /* ---- the text of a page ---- */
 
-/* What lies between two words is held back until the second one comes, so that nothing begins or
+/* The space between two words is held back until the second one comes, so that nothing begins or
  * ends with white space. */
 struct page {
     char *text;
     size_t len;
     unsigned lines; /* line feeds that are due */
     bool is_space_due, is_item_due;
-    bool is_kept;  /* white space as it is: in <pre> */
-    slice link;    /* of the <a> that is open, as written; none: it names no page */
+    bool is_kept;  /* white space is kept: in <pre> */
+    slice link;    /* of the open <a>, as written; none: it is not the URL of a page */
     size_t linked; /* where its text begins */
 };
 
-/* What a start tag does; an end tag does the same, but for items. */
+/* What a start tag does; an end tag does the same, except for items. */
 enum tag_kind {
     TAG_NONE,
     TAG_BREAK,
@@ -183,7 +183,7 @@ static bool is_white(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Characters without a shape. Mails hold rows of them between spaces, so that a preview shows
+/* Characters without a glyph. Mails contain rows of them between spaces, so that a preview shows
  * nothing more; within a word they have a meaning. */
 static bool is_invisible(slice character)
 {
@@ -196,7 +196,7 @@ static bool is_invisible(slice character)
     return false;
 }
 
-/* The first character of text, as many bytes as its first one says. */
+/* The first character of text, as long as its first byte says. */
 static slice first_character(slice text)
 {
     unsigned char c = (unsigned char)text.ptr[0];
@@ -210,7 +210,7 @@ static void need_lines(struct page *page, unsigned count)
 
 static void put_gap(struct page *page)
 {
-    /* Nothing in front of the first word: with len 0 no text was written yet. */
+    /* Nothing before the first word: with len 0 no text has been written yet. */
     if (page->len > 0 && page->lines > 0)
         for (unsigned i = 0; i < page->lines; i++)
             page->text[page->len++] = '\n';
@@ -231,7 +231,7 @@ static void put_bytes(struct page *page, slice bytes)
     page->len += bytes.len;
 }
 
-/* One character of the text, or one reference. Returns its bytes. */
+/* Writes one character of the text, or one reference. Returns the bytes read. */
 static size_t put_character(struct page *page, slice rest)
 {
     char bytes[4];
@@ -248,7 +248,7 @@ static size_t put_character(struct page *page, slice rest)
     return point ? taken : character.len;
 }
 
-/* The value of href among a tag's attributes, where it names a page. */
+/* The value of href among a tag's attributes if it is the URL of a page. */
 static slice link_of(slice tag)
 {
     while (tag.len > 0) {
@@ -271,7 +271,7 @@ static slice link_of(slice tag)
             tag = slice_from(tag, 1);
         }
         if (slice_eq_nocase(name, SLICE("href")))
-            /* Other schemes (mailto:, javascript:) name no page. */
+            /* Other schemes (mailto:, javascript:) are not URLs of pages. */
             return slice_starts_with(value, SLICE("http")) ? value : SLICE_NONE;
     }
     return SLICE_NONE;
@@ -283,20 +283,20 @@ static void open_link(struct page *page, slice tag)
     page->linked = page->len;
 }
 
-/* " (https://...)" behind the text of a link that says another thing. */
+/* " (https://...)" after the text of a link, unless the text is the same. */
 static void close_link(struct page *page)
 {
     slice link = page->link;
     page->link = SLICE_NONE;
     if (link.len == 0 || page->len == page->linked)
         return;
-    /* A link whose text is its own address would say it twice. */
+    /* A link whose text is its own address would repeat it. */
     slice said = slice_trim(slice_of(page->text + page->linked, page->len - page->linked));
     if (slice_eq(said, link))
         return;
     page->text[page->len++] = ' ';
     page->text[page->len++] = '(';
-    /* The address may hold references (&amp;), which are shorter once resolved. */
+    /* The address may contain references (&amp;), which are shorter once resolved. */
     page->len += put_unescaped(page->text + page->len, link);
     page->text[page->len++] = ')';
 }
@@ -336,7 +336,7 @@ static void apply_tag(struct page *page, enum tag_kind kind, bool is_end, slice 
     }
 }
 
-/* The bytes up to and with the > of the tag that text begins with; > in quotes is none. */
+/* The length of the tag at the start of text, including its >; a > in quotes does not end it. */
 static size_t tag_len(slice text)
 {
     char quote = 0;
@@ -344,8 +344,8 @@ static size_t tag_len(slice text)
         char c = text.ptr[i];
         if (c == quote)
             quote = 0;
-        /* Only behind '=': an apostrophe elsewhere in a tag is no quote, and would hide the rest of
-         * the page. */
+        /* Only after '=': an apostrophe elsewhere in a tag is not a quote, and would hide the rest
+         * of the page. */
         else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
             quote = c;
         else if (quote == 0 && c == '>')
@@ -354,7 +354,7 @@ static size_t tag_len(slice text)
     return text.len;
 }
 
-/* The bytes of text before its end tag; all of it where there is none. */
+/* The bytes of text before its end tag; all of it if there is none. */
 static size_t hidden_len(slice text, slice name)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -366,13 +366,13 @@ static size_t hidden_len(slice text, slice name)
     return text.len;
 }
 
-/* A tag, comment or declaration, and the content that is not for reading. Returns its bytes; 0: the
- * < stands for itself. */
+/* Reads a tag, comment or declaration, and content that is not for reading. Returns its bytes; 0:
+ * the < is plain text. */
 static size_t read_markup(struct page *page, slice text)
 {
     if (slice_starts_with(text, SLICE("<!--"))) {
         ptrdiff_t end = slice_find(slice_from(text, 4), SLICE("-->"));
-        /* An open comment hides the rest, as a browser shows it. 7: the four bytes of "<!--" and
+        /* An unclosed comment hides the rest, as in a browser. 7: the four bytes of "<!--" and
          * three of "-->". */
         return end < 0 ? text.len : (size_t)end + 7;
     }
@@ -398,8 +398,8 @@ static size_t read_markup(struct page *page, slice text)
     return len;
 }
 
-/* What it writes was never longer than the markup that asks for it: "\n\n" is due to a <p> at
- * least, "\n- " to an <li>, " ()" to an <a href=...></a>. */
+/* What it writes is never longer than the markup that causes it: "\n\n" needs at least a <p>, "\n-
+ * " an <li>, " ()" an <a href=...></a>. */
 size_t expr_html_text(slice text, char *to)
 {
     struct page page = {.text = to};

@@ -13,7 +13,8 @@ EXPR_FUNCTION(length)
     int64_t points = 0;
     int rc = expr_run_scan(run, args[0].count);
     for (uint32_t i = 0; rc == OK && i < args[0].count; i++)
-        /* Bytes that begin a code point: length() counts code points, as the specification says. */
+        /* Bytes that begin a code point: length() counts code points, as the specification
+         * demands. */
         points += ((unsigned char)args[0].as.text[i] & 0xC0) != 0x80;
     *out = json_i64(points);
     return rc;
@@ -24,7 +25,7 @@ EXPR_FUNCTION(contains)
     bool found = false;
     int rc = OK;
     if (args[0].type == JSON_STRING) {
-        /* memmem is linear, so the scan that was charged is what it costs. */
+        /* memmem is linear, so the charged scan covers its cost. */
         rc = expr_run_scan(run, (size_t)args[0].count + args[1].count);
         if (rc == OK && args[1].type == JSON_STRING)
             found = args[1].count == 0 ||
@@ -61,7 +62,7 @@ EXPR_FUNCTION(values)
     return list_members(run, &args[0], false, out);
 }
 
-/* Sets a member of out, whose block has room; a member that exists keeps its position. */
+/* Sets a member of out, whose block has room; an existing member keeps its position. */
 static int merge_member(struct expr_run *run, struct json *out, const struct json_member *member)
 {
     /* The search is linear in what was merged so far; the charge keeps merging many large objects,
@@ -150,7 +151,7 @@ static int reverse_string(struct expr_run *run, const struct json *string, struc
     const char *text = string->as.text;
     for (uint32_t i = 0, size; i < len; i += size) {
         size = 1;
-        /* Continuation bytes (10xxxxxx) stay behind their first byte. */
+        /* Continuation bytes (10xxxxxx) stay after their first byte. */
         while (i + size < len && ((unsigned char)text[i + size] & 0xC0) == 0x80)
             size++;
         memcpy(to + len - i - size, text + i, size);

@@ -1,15 +1,16 @@
 /*
  * func_mail: functions over the parts of a mail as Gmail gives them: {mimeType, filename, headers,
- * body: {data}, parts}. What is no such part has no text, and no part spoils the others.
+ * body: {data}, parts}. Anything that is not such a part has no text, and a bad part does not
+ * affect the others.
  *
- * The text is built on the heap and charged when it is whole: a mail's markup is often ten times
+ * The text is built on the heap and charged when it is complete: a mail's markup is often ten times
  * its text, and would spend the budget.
  */
 #include "base/encode.h"
 #include "expr/func.h"
 #include "expr/html.h"
 
-/* One text while it is put together. */
+/* One text under construction. */
 struct words {
     struct buf text;
     bool is_plain; /* text/plain alone */
@@ -23,7 +24,7 @@ static bool is_media(const struct json *part, slice type)
     return slice_eq_nocase(slice_first(is, type.len), type);
 }
 
-/* A file, or a mail within the mail: another one wrote it. */
+/* An attached file, or a mail within the mail, which has another author. */
 static bool is_attached(const struct json *part)
 {
     const struct json *headers = JSON_GET(part, "headers");
@@ -40,7 +41,7 @@ static bool is_attached(const struct json *part)
 
 /* ---- leaves ---- */
 
-/* Each sequence that is no UTF-8 as U+FFFD. */
+/* Each sequence that is not UTF-8 as U+FFFD. */
 static void add_utf8(struct buf *out, slice bytes)
 {
     size_t bad_at;
@@ -64,7 +65,7 @@ static bool add_page(struct buf *out, slice page)
     return room != NULL;
 }
 
-/* data: base64url, with or without padding. What is none gives no text. */
+/* data: base64url, with or without padding. Invalid data gives no text. */
 static int add_leaf(struct expr_run *run, slice data, bool is_html, struct words *words)
 {
     struct buf bytes, page;
@@ -86,7 +87,7 @@ static int add_leaf(struct expr_run *run, slice data, bool is_html, struct words
 
 /* ---- the tree ---- */
 
-/* Behind what is there, a blank line between. */
+/* Appends `more` with a blank line before it. */
 static void join_words(struct buf *text, slice more)
 {
     while (text->len > 0 && (text->ptr[text->len - 1] == '\n' || text->ptr[text->len - 1] == '\r'))
@@ -96,8 +97,8 @@ static void join_words(struct buf *text, slice more)
     buf_append(text, more);
 }
 
-/* Alternatives say the same (RFC 2046 5.1.4): plain text where it has words, else the last one that
- * has. */
+/* Alternatives have the same content (RFC 2046 5.1.4): plain text if it has words, else the last
+ * one that has. */
 static bool is_better(const struct words *one, const struct words *best)
 {
     return best->text.len == 0 || one->is_plain || !best->is_plain;

@@ -1,7 +1,7 @@
 /*
  * func_number: functions that calculate. Integers stay integers as long as they fit; a real result
- * that is whole becomes an integer, so that ceil(1.2) is 2 and not 2.0 when it is written. JSON has
- * no infinity and no NaN (RFC 8259 6), so a result beyond double's range is an error.
+ * that is whole becomes an integer, so that ceil(1.2) is written as 2, not as 2.0. JSON has no
+ * infinity and no NaN (RFC 8259 6), so a result beyond double's range is an error.
  */
 #include "expr/func.h"
 
@@ -36,7 +36,7 @@ EXPR_FUNCTION(abs)
     } else if (number->type == JSON_REAL) {
         return put_real(run, call, fabs(number->as.real), out);
     } else if (number->type == JSON_BIGNUM && number->as.text[0] == '-') {
-        /* A number that is kept as text loses its sign by starting one byte later. */
+        /* A number that is kept as text loses its sign if it starts one byte later. */
         out->as.text++;
         out->count--;
     }
@@ -45,7 +45,7 @@ EXPR_FUNCTION(abs)
 
 EXPR_FUNCTION(ceil)
 {
-    *out = args[0]; /* integers, and what is past double's range, are whole */
+    *out = args[0]; /* integers, and numbers past double's range, are whole */
     return args[0].type == JSON_REAL ? put_real(run, call, ceil(args[0].as.real), out) : OK;
 }
 
@@ -55,7 +55,7 @@ EXPR_FUNCTION(floor)
     return args[0].type == JSON_REAL ? put_real(run, call, floor(args[0].as.real), out) : OK;
 }
 
-/* true and *total when all are 64-bit integers; it cannot overflow, as there are at most 2^32. */
+/* true and *total if all are 64-bit integers; it cannot overflow, as there are at most 2^32. */
 static bool sum_whole(const struct json *numbers, __int128 *total)
 {
     *total = 0;
@@ -71,7 +71,7 @@ static bool sum_whole(const struct json *numbers, __int128 *total)
     return true;
 }
 
-/* false when it fits neither int64 nor uint64. */
+/* false if it fits neither int64 nor uint64. */
 static bool put_whole(__int128 value, struct json *out)
 {
     if (value < INT64_MIN || value > UINT64_MAX)
@@ -114,8 +114,8 @@ EXPR_FUNCTION(avg)
     return put_real(run, call, sum_real(&args[0]) / args[0].count, out);
 }
 
-/* Nothing but the characters of a number, no space around it (RFC 8259 6): json_parse would take
- * "true", "[]" and white space, too. */
+/* Only the characters of a number, no space around it (RFC 8259 6): json_parse would also accept
+ * "true", "[]" and white space. */
 static bool is_number_text(slice text)
 {
     if (text.len == 0 || text.len > EXPR_SOURCE_MAX)
@@ -139,16 +139,17 @@ EXPR_FUNCTION(to_number)
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);
     if (number)
         *out = *number;
-    /* No number is not an error: to_number gives null for it. Only a lack of memory is one. */
+    /* Text that is not a number is not an error: to_number gives null for it. Only a lack of memory
+     * is one. */
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 
-/* How many digits the smallest unit is behind the point (ISO 4217, and as card networks count it:
- * ISK and UGX have two). */
+/* How many digits the smallest unit has after the point (ISO 4217, and as card networks count: ISK
+ * and UGX have two). */
 static unsigned currency_digits(slice code)
 {
-    /* The lists are searched as text, so a code is found only where it stands between spaces: codes
-     * have three letters, checked by the caller. */
+    /* The lists are searched as text. The caller has checked that a code has three letters, so a
+     * code is found only between spaces. */
     static const char none[] = "BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF";
     static const char three[] = "BHD IQD JOD KWD LYD OMR TND";
     return slice_find(slice_cstr(none), code) >= 0    ? 0
@@ -168,7 +169,8 @@ EXPR_FUNCTION(money)
         is_code = ascii_is_upper(code[i]);
     }
     *out = json_null;
-    /* An absent amount is no error, whatever the currency: optional fields of a reply often are. */
+    /* An absent amount is not an error, whatever the currency: optional fields of a reply often are
+     * absent. */
     if (args[0].type == JSON_NULL)
         return OK;
     if (!is_code || !json_to_i64(&args[0], &amount))

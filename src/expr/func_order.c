@@ -20,7 +20,7 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
                              "%s() wants its expression to give numbers or strings, item %u gave "
                              "%s",
                              name, i + 1, expr_value_type(key));
-    /* Mixed types have no order: an error, as the specification has it, and not a guess. */
+    /* Mixed types have no order: an error, as the specification demands, not a guess. */
     if (json_is_number(key) != json_is_number(first))
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
                              "%s() wants its expression to give one type, item 1 gave %s and item "
@@ -29,7 +29,8 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
     return OK;
 }
 
-/* The items of array with the value of the reference for each; without one an item is its key. */
+/* The items of array with the value of the reference for each; without a reference an item is its
+ * own key. */
 static int make_keys(struct expr_run *run, const struct expr_node *call,
                      const struct expr_node *ref, const struct json *array, struct keyed **out)
 {
@@ -61,7 +62,7 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
 {
     size_t left = low, right = middle;
     for (size_t i = low; i < high; i++) {
-        /* One run is empty: order says which one still has items, without a comparison. */
+        /* One run is empty: order selects the one that still has items, without a comparison. */
         int order = left == middle ? 1 : -1;
         if (left < middle && right < high) {
             int rc = expr_value_order(run, &from[left].key, &from[right].key, &order);
@@ -74,7 +75,7 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
     return OK;
 }
 
-/* Sorts *items, of which *spare is as long; they may be swapped. */
+/* Sorts *items; *spare has the same length. They may be swapped. */
 static int merge_sort(struct expr_run *run, struct keyed **items, struct keyed **spare,
                       size_t count)
 {
@@ -87,7 +88,7 @@ static int merge_sort(struct expr_run *run, struct keyed **items, struct keyed *
             if (rc != OK)
                 return rc;
         }
-        /* What was sorted lies in *spare now; the two change places for the next width. */
+        /* The sorted items are now in *spare; the two are swapped for the next width. */
         struct keyed *sorted = *spare;
         *spare = *items;
         *items = sorted;
@@ -133,14 +134,14 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
 {
     struct keyed *items = NULL;
     int rc = make_keys(run, call, ref, array, &items);
-    /* The largest of nothing is null. */
+    /* The largest item of an empty array is null. */
     if (rc != OK || !items || array->count == 0)
         return rc;
     uint32_t best = 0;
     for (uint32_t i = 1; rc == OK && i < array->count; i++) {
         int order = 0;
         rc = expr_value_order(run, &items[i].key, &items[best].key, &order);
-        /* Strictly larger: of equal ones the first stays. */
+        /* Strictly larger: the first of equal items stays. */
         if (order * sign > 0)
             best = i;
     }

@@ -25,7 +25,8 @@ EXPR_FUNCTION(word_after)
     ptrdiff_t at = slice_find(text, marker);
     *out = json_null;
     slice rest = at < 0 ? SLICE_NONE : slice_from(text, (size_t)at + marker.len);
-    /* strchr finds the NUL at the end of its list, too: a NUL in the text counts as white space. */
+    /* strchr finds the NUL at the end of its list, too, so a NUL in the text counts as white
+     * space. */
     while (rest.len > 0 && strchr(" \t\r\n", *rest.ptr))
         rest = slice_from(rest, 1);
     size_t len = 0;
@@ -36,7 +37,7 @@ EXPR_FUNCTION(word_after)
     return expr_run_scan(run, text.len);
 }
 
-/* Between two of `quote`; `escape` goes before each of those inside, and before itself. */
+/* The text between two of `quote`; `escape` precedes each of those inside, and itself. */
 static int write_between(struct expr_run *run, slice text, char quote, char escape,
                          struct json *out)
 {
@@ -148,7 +149,7 @@ EXPR_FUNCTION(truncate)
     int64_t suffix_points = INT64_MAX;
     first_points(suffix, &suffix_points);
     if (suffix_points > max) {
-        suffix = SLICE_NONE; /* no room for it: what fits of the text is worth more */
+        suffix = SLICE_NONE; /* no room for it: text is worth more than the suffix */
         suffix_points = 0;
     }
     kept = max - suffix_points;
@@ -164,8 +165,8 @@ EXPR_FUNCTION(truncate)
     return OK;
 }
 
-/* The plural of an English noun, spelled by its end: "y" behind a consonant becomes "ies", a
- * hissing end takes "es". It names how many bytes of the noun stay. */
+/* The plural of an English noun, by its ending: "y" after a consonant becomes "ies", a sibilant
+ * takes "es". *kept: how many bytes of the noun stay. */
 static slice plural_end(slice noun, size_t *kept)
 {
     *kept = noun.len;

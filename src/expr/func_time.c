@@ -14,20 +14,19 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "May",       "June",     "July",     "August",
                                      "September", "October",  "November", "December"};
 
-/* 0000-01-01 and 10000-01-01 in seconds since 1970: what has a year of four digits. */
+/* 0000-01-01 and 10000-01-01 in seconds since 1970: the years with four digits. */
 static const int64_t seconds_min = -62167219200, seconds_end = 253402300800;
 
 enum { SECONDS_A_DAY = 86400, US = 1000000 };
 
-/* What letters of a format stand for. */
+/* The values of a format's letters. */
 struct civil {
     int64_t seconds; /* since 1970 */
     unsigned month, weekday, hour;
     int numbers[128]; /* by letter */
 };
 
-/* Letters that are numbers, in the digits that they have at least; and those that are short for
- * others. */
+/* Letters for numbers, with their least number of digits; and letters that abbreviate others. */
 static const uint8_t digits[128] = {
     ['Y'] = 4, ['y'] = 2, ['m'] = 2, ['d'] = 2, ['e'] = 1, ['j'] = 3,
     ['H'] = 2, ['I'] = 2, ['M'] = 2, ['S'] = 2, ['L'] = 3,
@@ -55,7 +54,7 @@ static struct civil civil_of(int64_t wall_us)
     return c;
 }
 
-/* Letters that are a text. */
+/* Letters for texts. */
 static slice word_of_letter(const struct civil *c, char letter)
 {
     slice month = slice_cstr(months[c->month - 1]), weekday = slice_cstr(weekdays[c->weekday]);
@@ -81,8 +80,8 @@ static slice word_of_letter(const struct civil *c, char letter)
     }
 }
 
-/* At least so many digits, zeros in front. A page has some hundred of them: printf would take more
- * time than all else that a time takes. */
+/* At least that many digits, with leading zeros. A page has some hundred of them: printf would take
+ * longer than everything else that formats a time. */
 static void put_padded(struct arena_text *text, int number, size_t digit_count)
 {
     char room[16];
@@ -93,7 +92,7 @@ static void put_padded(struct arena_text *text, int number, size_t digit_count)
     arena_text_add(text, slice_of(room + at, sizeof(room) - at));
 }
 
-/* Three of a civil time. */
+/* Three numbers of a civil time. */
 static void put_three(struct arena_text *text, const struct civil *c, const char letters[3],
                       slice between)
 {
@@ -138,8 +137,8 @@ static slice known_format(slice format)
     return format;
 }
 
-/* ERR_INVALID: a conversion that does not exist, whose letter is put into *bad (NUL at the end of
- * the format). */
+/* ERR_INVALID: a conversion that does not exist; *bad gets its letter (NUL at the end of the
+ * format). */
 static int put_time(struct arena_text *text, int64_t wall_us, slice format, char *bad)
 {
     struct civil civil = civil_of(wall_us);
@@ -149,7 +148,7 @@ static int put_time(struct arena_text *text, int64_t wall_us, slice format, char
         arena_text_add(text, slice_first(format, at < 0 ? format.len : (size_t)at));
         if (at < 0)
             break;
-        /* The byte behind '%' at the end of the format is reported as NUL. */
+        /* After a '%' at the end of the format, NUL is reported. */
         *bad = (size_t)at + 1 < format.len ? format.ptr[at + 1] : '\0';
         if (!put_letter(text, &civil, *bad))
             return ERR_INVALID;
@@ -158,7 +157,7 @@ static int put_time(struct arena_text *text, int64_t wall_us, slice format, char
     return OK;
 }
 
-/* false when it is no time, or not in the years 0000 to 9999. */
+/* false if it is not a time, or not in the years 0000 to 9999. */
 static bool read_time(const struct json *value, int64_t per_second, int64_t *wall_us)
 {
     int64_t whole = 0;

@@ -1,13 +1,13 @@
 /*
  * func_url: functions that read what a reply says about other resources: URLs, Link fields (RFC
- * 8288), lists of header fields. A URL that a reply names is never followed: what these take from
- * it is a value.
+ * 8288), lists of header fields. A URL in a reply is never followed: these functions only extract
+ * values from it.
  */
 #include "base/encode.h"
 #include "expr/func.h"
 
-/* Up to the first `sep`; *s goes on behind it. Without one all of it. */
-/* The text without its percent encoding; null where that is broken. */
+/* Up to the first `sep`; *s continues after it. Without one all of it. */
+/* The text without its percent encoding; null if that is invalid. */
 static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, struct json *out)
 {
     char *room = NULL;
@@ -17,7 +17,7 @@ static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, str
         return rc;
     /* A decoded text is never longer, so the room suffices and the buffer never grows. */
     struct buf buf = {.ptr = room, .cap = text.len, .bytes_max = text.len};
-    /* Bytes that are no UTF-8 cannot be a JSON string. */
+    /* Bytes that are not UTF-8 cannot be a JSON string. */
     bool is_good = decode_percent(&buf, text, plus_is_space) == OK &&
                    slice_is_utf8(slice_of(room, buf.len), NULL);
     ASSERT(buf.ptr == room);
@@ -80,7 +80,7 @@ static bool has_relation(slice value, slice wanted)
     return false;
 }
 
-/* `; rel="next"; title=...` up to the comma that ends the link. *rest goes on behind it. */
+/* `; rel="next"; title=...` up to the comma that ends the link. *rest continues after it. */
 static bool is_link_of(slice *rest, slice wanted)
 {
     bool is_found = false;
@@ -90,7 +90,7 @@ static bool is_link_of(slice *rest, slice wanted)
         bool is_end = at >= rest->len;
         char c = is_end ? ',' : rest->ptr[at];
         if (is_quoted && !is_end) {
-            /* A backslash takes the next byte along (quoted-string, RFC 9110 5.6.4). */
+            /* A backslash includes the next byte (quoted-string, RFC 9110 5.6.4). */
             if (c == '\\')
                 at++;
             else if (c == '"')
@@ -125,7 +125,7 @@ EXPR_FUNCTION(link_url)
     slice rest = json_str(&args[0]), wanted = json_str(&args[1]);
     int rc = expr_run_scan(run, rest.len);
     *out = json_null;
-    /* Each round goes past one '<', so a field without end costs linear time. */
+    /* Each round passes one '<', so an unterminated field costs linear time. */
     for (ptrdiff_t open = slice_find_char(rest, '<'); rc == OK && open >= 0;
          open = slice_find_char(rest, '<')) {
         rest = slice_from(rest, (size_t)open + 1);
@@ -142,7 +142,7 @@ EXPR_FUNCTION(link_url)
     return rc;
 }
 
-/* Names of header fields have no case (RFC 9110 5.1, RFC 5322 1.2.2). */
+/* Names of header fields are case-insensitive (RFC 9110 5.1, RFC 5322 1.2.2). */
 EXPR_FUNCTION(header)
 {
     slice wanted = json_str(&args[1]);

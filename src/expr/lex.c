@@ -11,8 +11,8 @@ static bool is_name_start(char c)
     return ascii_is_letter(c) || c == '_';
 }
 
-/* The byte at offset i, NUL behind the end. No token but a quoted one can hold a NUL, and quoted
- * ones are bounded by the length. */
+/* The byte at offset i, NUL after the end. Only a quoted token can contain a NUL, and quoted ones
+ * are bounded by the length. */
 static char peek(const struct expr_lexer *lexer, size_t i)
 {
     return i < lexer->source.len ? lexer->source.ptr[i] : '\0';
@@ -33,7 +33,7 @@ static struct expr_token bad_token(struct expr_lexer *lexer, const char *fault)
     return tok;
 }
 
-/* From an opening quote to the closing one; a backslash takes the byte behind it along. */
+/* From an opening quote to the closing one; a backslash includes the byte after it. */
 static struct expr_token quoted(struct expr_lexer *lexer, enum expr_token_kind kind,
                                 const char *fault)
 {
@@ -78,7 +78,7 @@ static struct expr_token bracket(struct expr_lexer *lexer)
     return pair(lexer, ']', EXPR_TOKEN_FLATTEN, EXPR_TOKEN_LBRACKET);
 }
 
-/* Those of one character that begin no longer token; the rest are EXPR_TOKEN_END. */
+/* One-character tokens that do not begin a longer token; the rest are EXPR_TOKEN_END. */
 static const uint8_t singles[256] = {
     ['.'] = EXPR_TOKEN_DOT,     ['*'] = EXPR_TOKEN_STAR,   [']'] = EXPR_TOKEN_RBRACKET,
     ['{'] = EXPR_TOKEN_LBRACE,  ['}'] = EXPR_TOKEN_RBRACE, ['('] = EXPR_TOKEN_LPAREN,

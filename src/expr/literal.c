@@ -15,8 +15,8 @@ static slice between_quotes(slice token)
     return slice_of(token.ptr + 1, token.len - 2);
 }
 
-/* Without the backslash before each `quote`; escapes pair up from the left, as the lexer reads
- * them. Borrows when there is nothing to take out. */
+/* Removes the backslash before each `quote`; escapes pair up from the left, as the lexer reads
+ * them. Borrows if there is nothing to remove. */
 static int unescape(struct arena *arena, slice text, char quote, slice *out)
 {
     *out = text;
@@ -29,8 +29,8 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '\\' && i + 1 < text.len) {
             i++;
-            /* Only a backslash before this quote disappears; all others are part of the JSON text
-             * or raw string that is read next. */
+            /* Only a backslash before this quote disappears; all others belong to the JSON text or
+             * raw string that is read next. */
             if (text.ptr[i] != quote)
                 to[len++] = '\\';
         }
@@ -91,11 +91,11 @@ static slice trim(slice text)
     return text;
 }
 
-/* The deprecated form: the text as if it stood in quotes. */
+/* The deprecated form: the text as if it were in quotes. */
 static int parse_legacy(struct arena *arena, slice text, struct json *value)
 {
-    /* strchr finds the NUL of its list, too; len was checked first. Text that begins like JSON is
-     * an error rather than a string, or a typing error would become data. */
+    /* strchr finds the NUL of its list, too, so len is checked first. Text that begins like JSON is
+     * an error, not a string; otherwise a typing error would become data. */
     if (text.len == 0 || strchr("\"[{", text.ptr[0]))
         return ERR_SYNTAX;
     slice in_quotes = arena_printf(arena, "\"%.*s\"", SLICE_ARG(text));

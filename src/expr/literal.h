@@ -7,15 +7,15 @@
 #include "base/arena.h"
 #include "json/json.h"
 
-/* token includes the quotes. Without escapes the result borrows from the token. All answer
+/* token includes the quotes. Without escapes the result borrows from the token. All return
  * ERR_SYNTAX or ERR_NOMEM; *why (a static phrase) says what is wrong. */
 
 /* A JSON string. */
 int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why) MUST_CHECK;
-/* \' is a quote, every other backslash stands for itself. */
+/* \' is a quote, any other backslash is literal. */
 int expr_literal_raw(struct arena *arena, slice token, slice *text, const char **why) MUST_CHECK;
-/* JSON in backticks, \` is a backtick. Legacy: what is no JSON and begins with none of " [ { is
- * a string without its quotes (JEP 12's deprecated form). */
+/* JSON in backticks, \` is a backtick. Legacy: text that is not JSON and does not begin with " [ or
+ * { is a string without its quotes (JEP 12's deprecated form). */
 int expr_literal_json(struct arena *arena, slice token, struct json *value,
                       const char **why) MUST_CHECK;
 

@@ -1,11 +1,10 @@
 /*
  * names: which paths an expression reads from the root. An abstract evaluation in which a value is
- * either a known path from the root or unknown. For lint: where it cannot know, it reports
- * nothing.
+ * either a known path from the root or unknown. For lint: it reports only what is certain.
  */
 #include "expr/ast.h"
 
-/* What is known of a value: the path that leads to it, while is_known. */
+/* What is known about a value: the path that leads to it, while is_known. */
 struct origin {
     bool is_known;
     uint32_t count;
@@ -26,7 +25,7 @@ static void report(struct walk *walk, const struct origin *origin)
 
 static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin);
 
-/* A node that is used for its value alone, seen from origin, which stays. */
+/* A node that is used for its value alone, applied to origin, which stays. */
 static void visit_use(struct walk *walk, const struct expr_node *node, const struct origin *origin)
 {
     struct origin copy = *origin;
@@ -41,7 +40,7 @@ static void visit_kids(struct walk *walk, const struct expr_node *node, struct o
     origin->is_known = false;
 }
 
-/* Items of what origin leads to are no path any more. */
+/* Items of origin's value no longer have a path. */
 static void visit_projection(struct walk *walk, const struct expr_node *node, struct origin *origin)
 {
     report(walk, origin);
@@ -51,7 +50,7 @@ static void visit_projection(struct walk *walk, const struct expr_node *node, st
         visit_use(walk, node->rhs, origin);
 }
 
-/* Turns *origin from what node is applied to into what it gives. */
+/* Turns *origin, which node is applied to, into the origin of node's result. */
 static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin)
 {
     switch ((enum expr_node_kind)node->kind) {
@@ -62,7 +61,7 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
         origin->count = 0;
         return;
     case EXPR_NODE_FIELD:
-        /* No room for a longer path: what is known so far is reported. */
+        /* No room for a longer path: the known part is reported. */
         if (origin->is_known && origin->count == EXPR_DEPTH_MAX) {
             report(walk, origin);
             origin->is_known = false;

@@ -1,9 +1,8 @@
 /*
- * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h, which are
- * put together so that chains stay flat and depth is counted. Errors are sticky: the first one
- * stays, and every function that gives a node gives NULL from then on, and takes NULL for a node
- * that could not be made. Recursion is bounded by EXPR_DEPTH_MAX, so a source of brackets cannot
- * use up the stack.
+ * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h, built so
+ * that chains stay flat and depth is counted. Errors are sticky: the first one stays, and from then
+ * on every function returns NULL for a node, and accepts NULL for a node that could not be made.
+ * Recursion is bounded by EXPR_DEPTH_MAX, so a source of brackets cannot use up the stack.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +13,8 @@
 #include "expr/lex.h"
 #include "expr/literal.h"
 
-/* Binding powers, in the order of the JMESPath grammar; what binds weaker than POWER_PROJECTION
- * ends the right side of a projection. */
+/* Binding powers, in the order of the JMESPath grammar; an operator that binds weaker than
+ * POWER_PROJECTION ends the right side of a projection. */
 enum {
     POWER_PIPE = 1,
     POWER_OR = 2,
@@ -32,7 +31,7 @@ enum {
 
 struct parser {
     struct expr_lexer lexer;
-    struct expr_token tok; /* the current one: read, not yet consumed */
+    struct expr_token tok; /* the current token: read, not yet consumed */
     struct arena *arena;
     struct err *err;
     enum expr_fault fault;
@@ -76,7 +75,7 @@ static struct expr_node *unexpected_token(struct parser *p, const char *wanted)
                           "the expression ends where %s should follow", wanted);
     slice excerpt = slice_first(tok->text, 40);
     bool is_number = excerpt.len > 0 && ascii_is_digit(excerpt.ptr[0]);
-    /* The usual slip: `a == 1` without backticks. */
+    /* The usual mistake: `a == 1` without backticks. */
     if (is_number && strcmp(wanted, "an expression") == 0)
         return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at,
                           "a number stands in backticks: `%.*s`, not %.*s", SLICE_ARG(excerpt),
@@ -115,7 +114,7 @@ static struct expr_node *node_make(struct parser *p, enum expr_node_kind kind, s
     if (!node)
         return parse_nomem(p);
     node->kind = (uint8_t)kind;
-    /* A sequence is no nesting of its own: a.b.c is as deep as a. */
+    /* A sequence does not count as nesting: a.b.c is as deep as a. */
     node->depth = kind != EXPR_NODE_SEQ;
     node->at = (uint32_t)at;
     return node;
@@ -133,7 +132,7 @@ static struct expr_node *deepen_node(struct parser *p, struct expr_node *parent,
     return parent;
 }
 
-/* Appends child to the kids of parent. Returns parent, NULL when either is NULL. */
+/* Appends child to the kids of parent. Returns parent, or NULL if either is NULL. */
 static struct expr_node *adopt_node(struct parser *p, struct expr_node *parent,
                                     struct expr_node *child)
 {
@@ -160,8 +159,8 @@ static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
         left = adopt_node(p, node_make(p, EXPR_NODE_SEQ, left->at), left);
     if (right->kind != EXPR_NODE_SEQ || !left)
         return adopt_node(p, left, right);
-    /* Both are sequences: the right one's parts are moved over, or chains would nest with each
-     * operator. */
+    /* Both are sequences: the right one's parts are moved over; otherwise each operator would add a
+     * level. */
     for (struct expr_node *kid = right->first, *next; kid && left; kid = next) {
         next = kid->next;
         kid->next = NULL;
@@ -211,7 +210,7 @@ static bool parse_name(struct parser *p, slice *name)
     return rc == OK;
 }
 
-/* An earlier member of that key goes: the last one wins, as in JSON. */
+/* Removes an earlier member of that key: the last one wins, as in JSON. */
 static void drop_key(struct expr_node *hash, slice key)
 {
     struct expr_node *last = NULL;
@@ -345,7 +344,7 @@ static struct expr_node *parse_dotted(struct parser *p, int power)
     }
 }
 
-/* Gives the projection its right side: all that follows and binds stronger. */
+/* Gives the projection its right side: everything that follows and binds stronger. */
 static struct expr_node *project(struct parser *p, struct expr_node *node, int power)
 {
     if (!node)
@@ -397,7 +396,7 @@ static bool parse_range(struct parser *p, struct expr_range *range)
         if (!parse_number(p, &range->stop))
             return false;
     }
-    /* The offset of the step where it is written, for the error; else that of what stands there. */
+    /* The offset of the step if it is written, for the error; else that of the token there. */
     size_t at = p->tok.at;
     if (accept_token(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
         at = p->tok.at;
@@ -600,7 +599,7 @@ static struct expr_node *parse_compare(struct parser *p, struct expr_node *left)
     return adopt_node(p, node, parse_power(p, POWER_COMPARE));
 }
 
-/* One operator behind left. */
+/* One operator after left. */
 static struct expr_node *parse_step(struct parser *p, struct expr_node *left)
 {
     switch (p->tok.kind) {
@@ -629,7 +628,7 @@ static struct expr_node *parse_step(struct parser *p, struct expr_node *left)
     }
 }
 
-/* All that binds stronger than power and follows left. */
+/* Everything that follows left and binds stronger than power. */
 static struct expr_node *parse_tail(struct parser *p, struct expr_node *left, int power)
 {
     while (left && power < token_power(p->tok.kind))

@@ -1,6 +1,6 @@
 /*
  * run: charges, memory and errors of one evaluation, and text that grows in its arena. Three limits
- * end an evaluation: visits (time), bytes built or given (output), and the arena's own (memory).
+ * end an evaluation: visits (time), bytes built or returned (output), and the arena's own (memory).
  */
 #include "expr/run.h"
 
@@ -8,10 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of what belongs to no single node: budgets and memory. */
+/* For errors that belong to no single node: budgets and memory. */
 enum { NO_OFFSET = INT32_MAX };
 
-/* A function's name is not for readers of the words: what it says of a value is. */
+/* Words for readers leave out a function's name; they keep what the function says about the
+ * value. */
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what)
 {
     static const char *const words[] = {
@@ -37,8 +38,8 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     va_end(args);
     if (at != NO_OFFSET)
         snprintf(where, sizeof where, "at offset %u of", at);
-    /* Set with the error: a caller that has several evaluations finds the category of the one that
-     * failed. */
+    /* Set with the error: a caller with several evaluations finds the category of the failed
+     * one. */
     expr_budget_fail(run->budget, fault, what);
     slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault), "%s: %s, %s the expression %.*s%s",
@@ -90,7 +91,7 @@ int expr_run_text(struct expr_run *run, size_t len, char **out)
 
 int expr_run_items(struct expr_run *run, size_t count, struct json **out)
 {
-    /* An item costs far less than a visit; its use is charged by the loop that fills it. */
+    /* An item costs far less than a visit; the loop that fills it charges for its use. */
     int rc = expr_run_visit(run, count / EXPR_SCAN_UNIT);
     if (rc != OK)
         return rc;
@@ -118,7 +119,7 @@ int expr_text_done(struct expr_run *run, const struct arena_text *text, struct j
 {
     if (text->status == ERR_NOMEM)
         return expr_run_nomem(run);
-    /* Other text may have been built since it began. */
+    /* Other text may have been built since this one began. */
     if (text->status == ERR_LIMIT || text->len > bytes_left(run))
         return expr_run_over_bytes(run);
     int rc = expr_run_scan(run, text->len);

@@ -1,6 +1,6 @@
 /*
  * The state of one evaluation, shared by every part of the evaluator. Charges come before work and
- * before memory, so a budget is never passed by more than one step.
+ * before memory, so a budget is never exceeded by more than one step.
  */
 #ifndef EXPR_RUN_H
 #define EXPR_RUN_H
@@ -17,13 +17,13 @@ struct expr_run {
 
 enum { EXPR_SCAN_UNIT = 32 }; /* bytes of text that cost one visit */
 
-/* Sets the budget's fault and words. Of a value that does not fit, `what` is "NAME(): SENTENCE"
- * where a sentence of it is for all readers. */
+/* Sets the budget's fault and words. For a value that does not fit, `what` is "NAME(): SENTENCE" if
+ * the sentence is meant for all readers. */
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what);
 /* Sets the error as well; returns the code. `at` is a node's offset. */
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
-/* The budget of visits, or of bytes, has run out; a value is too deep; the arena is full. */
+/* The budget of visits or of bytes is used up; a value is too deep; the arena is full. */
 int expr_run_spent(struct expr_run *run);
 int expr_run_over_bytes(struct expr_run *run);
 int expr_run_over_depth(struct expr_run *run);
@@ -55,7 +55,7 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
 
 /* "null", "boolean", "number", "string", "array", "object": JMESPath's names. */
 const char *expr_value_type(const struct json *value);
-/* JMESPath's ==; bounded, unlike json_equal on values that share sub-values many times. */
+/* JMESPath's ==; bounded, unlike json_equal for values that share parts many times. */
 int expr_value_equal(struct expr_run *run, const struct json *a, const struct json *b,
                      bool *equal) MUST_CHECK;
 /* Order of two strings (code points) or two numbers. */
@@ -89,7 +89,7 @@ static inline struct json expr_string(const char *ptr, size_t len)
 /* ---- text that grows in the arena ---- */
 
 void expr_text_init(struct arena_text *text, struct expr_run *run);
-/* Charges what was built; reports what has failed. */
+/* Charges what was built; reports a failure. */
 int expr_text_done(struct expr_run *run, const struct arena_text *text,
                    struct json *out) MUST_CHECK;
 

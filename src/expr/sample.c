@@ -1,7 +1,7 @@
 /*
- * sample: what an expression gives when it is applied to a sample of its data. An abstract
- * evaluation in which a value is either known by an example or anything (NULL): an array by its
- * first item, and JSON null in a sample is anything, too. It finds names that no data will have.
+ * sample: the result of an expression applied to a sample of its data. An abstract evaluation: a
+ * value is either an example or unknown (NULL). The first item of an array represents all items,
+ * and JSON null in a sample is unknown, too. It finds names that the data will never have.
  */
 #include <stdio.h>
 
@@ -45,7 +45,7 @@ static const struct json *sample_item(const struct json *value)
     return json_is(value, JSON_ARRAY) ? json_at(value, 0) : NULL;
 }
 
-/* An array of such items, of anything if item is NULL. */
+/* An array of such items; of unknown items if item is NULL. */
 static const struct json *array_of(const struct sampling *s, const struct json *item)
 {
     struct json *array = ARENA_NEW(s->arena, struct json);
@@ -89,7 +89,7 @@ static bool sample_call(struct sampling *s, const struct expr_node *node,
             if (!sample_node(s, arg->first, sample_item(list), &mapped))
                 return false;
         }
-    /* map(&reference, list); what other functions give is not known here. */
+    /* map(&reference, list); the results of other functions are unknown here. */
     *out = has_ref && node->first->kind == EXPR_NODE_REF ? array_of(s, mapped) : NULL;
     return true;
 }
@@ -115,7 +115,7 @@ static bool sample_kids(struct sampling *s, const struct expr_node *node,
     else if (node->kind == EXPR_NODE_AND)
         *out = value;
     else if (node->kind == EXPR_NODE_OR)
-        *out = NULL; /* one of them */
+        *out = NULL; /* one of several */
     else
         *made = json_bool(true), *out = made; /* a comparison, a negation */
     return true;

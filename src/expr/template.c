@@ -1,11 +1,11 @@
 /*
  * template: JSON trees with `${ expr }` in their strings, compiled once. Parts without a
- * placeholder stay what they are in the tree, shared by every evaluation. See expr/expr.h.
+ * placeholder stay as they are in the tree, shared by every evaluation. See expr/expr.h.
  *
- * Placeholders are found once, in the template. What an expression gives is data and is never read
- * for placeholders, or a value of a tenant or a provider could run expressions of its own (template
- * injection). One budget bounds all expressions of a tree together; only containers and texts
- * around a placeholder are made new.
+ * Placeholders are found once, in the template. The result of an expression is data and is never
+ * searched for placeholders; otherwise a value of a tenant or a provider could run expressions of
+ * its own (template injection). One budget bounds all expressions of a tree together; only
+ * containers and texts around a placeholder are made new.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum expr_template_kind {
 
 struct expr_template {
     enum expr_template_kind kind;
-    bool is_changed; /* a CONST that is not what stands in the tree: it held a $${ */
+    bool is_changed; /* a CONST that differs from the tree's string: it contained a $${ */
     uint32_t count;  /* of kids */
     struct expr_template *first, *last;
     struct expr_template *next; /* sibling */
@@ -34,7 +34,7 @@ struct expr_template {
     slice where; /* RFC 6901 pointer of the string */
 };
 
-/* The way from the root of the tree to the value being compiled, for errors and lint. */
+/* The path from the root of the tree to the value being compiled, for errors and lint. */
 struct position {
     const struct position *above;
     slice key;    /* of a member; NULL for an item */
@@ -48,7 +48,7 @@ struct compiler {
 
 /* ---- where ---- */
 
-/* Writes the pointer from the end of room backwards, cutting what does not fit. */
+/* Writes the pointer backwards from the end of room, cutting what does not fit. */
 static slice pointer_text(const struct position *position, char *room, size_t size)
 {
     size_t at = size;
@@ -70,7 +70,7 @@ static slice pointer_text(const struct position *position, char *room, size_t si
     return slice_of(room + at, size - at);
 }
 
-/* Puts the position in front of the error's text. */
+/* Puts the position before the error's text. */
 static void *fail_at(struct compiler *c, const struct position *position)
 {
     char room[200];
@@ -127,7 +127,7 @@ ptrdiff_t expr_closing_brace(slice text, const char **why)
     }
 }
 
-/* The placeholder at the start of *rest, behind its "${"; *rest moves behind its brace. */
+/* The placeholder at the start of *rest, after its "${"; *rest moves past its brace. */
 static struct expr_template *compile_placeholder(struct compiler *c,
                                                  const struct position *position, slice *rest)
 {
@@ -152,8 +152,8 @@ static struct expr_template *compile_placeholder(struct compiler *c,
     return node;
 }
 
-/* Takes the literal text before the next placeholder off *rest: up to a "${" or a "$${", of which
- * the first dollar goes. */
+/* Takes the literal text before the next placeholder off *rest: up to a "${" or a "$${", whose
+ * first dollar is dropped. */
 static slice take_literal(slice *rest)
 {
     slice text = *rest;
@@ -217,7 +217,7 @@ static struct expr_template *compile_member(struct compiler *c, const struct pos
                                             const struct json_member *member, size_t depth)
 {
     struct position position = {above, json_str(&member->key), 0};
-    /* A NULL ptr marks an item of an array; an empty name is a name. */
+    /* A NULL ptr marks an item of an array; an empty name is still a name. */
     if (!position.key.ptr)
         position.key = SLICE("");
     /* A name from data could collide with another one, or replace it. */
@@ -248,7 +248,7 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
         is_same = is_same && kid->kind == EXPR_TEMPLATE_CONST && !kid->is_changed;
         append_kid(node, kid);
     }
-    /* Nothing in it changes, so one constant node stands for all of it, however large it is. */
+    /* Nothing in it changes, so one constant node represents all of it, however large it is. */
     return node && is_same ? const_new(c, above, *value) : node;
 }
 
@@ -304,7 +304,7 @@ void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn 
     (void)each_expr(tmpl, on_expr, user);
 }
 
-/* The quote that is open at the end of text, where `open` was at its begin; 0: none. */
+/* The quote that is open at the end of text if `open` was open at its start; 0: none. */
 static char quote_after(slice text, char open)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -364,7 +364,7 @@ static int no_room(struct filling *f)
 static bool is_dropped(const struct filling *f, const struct expr_template *kid,
                        const struct json *value)
 {
-    /* Only what an expression gave: a null that is written in the template stays. */
+    /* Only the result of an expression: a null that is written in the template stays. */
     bool is_null = (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
                    value->type == JSON_NULL;
     return is_null &&
@@ -373,7 +373,7 @@ static bool is_dropped(const struct filling *f, const struct expr_template *kid,
 
 /* ---- text ---- */
 
-/* Words that name what is at fault by its pointer, where the expression is a chain of names. */
+/* Words that name the faulty value by its pointer, if the expression is a chain of names. */
 static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
@@ -404,7 +404,8 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
                    expr_value_type(value));
 }
 
-/* The value as one segment of a path: percent-encoded, and never one that climbs or vanishes. */
+/* The value as one segment of a path: percent-encoded, and never one that moves up or
+ * disappears. */
 static int path_segment(struct filling *f, struct expr_run *run, const struct expr_template *part,
                         struct json *value)
 {
@@ -429,8 +430,8 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     return OK;
 }
 
-/* Adds what the part gives to the text. Its value is made first and lies before the text in the
- * arena, or the text would be copied each time it grows. */
+/* Adds the part's value to the text. The value is made first and is before the text in the arena;
+ * otherwise the text would be copied each time it grows. */
 static int text_part(struct filling *f, struct expr_run *run, const struct expr_template *part,
                      struct json *out)
 {
@@ -442,7 +443,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
         slice text = SLICE_NONE;
         if (out->type != JSON_BOOL && !json_is_number(out))
             return text_fault(f, part, out);
-        /* Numbers as people write them in a URL or text: 1e3 is 1000. */
+        /* Numbers are written as people write them in a URL or text: 1e3 is 1000. */
         *out = json_plain_number(out);
         rc = expr_value_text(run, out, &text);
         if (rc == OK)
@@ -453,7 +454,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
 
 static int fill_text(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
-    /* The source of the whole is named so in errors: no single expression is at fault. */
+    /* Errors name the source of the whole so: no single expression is at fault. */
     struct expr_run run = {.source = SLICE("of a template"),
                            .root = f->root,
                            .budget = f->budget,
@@ -483,7 +484,7 @@ static int fill_text(struct filling *f, const struct expr_template *tmpl, struct
 
 static int fill_array(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
-    /* tmpl->count is the most that can stay; what is dropped leaves room unused. */
+    /* tmpl->count is the most that can stay; dropped items leave room unused. */
     struct json *items = ARENA_ARRAY(f->arena, struct json, tmpl->count);
     size_t count = 0;
     int rc = items ? OK : no_room(f);
@@ -535,7 +536,7 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err)
 {
-    struct err own; /* places are put in front of it */
+    struct err own; /* positions are put before it */
     struct filling filling = {root ? root : &json_null, flags, budget, arena, err ? err : &own};
     struct json value = json_null;
     ASSERT(tmpl && budget && arena && result);

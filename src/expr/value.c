@@ -1,7 +1,7 @@
 /*
  * value: reading values under a budget. Values may share sub-values many times over
  * (`[@,@]|[@,@]|..` doubles at each step: forty steps are 2^40 items in a few hundred bytes), so
- * every walk over one charges visits and stops when they are spent.
+ * every walk over one charges visits and stops when none are left.
  */
 #include "expr/run.h"
 
@@ -30,7 +30,7 @@ const char *expr_value_type(const struct json *value)
     return json_is_number(value) ? "number" : json_type_name(value);
 }
 
-/* What a comparison costs, as bytes to read: a number kept as text may be long, and comparing an
+/* The cost of a comparison, as bytes to read: a number kept as text may be long, and comparing an
  * integer with a double may have to go through decimal digits. */
 static size_t order_cost(const struct json *a, const struct json *b)
 {
@@ -59,7 +59,7 @@ static int equal_arrays(struct expr_run *run, const struct json *a, const struct
                         unsigned depth, bool *is_equal)
 {
     *is_equal = a->count == b->count;
-    /* The same block: equal without a walk, however large what it shares is. */
+    /* The same block: equal without a walk, however large the shared part is. */
     if (a->as.items == b->as.items)
         return OK;
     int rc = OK;
@@ -78,8 +78,8 @@ static int equal_objects(struct expr_run *run, const struct json *a, const struc
     for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++) {
         const struct json_member *mine = &a->as.members[i], *theirs = &b->as.members[i];
         const struct json *other = &theirs->value;
-        /* Members mostly come in the same order, so the other one's place is tried first; else a
-         * linear search, charged. */
+        /* Members mostly come in the same order, so the same position is tried first; else a linear
+         * search, charged. */
         if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
             rc = expr_run_scan(run, b->count);
             other = json_get(b, json_str(&mine->key));
@@ -97,7 +97,7 @@ static int equal(struct expr_run *run, const struct json *a, const struct json *
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
         return rc;
-    /* Deeper than any parsed value: built by an expression that nests its own result. */
+    /* Deeper than any parsed value: an expression has nested its own result. */
     if (depth > JSON_DEPTH_MAX)
         return expr_run_over_depth(run);
     if (json_is_number(a) && json_is_number(b)) {
@@ -171,13 +171,13 @@ static size_t real_size(const struct json *value)
     return buf.len;
 }
 
-/* What the longest escape of each byte may take; only those that have one count more. */
+/* The most that the longest escape of each byte may take; only bytes with an escape count more. */
 static size_t escaped_size(const struct json *string)
 {
     size_t size = 2 + (size_t)string->count;
     for (uint32_t i = 0; i < string->count; i++) {
         unsigned char c = (unsigned char)string->as.text[i];
-        /* At most "\u00XX", five bytes more than the one. */
+        /* At most "\u00XX", five bytes more than one byte. */
         if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
             size += 5;
         else if (c >= 0x80)
@@ -270,7 +270,7 @@ int expr_value_measure(struct expr_run *run, const struct json *value, bool with
 int expr_value_text(struct expr_run *run, const struct json *value, slice *out)
 {
     size_t size = 0, max = run->budget->bytes_max, built = run->budget->bytes_built;
-    /* six times: the bound with escapes may be over where the text itself is not */
+    /* The bound with escapes may be exceeded although the text itself is not. */
     int rc = expr_value_measure(run, value, true, (max - (built < max ? built : max)) * 6, &size);
     if (rc == OK)
         rc = expr_run_scan(run, size);

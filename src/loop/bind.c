@@ -1,6 +1,6 @@
 /*
- * From an address to a listening socket, without a loop: for listeners, and for a parent that hands
- * the socket to the processes that serve it.
+ * From an address to a listening socket, without a loop: for listeners, and for a parent that
+ * passes the socket to the processes that serve it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static int bind_tcp(struct tcp_bound *bound, slice text, struct err *err)
     return OK;
 }
 
-/* Removes a socket file without a listener; ERR_BUSY when there is one. */
+/* Removes a socket file without a listener; ERR_BUSY if there is one. */
 static int remove_stale(const struct sockaddr_un *un, slice text, struct err *err)
 {
     struct stat file;
@@ -145,7 +145,7 @@ int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound, st
     return rc;
 }
 
-/* Only the file that was made here: a successor may have put its own there. */
+/* Only the file that was created here: a successor may have put its own there. */
 void tcp_unbind(struct tcp_bound *bound)
 {
     struct stat file;

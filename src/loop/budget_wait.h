@@ -1,7 +1,7 @@
 /*
- * Waiting for memory of a budget (base/budget.h): what does not fit now is queued by account, and
- * the accounts are served in turn as memory comes back. A wait ends with the bytes taken, or after
- * its time without them.
+ * Waiting for memory of a budget (base/budget.h): requests that do not fit now are queued by
+ * account, and the accounts are served in turn as memory comes back. A wait ends with the bytes
+ * taken, or after its time without them.
  */
 #ifndef LOOP_BUDGET_WAIT_H
 #define LOOP_BUDGET_WAIT_H
@@ -56,7 +56,8 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
 /* The same for an op, which is held until then: the caller returns OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
-/* Ends a wait without its on_end; the hold on an op is released. No effect if nothing waits. */
+/* Ends a wait without its on_end; the hold on an op is released. No effect if the op does not
+ * wait. */
 void budget_wait_stop(struct budget_wait *wait);
 
 #endif

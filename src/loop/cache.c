@@ -1,5 +1,5 @@
 /*
- * See cache.h. An entry is freed when it is in the table no more and its load has ended.
+ * See cache.h. An entry is freed once it is no longer in the table and its load has ended.
  */
 #include "loop/cache.h"
 
@@ -91,7 +91,7 @@ void cache_load_free(struct op *op)
     mem_free(load);
 }
 
-/* Into the table, where its key has none. */
+/* Puts the entry into the table; its key is not there yet. */
 static bool entry_keep(struct cache *cache, struct cache_entry *entry, slice key)
 {
     if (cache->table.count >= cache->count_max)
@@ -128,7 +128,7 @@ static struct cache_entry *start_load(struct cache *cache, slice key)
     return entry;
 }
 
-/* ---- asking ---- */
+/* ---- lookups ---- */
 
 struct cache_entry *cache_peek(struct cache *cache, slice key)
 {
@@ -156,7 +156,7 @@ static void cut_wait(struct op_wait *wait)
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op)
 {
     struct cache_entry *entry = cache_peek(cache, key);
-    if (entry && entry->until_ns > 0) { /* its time is over */
+    if (entry && entry->until_ns > 0) { /* it has expired */
         cache_forget(cache, entry);
         entry = NULL;
     }
@@ -178,7 +178,7 @@ void cache_wait_stop(struct cache_wait *wait)
     op_wait_end(&wait->wait);
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and removal ---- */
 
 void cache_init(struct cache *cache, const struct cache_class *class, struct loop *loop,
                 size_t count_max)

@@ -1,15 +1,14 @@
 /*
- * cache: what was loaded for a key, for some time. All that ask for a key while its load is under
+ * cache: values loaded by key, kept for some time. All requests for a key while its load is under
  * way share that load.
  *
- * An entry is one load and what it found. It is in the table until its time is over, it is
- * forgotten because what it was loaded from has changed, or it is the least recently used where
- * another needs room. A load that is still under way then answers the waits that began before the
- * change; a later one starts another load. So what was loaded before a change never passes for what
- * was loaded after it.
+ * An entry is one load and its result. It stays in the table until it expires, is forgotten because
+ * its source has changed, or is the least recently used one when another entry needs room. A load
+ * that is still under way after that answers the waits that began before the change; a later wait
+ * starts another load. So a value loaded before a change is never taken for one loaded after it.
  *
- * An entry, and a load, is a struct of the owner's that begins with the one here. The owner embeds
- * the cache in its own struct. A limit: count_max entries in the table.
+ * Entries and loads are structs of the owner that begin with the ones here. The owner embeds the
+ * cache in its own struct. A limit: count_max entries in the table.
  */
 #ifndef LOOP_CACHE_H
 #define LOOP_CACHE_H
@@ -26,7 +25,7 @@ struct cache {
     const struct cache_class *class;
     size_t count_max;
     struct map table;
-    struct list by_use; /* what is in the table, least recently used first */
+    struct list by_use; /* entries in the table, least recently used first */
     struct list loads;  /* under way */
     /* Counts changes by group. A fixed table, so that groups without an entry need no memory; a
      * change that shares a counter costs one load more. */
@@ -34,8 +33,8 @@ struct cache {
 };
 
 struct cache_entry {
-    slice key;         /* in this block, after the struct, aligned as that is */
-    uint64_t until_ns; /* 0: it is being loaded */
+    slice key;         /* in this block, after the struct, which defines the alignment */
+    uint64_t until_ns; /* 0: being loaded */
     /* private */
     uint32_t epoch; /* of its group, when its load began */
     bool is_kept, is_loading;
@@ -49,7 +48,7 @@ struct cache_load {
     struct list link;
 };
 
-/* Embedded in what is to be answered. */
+/* Embedded in the struct that waits for the answer. */
 struct cache_wait {
     struct op_wait wait;
     struct list link;
@@ -59,14 +58,15 @@ struct cache_class {
     struct op_class op; /* CACHE_LOAD */
     size_t entry_bytes, load_bytes;
     size_t arena_bytes_max; /* of a load's op */
-    size_t tail_bytes;      /* at the end of a key; what comes before them is its group */
-    /* Sends what loads the entry, which holds load->op. */
+    size_t tail_bytes;      /* at the end of a key; the part before them is its group */
+    /* Sends the request that loads the entry, which holds load->op. */
     void (*load)(struct cache_load *load);
-    /* It has come: fills the entry. Returns for how many ms it is good; 0: for those alone that
-     * wait for it, as when the load has failed. */
+    /* The load has ended: fills the entry. Returns for how many ms it is valid; 0: only for the
+     * waits that are there now, as after a failed load. */
     uint64_t (*loaded)(struct cache_load *load);
     void (*answer)(struct cache_wait *wait, const struct cache_entry *entry);
-    /* Frees what the entry has, but not the entry. The owner of the cache may have gone. */
+    /* Frees the contents of the entry, but not the entry. The owner of the cache may be freed
+     * already. */
     void (*drop)(struct cache_entry *entry);
 };
 
@@ -78,24 +78,25 @@ void cache_load_free(struct op *op);
 
 void cache_init(struct cache *cache, const struct cache_class *class, struct loop *loop,
                 size_t count_max);
-/* Nothing waits (asserted). Loads under way are cancelled, and free themselves and their entry. */
+/* Nothing waits (asserted). Loads under way are cancelled, and free themselves and their
+ * entries. */
 void cache_deinit(struct cache *cache);
 
-/* The entry in the table, whether its time is over or its load is under way. NULL: none. */
+/* The entry in the table, even if it has expired or its load is under way. NULL: none. */
 struct cache_entry *cache_peek(struct cache *cache, slice key);
-/* One that is good; it is the most recently used then. Borrowed until the caller returns. */
+/* A valid entry, which becomes the most recently used. Borrowed until the caller returns. */
 struct cache_entry *cache_find(struct cache *cache, slice key);
-/* After cache_find has found none: op is held until class->answer has had `wait`, or until it is
- * cancelled. wait NULL: nothing waits, it is only loaded. false: out of memory. */
+/* After cache_find has found none: op is held until class->answer is called with `wait`, or until
+ * it is cancelled. wait NULL: nothing waits, the entry is only loaded. false: out of memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
-/* Ends a wait without an answer. Harmless where it has ended, or was zeroed and did not begin. */
+/* Ends a wait without an answer. Harmless if it has ended, or was zeroed and did not begin. */
 void cache_wait_stop(struct cache_wait *wait);
 
-/* entry is in the table. While its load is under way it is still answered to what waits for it. */
+/* entry is in the table. If its load is under way, its waits are still answered. */
 void cache_forget(struct cache *cache, struct cache_entry *entry);
 /* All entries of the group. */
 void cache_forget_group(struct cache *cache, slice group);
-/* Those of which is_meant says so; NULL: all. */
+/* The entries for which is_meant returns true; NULL: all. */
 void cache_forget_if(struct cache *cache,
                      bool (*is_meant)(const struct cache_entry *entry, const void *data),
                      const void *data);

@@ -14,7 +14,7 @@
 /* A block of its own, since the watch may be stopped while a pool thread still writes here. */
 struct dir_poll {
     struct work work;
-    struct dir_watch *watch; /* NULL: it was stopped */
+    struct dir_watch *watch; /* NULL: stopped */
     struct stat st;
     int error;
     char path[];
@@ -83,8 +83,8 @@ static void open_handle(struct dir_watch *watch)
     watch->is_warned = false;
 }
 
-/* A new watch each time: the path may lead to another folder by now, and the old watch has no
- * events of it. */
+/* A new watch each time: the path may lead to another folder by now, for which the old watch gets
+ * no events. */
 static void on_settled(struct timer *timer)
 {
     struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, settle);

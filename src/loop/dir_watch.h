@@ -1,7 +1,7 @@
 /*
  * Notifies when the files of a folder have changed: libuv's inotify watch, settled, so that an
  * editor's or a deployment's burst of writes and renames is reported once. The folder may be
- * missing, may go and come back, and may be a symbolic link that is set to another folder.
+ * missing, may be removed and return, and may be a symbolic link that changes its target.
  */
 #ifndef LOOP_DIR_WATCH_H
 #define LOOP_DIR_WATCH_H
@@ -21,7 +21,7 @@ struct dir_poll;
 
 /* Embedded in its owner. */
 struct dir_watch {
-    /* From the loop. Files have changed, or may have: it can come without a change. */
+    /* From the loop. Files may have changed; it can come without a change. */
     void (*on_change)(struct dir_watch *watch);
     uint32_t poll_ms; /* 0: DIR_WATCH_POLL_MS */
     /* ---- private ---- */
@@ -37,13 +37,13 @@ struct dir_watch {
     bool is_there, is_warned;
 };
 
-/* path is borrowed until dir_watch_stop. What inotify cannot say (a folder that came back, a link
- * that leads elsewhere) is found by a poll every poll_ms, on a pool thread. Where the kernel
- * refuses to watch, a warning goes to the log, and the poll finds new, renamed and removed files,
- * but not a file that was written in place. A network file system reports only this machine's
- * changes. A watch alone does not keep loop_run going, a poll on a thread does. */
+/* path is borrowed until dir_watch_stop. Changes that inotify does not report (a folder that is
+ * created again, a link with a new target) are found by a poll every poll_ms, on a pool thread. If
+ * the kernel refuses to watch, a warning goes to the log, and the poll finds new, renamed and
+ * removed files, but not a file that was written in place. A network file system reports only this
+ * machine's changes. A watch alone does not keep loop_run going, a poll on a thread does. */
 void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
-/* No callback follows. Harmless when it was not started. */
+/* No callback follows. Harmless if it was not started. */
 void dir_watch_stop(struct dir_watch *watch);
 
 #endif

@@ -21,7 +21,7 @@ enum {
     SLOW_MS_DEFAULT = 1000,
 };
 
-/* How a name answered last time decides how many slots its kind may fill. */
+/* How a name resolved last time decides how many slots its kind may fill. */
 enum dns_kind { DNS_GOOD, DNS_NEW, DNS_SLOW, DNS_KINDS };
 
 struct dns_name;
@@ -69,7 +69,7 @@ struct dns_resolver {
     struct list by_age;
     struct list starts[DNS_KINDS];
     size_t flying[DNS_KINDS], slots;
-    struct list ready; /* queries whose answer is there; the task notifies their ops */
+    struct list ready; /* queries with an answer; the task notifies their ops */
     struct loop_task ready_task;
     size_t waiting;
 };
@@ -86,7 +86,7 @@ static slice name_slice(const struct dns_name *name)
     return slice_of(name->text, name->text_len);
 }
 
-/* Returns true: the answer is there. */
+/* Returns true: the query has its answer. */
 static bool query_fail(struct dns_query *query, int status, const char *cause)
 {
     query->status = err_set(&query->err, (enum err_code)status, "%s", cause);
@@ -114,8 +114,8 @@ static void run_ready(struct loop_task *task)
         query_end(LIST_ITEM(resolver->ready.next, struct dns_query, link));
 }
 
-/* The answer is there. The op is notified from the run queue: the caller may be dns_resolve, and no
- * operation completes before it returns. */
+/* The query has its answer. The op is notified from the run queue: the caller may be dns_resolve,
+ * and no operation completes before it returns. */
 static void query_ready(struct dns_resolver *resolver, struct dns_query *query)
 {
     timer_stop(&query->timer);
@@ -333,7 +333,7 @@ static void start_flights(struct dns_resolver *resolver)
     }
 }
 
-/* ---- asking ---- */
+/* ---- lookups ---- */
 
 static bool answer_literal(struct dns_query *query, const char *text)
 {
@@ -347,7 +347,7 @@ static bool answer_literal(struct dns_query *query, const char *text)
     return true;
 }
 
-/* Copies the name in lower case; false: it is no valid name, and no resolver needs to be asked. */
+/* Copies the name in lower case; false: it is not a valid name, so no resolver is needed. */
 static bool read_name(slice host, char out[DNS_NAME_MAX + 1])
 {
     if (host.len == 0 || host.len > DNS_NAME_MAX || host.ptr[0] == '.' || host.ptr[0] == '-')
@@ -378,7 +378,7 @@ static void query_wait(struct dns_resolver *resolver, struct dns_query *query,
     start_flights(resolver);
 }
 
-/* true: the answer, good or bad, is in query. false: it waits for a flight. */
+/* true: the answer, or a failure, is in query. false: it waits for a flight. */
 static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
 {
     char text[DNS_NAME_MAX + 1];
@@ -422,7 +422,7 @@ void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct 
         query_ready(resolver, query);
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and removal ---- */
 
 struct dns_resolver *dns_resolver_new(struct loop *loop, const struct dns_config *config)
 {

@@ -1,9 +1,9 @@
 /*
  * Name lookups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
- * single flight per name, so that one slow resolver cannot starve others. At
- * most half of the pool's threads look up names; of these slots, names that were slow last time get
- * half at most, and one in four is kept for names that answered well before. A waiting query ends
- * at its own deadline, while the lookup continues for the cache.
+ * single flight per name, so that one slow resolver cannot starve others. At most half of the
+ * pool's threads look up names; of these slots, names that were slow last time get half at most,
+ * and one in four is kept for names that were quick before. A waiting query ends at its own
+ * deadline, while the lookup continues for the cache.
  */
 #ifndef LOOP_DNS_H
 #define LOOP_DNS_H
@@ -33,10 +33,10 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    bool is_waiting; /* for a look-up; false: its answer is there and the op will be notified */
+    bool is_waiting; /* for a lookup; false: it has its answer and the op will be notified */
 };
 
-/* What a lookup found, in the order of preference. */
+/* The addresses of a name, in the order of preference. */
 struct dns_addresses {
     size_t count;
     struct sockaddr_storage list[DNS_ADDRESSES_MAX];
@@ -58,17 +58,17 @@ struct dns_config {
 /* getaddrinfo; IPv6 and IPv4 alternate, the family that RFC 6724 prefers first. */
 int dns_lookup_system(const char *name, struct dns_addresses *out, const char **cause);
 
-/* config may be NULL. NULL when out of memory. */
+/* config may be NULL. NULL: out of memory. */
 struct dns_resolver *dns_resolver_new(struct loop *loop,
                                       const struct dns_config *config) MUST_CHECK;
-/* Queries still waiting end with ERR_CLOSED; look-ups on threads are abandoned safely (loop_free
+/* Queries still waiting end with ERR_CLOSED; lookups on threads are abandoned safely (loop_free
  * waits for them). */
 void dns_resolver_free(struct dns_resolver *resolver);
 /* Holds op until done. Cached answers and literals complete through the run queue as well. */
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
-/* For tests: forgets what is cached and not being resolved now. */
+/* For tests: forgets cached names that are not being resolved now. */
 void dns_cache_clear(struct dns_resolver *resolver);
-/* Ends the query with ERR_CLOSED and releases the hold; harmless when it is not under way. */
+/* Ends the query with ERR_CLOSED and releases the hold; harmless if it is not under way. */
 void dns_cancel(struct dns_query *query);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * The entrance: fairness between accounts before a request begins. While several accounts send
- * requests, the one that sends more than the others waits here, in its account's line, and not in
- * the queues of later stages, where it would delay the others. An account begins ENTRIES_A_TURN
- * requests at most in a turn of the loop, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay
- * short, and has at most as many young ones under way as the others have and wait for on average. A
- * long reply counts as several requests, in the turns after it. A request is young until it ends,
- * or for YOUNG_NS: one that takes longer waits for something else than this process or its
- * database. An account alone passes, and pays nothing. Strangers share one line, as if they were an
- * account; the probes of load balancers have another, which is never greedy: they are cheap, and
- * strangers that send such requests, too, must not hold up those that decide about this node.
+ * requests, the one that sends more than the others waits here, in its account's line, not in the
+ * queues of later stages, where it would delay the others. In a turn of the loop an account begins
+ * at most ENTRIES_A_TURN requests, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay short. It
+ * has at most as many young requests as the other accounts have on average, waiting ones included.
+ * A long reply counts as several requests in the turns after it. A request is young until it ends,
+ * or for YOUNG_NS: one that takes longer waits for something other than this process or its
+ * database. An account alone passes at no cost. Requests without an account share one line, as if
+ * they were an account. The probes of load balancers have another line, which is never greedy: they
+ * are cheap, and other clients that send such requests must not hold up the probes that decide
+ * about this node.
  */
 #include <string.h>
 
@@ -17,22 +18,22 @@
 
 enum {
     ENTRIES_A_TURN = 16,
-    ENTRIES_A_TURN_GREEDY = 2, /* of one with GREEDY times the others' mean, or more */
+    ENTRIES_A_TURN_GREEDY = 2, /* of an account with GREEDY times the others' mean, or more */
     GREEDY = 2,
-    GREEDY_MIN = 32, /* and more than so many */
+    GREEDY_MIN = 32, /* and more than this many */
     YOUNG_MAX = 16,  /* an account may always have this many young ones */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
-    REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as a request more */
+    REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as one more request */
     CARRIED_MAX = 1024,
 };
 
-/* There while requests of the account wait or are young, and in the turn in which some began. */
+/* Exists while requests of the account wait or are young, and in the turn in which some began. */
 struct entry_line {
     struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
     uint64_t turn_ns; /* the turn in which it began `begun` */
     size_t begun;     /* in that turn */
-    size_t carried;   /* requests that its long replies count as, in turns to come */
+    size_t carried;   /* requests that its long replies count as, in later turns */
     size_t waiting_count, young_count;
 };
 
@@ -73,7 +74,7 @@ static size_t young_max(const struct loop_entrance *entrance, const struct entry
     return mean > YOUNG_MAX ? mean : YOUNG_MAX;
 }
 
-/* How many may begin in a turn: few of a greedy account, since a turn lasts for all. */
+/* How many may begin in a turn: few for a greedy account, since a turn lasts for all. */
 static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     size_t own = line->waiting_count + line->young_count;
@@ -165,8 +166,8 @@ static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
     }
 }
 
-/* Every line with waiting requests is full: sleeps until the oldest young request is young no more.
- */
+/* Every line with waiting requests is full: sleeps until the oldest young request is no longer
+ * young. */
 static void entrance_sleep(struct loop_entrance *entrance)
 {
     if (entrance->waiting == 0)

@@ -14,16 +14,16 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
-    LOOP_DISCARD_BYTES = 4 * 1024, /* of a stream whose input is thrown away, at a time */
-    /* Of reading and accepting in one turn, however many sockets are ready. */
+    LOOP_DISCARD_BYTES = 4 * 1024, /* of a stream whose input is discarded, at a time */
+    /* For reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
-    /* Of tasks in one turn, whatever their count, with what hooks will have to do for them
-     * (loop_reserve); then I/O gets its turn. A step that has begun runs to its end on top of that.
-     */
+    /* For tasks in one turn, whatever their number, including the time that hooks will need for
+     * them (loop_reserve); then I/O gets its turn. A step that has begun runs to its end beyond
+     * that. */
     LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
-/* What the CPU time of a turn went to; reported for turns over the limit. */
+/* Where the CPU time of a turn went; reported for turns over the limit. */
 enum loop_part { PART_EVENTS, PART_STEPS, PART_DATABASE, PART_REPLY, PART_LOG, PART_MEMORY, PARTS };
 
 /* A copy of armed_ns next to the pointer: sifting touches only the heap's own memory. */
@@ -43,7 +43,7 @@ struct loop_jobs {
 struct loop_entrance {
     struct loop *loop;
     struct lines lines;      /* struct entry_line, by account */
-    struct list ring;        /* of lines in which some wait */
+    struct list ring;        /* of lines with waiting requests */
     struct list young;       /* struct op_entry.link, in the order they began */
     size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
@@ -56,7 +56,7 @@ struct loop_entrance {
 
 /* reads.c */
 enum read_class { READ_APPS, READ_CLIENTS, READ_DISCARDED, READ_CLASSES };
-/* For the metrics: clients are accounts or strangers. */
+/* For the metrics: clients are accounts or anonymous. */
 enum read_kind {
     READ_KIND_APP,
     READ_KIND_ACCOUNT,
@@ -69,7 +69,7 @@ struct read_queue {
     struct lines lines; /* struct line, by account, while streams of it are ready: struct
                            loop_reader.link, in the order in which poll reported them */
     struct line strangers;
-    struct list ring; /* of lines in which some are ready */
+    struct list ring; /* of lines with ready streams */
 };
 
 struct loop_reads {
@@ -84,9 +84,9 @@ struct loop_reads {
 /* What poll found readable, until it is read. Embedded in its owner. */
 struct loop_reader {
     struct list link;
-    struct line *line; /* NULL: it is not ready */
+    struct line *line; /* NULL: not ready */
     uint64_t ready_ns, ready_turn;
-    struct uuid account; /* nil: a stranger's */
+    struct uuid account; /* nil: without an account */
     enum read_class class;
     void (*read)(struct loop_reader *reader);
 };
@@ -139,13 +139,14 @@ struct loop {
 
 /* The first thing after poll, before anything is read. */
 void loop_turn_begin(struct loop *loop);
-/* Every libuv callback of this room begins with it: the first one of a turn reads the clock. */
+/* Every libuv callback of this room begins with this call: the first one of a turn reads the
+ * clock. */
 void loop_enter(struct loop *loop);
 /* A step has run: the time since the last one is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
 /* The time for tasks of this turn is used up: the rest runs in the next turn. */
 bool loop_is_drain_over(const struct loop *loop);
-/* What has run since the last lap was this part of the turn. */
+/* The time since the last lap belongs to this part of the turn. */
 void loop_lap(struct loop *loop, enum loop_part part);
 void loop_turn_end(struct loop *loop);
 /* Reads the environment. */
@@ -166,19 +167,19 @@ void loop_jobs_deinit(struct loop_jobs *jobs);
 
 void loop_reads_init(struct loop *loop);
 void loop_reads_deinit(struct loop_reads *reads);
-/* read(reader) is called when it is its turn, once for each loop_reader_ready. */
+/* read(reader) is called on its turn, once for each loop_reader_ready. */
 void loop_reader_init(struct loop_reader *reader, enum read_class class,
                       void (*read)(struct loop_reader *reader));
-/* Poll has reported it, or it has read a part and goes on; any number of times. */
+/* Poll has reported it, or it has read a part and continues; may be called any number of times. */
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
-/* It is not read any more; harmless when it is not ready. */
+/* It is no longer read; harmless if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
 /* Its line, from now on. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class);
 /* After poll: reads those whose turn it is. The others keep their turn for the next one. */
 void loop_read_ready(struct loop *loop);
-/* Some were passed over; not of those whose input is thrown away. */
+/* Some ready streams were not read; those with discarded input do not count. */
 bool loop_has_ready(const struct loop *loop);
 /* In read(): the time of this class is used up; another visit follows in the next turn. */
 bool loop_is_reading_over(const struct loop *loop);
@@ -186,7 +187,7 @@ bool loop_is_reading_over(const struct loop *loop);
 void loop_entrance_init(struct loop *loop);
 void loop_entrance_deinit(struct loop *loop);
 
-/* A libuv handle in a block of its own, freed when libuv has let go. */
+/* A libuv handle in a block of its own, freed once libuv has released it. */
 void loop_handle_close(uv_handle_t *handle);
 
 static inline struct loop *loop_of(const uv_loop_t *uv)

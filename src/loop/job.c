@@ -11,13 +11,14 @@
 #include "loop/op.h"
 
 enum {
-    JOBS_MAX = 8, /* half of the pool: names and handshakes have the rest */
+    JOBS_MAX = 8, /* half of the pool: lookups and handshakes have the rest */
     ACCOUNT_JOBS_MAX = 4,
 };
 
-/* Those of one account; there while it has any. */
+/* The jobs of one account; exists while it has any. */
 struct job_line {
-    struct line line; /* in the ring of lines whose turn it may be: some wait, one more may run */
+    struct line
+        line; /* in the ring of lines whose turn it may be: some jobs wait, one more may run */
     size_t running;
 };
 
@@ -56,11 +57,11 @@ static void job_run(struct work *work)
     job->run(job->op);
 }
 
-/* Releases the op, whose arena the thread does not touch any more. */
+/* Releases the op, whose arena the thread no longer touches. */
 static void job_let_go(struct op *op)
 {
     op->job = NULL;
-    if (op->is_cancelled) /* op_cancel left its end to the job's */
+    if (op->is_cancelled) /* op_cancel left its end to the job */
         loop_task_queue(op->loop, &op->task);
     op_release(op);
 }
@@ -89,7 +90,7 @@ static int job_start(struct loop *loop, struct op_job *job)
     return OK;
 }
 
-/* A job that cannot be started for want of memory runs on the loop instead. */
+/* A job that cannot be started because memory is short runs on the loop instead. */
 static void start_waiting(struct loop *loop)
 {
     struct loop_jobs *jobs = &loop->jobs;

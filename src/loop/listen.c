@@ -16,7 +16,7 @@ enum {
     ACCEPTS_A_VISIT = 8,      /* then others are read */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
-    LEFT_ACCEPTS_MAX = 4, /* of those that no other process took meanwhile */
+    LEFT_ACCEPTS_MAX = 4, /* of those that no other process has accepted meanwhile */
 };
 
 struct tcp_listener {
@@ -62,9 +62,9 @@ static void accept_one(struct tcp_listener *listener, int fd)
     listener->on_accept(&tcp->base, listener->owner);
 }
 
-/* Out of descriptors, poll would report the backlog every turn. The spare descriptor is closed to
- * accept waiting peers one by one and close them, instead of letting them hang; then accepting
- * pauses. */
+/* Without free descriptors, poll would report the backlog every turn. The spare descriptor is
+ * closed to accept waiting peers one by one and close them, instead of letting them hang; then
+ * accepting pauses. */
 static void accept_rest(struct tcp_listener *listener, int cause)
 {
     size_t dropped = 0;
@@ -85,7 +85,7 @@ static void accept_rest(struct tcp_listener *listener, int cause)
     timer_start_in_ms(&listener->rest, ACCEPT_REST_MS);
 }
 
-/* false: nothing is left to accept, or accepting rests now. */
+/* false: nothing is left to accept, or accepting is paused. */
 static bool accept_next(struct tcp_listener *listener)
 {
     if (listener->bound.fd < 0) /* on_accept has freed it */
@@ -105,7 +105,7 @@ static bool accept_next(struct tcp_listener *listener)
         accept_rest(listener, errno);
         return false;
     case EINTR:
-    case ECONNABORTED: /* and the network errors that accept(2) passes on of a dead peer */
+    case ECONNABORTED: /* and the network errors of a dead peer that accept(2) passes on */
     case EPROTO:
     case ENETDOWN:
     case EHOSTDOWN:
@@ -146,8 +146,8 @@ static bool is_its_turn(const struct tcp_listener *listener)
     return own <= fewest + 2 + fewest / 8;
 }
 
-/* Waits for LEAVE_MS only: a process that is stuck or dead does not keep the others from accepting.
- */
+/* Waits for LEAVE_MS only: a process that hangs or is dead does not keep the others from
+ * accepting. */
 static void leave_to_others(struct tcp_listener *listener)
 {
     listener->is_leaving = true;
@@ -242,7 +242,8 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
     listener->bound.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     loop_reader_init(&listener->reader, READ_CLIENTS, on_turn_to_accept);
-    listener->reader.account = (struct uuid){{[15] = 1}}; /* a line of its own: no account's */
+    listener->reader.account =
+        (struct uuid){{[15] = 1}}; /* a line of its own, without an account */
     timer_init(&listener->rest, loop, on_rested);
     if (listener_open(listener, config, err) != OK) {
         tcp_listener_free(listener);
@@ -278,6 +279,6 @@ void tcp_listener_free(struct tcp_listener *listener)
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
     listener->spare_fd = -1;
-    listener->garbage.free = listener_free; /* on_accept may be what calls */
+    listener->garbage.free = listener_free; /* on_accept may be the caller */
     loop_garbage_add(listener->loop, &listener->garbage);
 }

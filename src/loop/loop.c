@@ -1,6 +1,6 @@
 /*
- * Turns: see loop.h for the order of things. The run queue is drained in uv_check (after I/O) and
- * in uv_prepare (after timers and close callbacks), so that nothing waits across a poll.
+ * Turns: see loop.h for their order. The run queue is drained in uv_check (after I/O) and in
+ * uv_prepare (after timers and close callbacks), so that no task waits across a poll.
  */
 #include "loop/internal.h"
 
@@ -18,8 +18,7 @@ enum { LOOP_KEPT_BYTES = 0 };
 #else
 enum {
     LOOP_KEPT_BYTES = 1024 * 1024
-}; /* what the requests of a turn give back, for those of the
-      next */
+}; /* blocks that the requests of a turn free, for those of the next */
 #endif
 
 static unsigned threads_wanted = 4; /* libuv's own default */
@@ -98,7 +97,7 @@ static void loop_drain(struct loop *loop)
         struct loop_task *task = LIST_ITEM(link, struct loop_task, link);
         task->run(task);
         loop->tasks_run++;
-        /* also for tasks that are no ops: keeps the time of the drain going */
+        /* also for tasks that are not ops: keeps the time of the drain current */
         loop_charge_step(loop, NULL, NULL);
     }
 }
@@ -144,7 +143,7 @@ static void loop_settle(struct loop *loop)
     loop_free_garbage(loop);
     loop_lap(loop, PART_MEMORY);
     bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next) ||
-                     loop_has_ready(loop); /* some of them are not polled any more */
+                     loop_has_ready(loop); /* some of them are no longer polled */
     if (uv_is_closing((uv_handle_t *)&loop->idle))
         return;
     /* An active idle handle makes poll return at once. */
@@ -159,7 +158,7 @@ static void loop_settle(struct loop *loop)
 static void on_check(uv_check_t *check)
 {
     struct loop *loop = loop_of(check->loop);
-    list_append_all(&loop->tasks, &loop->tasks_next); /* poll lies between */
+    list_append_all(&loop->tasks, &loop->tasks_next); /* poll comes between */
     loop_read_ready(loop);
     loop_settle(loop);
 }
@@ -243,7 +242,7 @@ int loop_err_from_uv(int status)
     }
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and removal ---- */
 
 void loop_threads_init(unsigned threads)
 {
@@ -252,7 +251,7 @@ void loop_threads_init(unsigned threads)
     snprintf(text, sizeof(text), "%u", threads);
     /* libuv reads the variable when its first work is queued, so it must be set before that. */
     setenv("UV_THREADPOOL_SIZE", text, 1);
-    /* The count is kept for those that divide the pool, as dns does. */
+    /* The count is kept for code that divides the pool, such as dns. */
     threads_wanted = threads;
 }
 
@@ -360,7 +359,7 @@ bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms)
 
 void loop_abandon(struct loop *loop)
 {
-    ASSERT(loop->work_count > 0); /* else loop_free does it properly */
+    ASSERT(loop->work_count > 0); /* otherwise loop_free is the right call */
     has_abandoned = true;
 }
 

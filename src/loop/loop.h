@@ -1,6 +1,6 @@
 /*
  * The one event loop of a process: a run queue of ops, hooks at the end of each turn, and the
- * accounting of turns. uv.h stays inside this room; others see opaque structs.
+ * accounting of turns. uv.h stays inside this room; other rooms see opaque structs.
  *
  * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> readable streams
  * are read in turn -> drain the run queue -> end-of-turn hooks (pg sends its batch, http flushes
@@ -22,7 +22,7 @@ enum { LOOP_RUNS_MAX = 4096 };
 
 struct loop;
 
-/* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: err. */
+/* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: see err. */
 struct loop *loop_new(struct err *err) MUST_CHECK;
 /* Call once, before any loop or thread: the size of libuv's pool (lookups and TLS handshakes run
  * there). */
@@ -34,14 +34,13 @@ void loop_run(struct loop *loop);
 bool loop_turn(struct loop *loop, bool may_block);
 void loop_stop(struct loop *loop);
 /* Runs the closing turns (work on threads is waited for), then ASSERTs that uv_loop_close() == 0
- * and that no timer is armed and no op is alive: what is left open is a bug, and is printed. */
+ * and that no timer is armed and no op is alive: anything left open is a bug, and is printed. */
 void loop_free(struct loop *loop);
-/* Turns until no work on threads is left. false: some still went on after timeout_ms (a look-up
- * whose server does not answer cannot be interrupted). For the end, before loop_free. */
+/* Turns until there is no more work on threads. false: some was still running after timeout_ms (a
+ * lookup whose server does not answer cannot be interrupted). For the end, before loop_free. */
 bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
-/* Instead of loop_free, after such a wait: the loop, and what the work may touch, stay in memory
- * for good, and the process has to end with _exit, since libuv joins its threads on any other way.
- */
+/* Instead of loop_free, after such a wait: the loop, and what the work may touch, stay in memory,
+ * and the process has to end with _exit, since on any other way libuv joins its threads. */
 void loop_abandon(struct loop *loop);
 bool loop_has_abandoned(void);
 /* Monotonic nanoseconds, read once a turn; for deadlines. */
@@ -58,7 +57,7 @@ struct loop_hook {
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
 void loop_hook_remove(struct loop_hook *hook);
 
-/* Something was queued for a hook that will take about so long: the drain ends as much earlier. */
+/* Work was queued for a hook that will take about this long: the drain ends that much earlier. */
 void loop_reserve(struct loop *loop, uint64_t about_ns);
 
 /* An object whose memory is freed at the bottom of the turn, never where the object ends. */
@@ -68,13 +67,13 @@ struct loop_garbage {
 };
 void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage);
 
-/* The smallest thing that the run queue runs; ops are made of it. Embedded in its owner. */
+/* The smallest unit that the run queue runs; ops are built on it. Embedded in its owner. */
 struct loop_task {
     struct list link;
     void (*run)(struct loop_task *task);
 };
 void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task));
-/* Runs in this turn's drain, or in the next one's. Queued already: nothing. */
+/* Runs in this turn's drain, or in the next one's. No effect if it is queued already. */
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 /* As above, but never in the drain that is under way: for work that yields to I/O. */
 void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task);
@@ -87,17 +86,17 @@ static inline bool loop_task_is_queued(const struct loop_task *task)
 struct loop_stats {
     uint64_t turns;
     uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
-    uint64_t turn_wall_ns_max; /* the same on the wall clock: what a waiting request feels */
+    uint64_t turn_wall_ns_max; /* the same on the wall clock: what a waiting request experiences */
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
-/* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU
- * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both of the environment,
- * read by loop_new; of all loops of this process). The log names each, and what its time went to; a
- * test run asserts 50 that way. A few are allowed, since a virtual machine's
- * host may stop it, which is charged to the thread that was running. */
+/* Whether more turns than SLUICE_TURNS_OVER_MAX (0) of each thousand begun took more thread CPU
+ * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both from the environment,
+ * read by loop_new; for all loops of this process). The log names each, and where its time went; a
+ * test run asserts 50 ms that way. A few are allowed, since a virtual machine's host may stop it,
+ * which is charged to the thread that was running. */
 bool loop_turn_limit_passed(void);
 
-/* ---- timers: an intrusive heap behind one uv_timer ---- */
+/* ---- timers: an intrusive heap driven by one uv_timer ---- */
 
 struct timer {
     struct loop *loop;
@@ -109,8 +108,8 @@ struct timer {
 };
 
 void timer_init(struct timer *timer, struct loop *loop, void (*on_due)(struct timer *timer));
-/* Arms or moves. Moving later is O(1), earlier O(log n). Never calls back before it returns.
- * Where the heap cannot grow for want of memory, the timer fires in the next turn. */
+/* Arms or moves. Moving later is O(1), earlier O(log n). Never calls back before it returns. If
+ * there is no memory for the heap to grow, the timer fires in the next turn. */
 void timer_start(struct timer *timer, uint64_t due_ns);
 void timer_start_in_ms(struct timer *timer, uint64_t delay_ms);
 void timer_stop(struct timer *timer);
@@ -146,13 +145,13 @@ void signal_watch_stop(struct signal_watch *watch);
 enum { POLL_READ = 1, POLL_WRITE = 2 };
 struct poll_watch;
 /* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error with no events is
- * passed on as both, too. The fd stays the caller's; stop before it is
- * closed or changes. NULL when it cannot be watched. */
+ * passed on as both, too. The fd stays the caller's; stop before it is closed or changes. NULL if
+ * it cannot be watched. */
 struct poll_watch *poll_watch_new(struct loop *loop, int fd,
                                   void (*on_ready)(void *owner, int events),
                                   void *owner) MUST_CHECK;
 void poll_watch_set(struct poll_watch *watch, int events);
-/* No callback follows; memory goes when libuv has let go. */
+/* No callback follows; the memory is freed once libuv has released it. */
 void poll_watch_free(struct poll_watch *watch);
 
 #endif

@@ -15,8 +15,9 @@
 #include "loop/internal.h"
 
 enum {
-    OP_STEPS_A_RUN_MAX = 256, /* then other ops get their turn: a loop of jumps is no stall */
-    FOLLOWING = UINT16_MAX,   /* op.step_next: no step was named */
+    OP_STEPS_A_RUN_MAX =
+        256, /* then other ops get their turn, so that a loop of jumps does not stall the loop */
+    FOLLOWING = UINT16_MAX, /* op.step_next: no step was named */
 };
 
 static void op_queue(struct op *op)
@@ -44,9 +45,9 @@ static void op_free(struct loop_garbage *garbage)
     op_collect(parent);
 }
 
-/* Memory goes once the op has ended, no reference is held, its parent has read what it left, and
- * the ops below it, which may be embedded in its struct and be held by a call that is still
- * drained, are gone. */
+/* Memory is freed once the op has ended, no reference is held, its parent has read its results, and
+ * the ops below it are freed. Those may be embedded in its struct and be held by a call that is
+ * still drained. */
 static void op_collect(struct op *op)
 {
     if (!op->is_ended || op->holds || op->children || op->is_kept)
@@ -101,7 +102,7 @@ const char *op_step_name(const struct op *op)
     return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
 }
 
-/* Moves to the step that was named, else to the one that follows; false when there is none. */
+/* Moves to the step that was named, else to the next one; false if there is none. */
 static bool op_advance(struct op *op)
 {
     op->step = op->step_next != FOLLOWING ? op->step_next : (uint16_t)(op->step + 1);
@@ -136,7 +137,7 @@ static inline void op_show_jump(const struct op *op)
 }
 #endif
 
-/* The table names all jumps: one that is missing there is a bug. */
+/* The table names all jumps: one that is missing is a bug. */
 static void op_name_next(struct op *op, size_t step)
 {
     ASSERT(step < op->class->step_count && op->step < op->class->step_count);

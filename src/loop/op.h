@@ -11,12 +11,12 @@
  *   };
  *   static const struct op_class exec_class = {.name = "exec", .steps = steps, ...};
  *
- * A step goes on with the one that follows in the table, or with one that its line of the table
- * names; so the table shows every way through the op.
+ * After a step the op continues with the next step in the table, or with a step that its line of
+ * the table names, so the table shows every way through the op.
  *
- * Rules, asserted: a jump is one that the table names; OP_WAIT only while something holds the op; a
- * start of I/O takes a hold and never completes before it returns; on_end runs exactly once; memory
- * goes at the bottom of the turn in which the op has ended, the last hold is gone and its parent,
+ * Rules, asserted: the table names every jump; OP_WAIT only while something holds the op; a start
+ * of I/O takes a hold and never completes before it returns; on_end runs exactly once; memory is
+ * freed at the bottom of the turn, once the op has ended, the last hold is released and its parent,
  * if any, has run since.
  */
 #ifndef LOOP_OP_H
@@ -46,10 +46,9 @@ enum op_result {
     OP_NEXT, /* the following step, at once */
     OP_WAIT, /* the following step (or op_wait_then's) once the holds are released */
     OP_JUMP, /* the step that op_jump named, at once */
-    OP_STOP, /* the class's stop step, at once: what the op is for is decided, the rest is skipped
-              */
+    OP_STOP, /* the class's stop step, at once: the outcome is decided, the rest is skipped */
     OP_DONE, /* end well */
-    OP_FAIL, /* end badly; what went wrong is in the struct around the op */
+    OP_FAIL, /* end badly; the struct around the op has the reason */
 };
 
 enum op_end { OP_ENDED_DONE, OP_ENDED_FAILED, OP_ENDED_CANCELLED };
@@ -72,14 +71,14 @@ struct op_class {
     size_t step_count;  /* past the last step OP_NEXT means OP_DONE */
     size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
     bool is_background; /* starts by itself again and again: its steps are logged as trace */
-    bool is_attended;   /* a client waits for its end, who is better served by a refusal at once */
-    /* Cuts what is in flight but queries and sleeps, which op_cancel has cut (http_call_cancel
+    bool is_attended;   /* a client waits for its end, and would rather have a refusal at once */
+    /* Cuts what is in flight except queries and sleeps, which op_cancel has cut (http_call_cancel
      * ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
     void (*on_end)(struct op *op, enum op_end end);
-    /* Frees the struct around the op (whose arena is already gone), op_free_struct where no more is
-     * to do; NULL when it lives in memory that another owner frees. */
+    /* Frees the struct around the op (whose arena is already freed), op_free_struct if there is
+     * nothing else to do; NULL if another owner frees its memory. */
     void (*free)(struct op *op);
 };
 
@@ -99,20 +98,20 @@ struct op {
     struct op *parent; /* its hold is released after this op's on_end; NULL for none */
     uint16_t step, step_next;
     uint16_t holds;
-    uint32_t children; /* ops started below it whose memory is not gone */
+    uint32_t children; /* ops started below it whose memory is not freed */
     bool is_cancelled, is_ended;
     bool is_background, is_attended; /* its class's or its parent's */
     bool is_kept;                    /* ended, and its parent has not run since */
-    bool is_keeping;                 /* what its ended children left stays for another run of it */
-    struct list kept, kept_link;     /* ended children; its link among its parent's */
-    const char *waits_for;           /* the name of the last hold */
+    bool is_keeping;             /* results of its ended children stay until it has run once more */
+    struct list kept, kept_link; /* ended children; its link among its parent's */
+    const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its link in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
     struct list waits;      /* struct op_wait.link, cut by op_cancel */
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */
-    struct op_job *job;     /* that waits for a pool thread, or runs on one */
+    struct op_job *job;     /* waits for a pool thread, or runs on one */
     struct op_entry *entry; /* while it waits at the entrance, or counts there */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
@@ -139,7 +138,7 @@ void op_wait_begin(struct op *op, struct op_wait *wait, const char *what,
 void op_wait_end(struct op_wait *wait);
 /* For a step's return. step: an index in the table, which the step's line must name. */
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
-/* Waits as OP_WAIT does, and goes on with that step. */
+/* Waits as OP_WAIT does, and continues with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
 /* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
  * drain. Before the start (of a zeroed op) and after the end it does nothing. */
@@ -163,7 +162,7 @@ void op_sleep_stop(struct op_timer *timer);
 #define OP_PROBES    SLICE("probes")
 
 /* Called where a request begins. OP_NEXT: it may start; OP_WAIT: it waits in the line of
- * op->account_id, or, where that is empty, in the one given, because others send requests, too
+ * op->account_id, or in the given one if that is empty, because others send requests, too
  * (loop/entrance.c). entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
@@ -172,10 +171,10 @@ struct op_entry {
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry, slice line) MUST_CHECK;
-/* The op's request is answered by so many bytes: its account begins fewer requests for it in the
- * turns that follow, while other accounts send some. */
+/* The reply to the op's request has that many bytes: its account begins fewer requests in the turns
+ * that follow, while other accounts send some. */
 void op_weigh(const struct op *op, size_t reply_bytes);
-/* For op_cancel and the op's end: it neither waits nor counts any more. */
+/* For op_cancel and the op's end: it neither waits nor counts any longer. */
 void op_leave_entrance(struct op *op);
 
 /* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
@@ -188,17 +187,17 @@ struct op_job {
 };
 /* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. It
  * runs when it is the turn of the op's account, of which few run at a time (loop/job.c). run may
- * touch the op's arena and whatever else only this op touches; it may not log, count, draw
+ * touch the op's arena and anything else that only this op touches; it may not log, count, draw
  * random numbers or call into the loop. Cancelled while it runs, the op ends (on_end) only after
  * it. Not OK: nothing was started, and the caller may as well call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
-/* The same of a part that is long only where is_large: OP_WAIT. Else, or where no thread can be had
- * for it, it runs at once: OP_NEXT. */
+/* The same for a part that takes long only if is_large: OP_WAIT. Otherwise, or if there is no
+ * thread for it, it runs at once: OP_NEXT. */
 enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
                           void (*run)(struct op *op), const char *what);
 
-/* For op_cancel: what waits never runs. */
+/* For op_cancel: a waiting job never runs. */
 void op_job_drop(struct op *op);
 
 /* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
@@ -209,12 +208,12 @@ size_t op_count(const struct loop *loop);
 const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD
-/* For a test that counts them: each step before it runs, each jump as it is returned; NULL: not. */
+/* For tests that count them: each step before it runs, each jump as it is returned; NULL: off. */
 extern void (*op_on_step)(const struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif
 
-/* Of lines that say what an op does. */
+/* For lines that report the steps of an op. */
 static inline enum log_level op_log_level(const struct op *op)
 {
     return op->is_background ? LOG_TRACE : LOG_DEBUG;

@@ -1,15 +1,15 @@
 /*
- * Who is read when. Poll only says which streams are readable; they are read after it, in turn:
- * first what apps send, then clients, by account, at last what is only thrown away. The database's
- * connections are few, and are read while poll reports them.
+ * The order of reads. Poll only reports which streams are readable; they are read after it, in
+ * turn: first those from apps, then clients, by account, and last those whose input is discarded.
+ * The database's connections are few, and are read while poll reports them.
  *
- * Each class has a ring of lines, one for each account, and strangers share one. A visit reads one
- * stream once; then the next line has its turn. So a stream waits for those that were in its line
- * before it, and never for those that come later, however many they are. Apps cannot use the time
- * of clients, nor clients that of apps.
+ * Each class has a ring of lines, one for each account; streams without an account share one. A
+ * visit reads one stream once; then it is the next line's turn. So a stream waits for those that
+ * were in its line before it, and never for later ones, however many they are. Apps cannot use the
+ * time of clients, nor clients that of apps.
  *
- * What is thrown away has some KB each millisecond. It is not polled meanwhile: the faster it is
- * thrown away, the faster its peers send more, and a loop that is woken for it has no rest.
+ * Discarded input gets some KB each millisecond. It is not polled meanwhile: the faster it is
+ * discarded, the faster its peers send more, and they would keep the loop busy.
  */
 #include <string.h>
 
@@ -34,7 +34,8 @@ static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"account
 
 /* ---- lines ---- */
 
-/* Without memory for a line of its own, an account is among the strangers. */
+/* Without memory for a line of its own, an account shares the line of streams without an
+ * account. */
 static struct line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
@@ -121,7 +122,8 @@ static enum read_kind read_kind_of(const struct loop_reader *reader)
     case READ_DISCARDED:
         return READ_KIND_DISCARDED;
     default:
-        /* The ids of accounts have a time; strangers and listeners have none. */
+        /* The ids of accounts contain a time; streams without an account and listeners have
+         * none. */
         return uuid_v7_wall_ms(reader->account) ? READ_KIND_ACCOUNT : READ_KIND_STRANGER;
     }
 }
@@ -149,7 +151,7 @@ static void read_next(struct loop *loop, struct read_queue *queue)
     reader->read(reader);
 }
 
-/* At least one is read, so that no class waits for ever. */
+/* At least one is read, so that every class makes progress. */
 static void read_queue_until(struct loop *loop, enum read_class class, uint64_t until_ns)
 {
     struct read_queue *queue = &loop->reads.queues[class];
@@ -178,7 +180,7 @@ void loop_read_ready(struct loop *loop)
     read_queue_until(loop, READ_CLIENTS, began_ns + LOOP_READ_NS_MAX);
 }
 
-/* With the tasks, which come after all that is read. */
+/* With the tasks, which come after all reads. */
 static void on_discard(struct loop_task *task)
 {
     struct loop *loop = CONTAINER_OF(task, struct loop, reads.discard_task);
@@ -196,7 +198,7 @@ static void on_discard_due(struct timer *timer)
     loop_task_queue_next_turn(timer->loop, &reads->discard_task);
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and removal ---- */
 
 void loop_reads_init(struct loop *loop)
 {

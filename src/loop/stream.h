@@ -1,8 +1,8 @@
 /*
- * stream: a two-way byte stream, whatever is below: TCP, a Unix socket (loop/tcp.h), TLS over one
+ * stream: a two-way byte stream over any transport: TCP, a Unix socket (loop/tcp.h), TLS over one
  * of them (tls/). Readers get bytes in the loop's one shared read buffer, so an idle connection
- * holds no memory for reading; what is kept must be copied. Writes try the socket first; only what
- * it does not take is copied, up to a limit.
+ * holds no memory for reading; bytes to keep must be copied. Writes try the socket first; only the
+ * bytes that it does not take are copied, up to a limit.
  *
  * Events come from the loop, never from inside a stream_ call. After on_closed no event follows and
  * the pointer must not be used; its memory goes at the bottom of the turn.
@@ -26,10 +26,10 @@ struct stream_events {
     void (*on_open)(struct stream *stream, void *owner);
     /* bytes is borrowed for the call */
     void (*on_read)(struct stream *stream, void *owner, slice bytes);
-    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false where
-     * a TLS peer left without close_notify: then a body without length is not complete */
+    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false if a
+     * TLS peer left without close_notify: then a body without length is incomplete */
     void (*on_eof)(struct stream *stream, void *owner, bool is_clean);
-    /* all queued bytes are with the kernel; comes only after stream_write left some pending */
+    /* the kernel has all queued bytes; comes only after stream_write left some pending */
     void (*on_drained)(struct stream *stream, void *owner);
     /* exactly once, last. why->code OK when stream_close was called */
     void (*on_closed)(struct stream *stream, void *owner, const struct err *why);
@@ -63,7 +63,7 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
     stream->owner = owner;
 }
 
-/* Starts paused. Both are harmless when already so. */
+/* Starts paused. Both are harmless if it is already so. */
 static inline void stream_read_start(struct stream *stream)
 {
     stream->class->read_start(stream);
@@ -74,28 +74,28 @@ static inline void stream_read_stop(struct stream *stream)
     stream->class->read_stop(stream);
 }
 
-/* Takes all or nothing: ERR_LIMIT when these bytes and the pending ones would exceed the stream's
+/* Takes all or nothing: ERR_LIMIT if these bytes and the pending ones would exceed the stream's
  * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the reason). What
- * the socket does not take at once is copied before it returns; out of memory then cuts the stream.
- */
+ * the socket does not take at once is copied before it returns; a lack of memory then cuts the
+ * stream. */
 MUST_CHECK static inline int stream_write(struct stream *stream, const slice *parts, size_t count)
 {
     return stream->class->write(stream, parts, count);
 }
 
-/* Bytes accepted by stream_write and not yet with the kernel. */
+/* Bytes that stream_write has accepted and the kernel does not have yet. */
 static inline size_t stream_write_pending(const struct stream *stream)
 {
     return stream->class->write_pending(stream);
 }
 
-/* FIN (close_notify first on TLS) after what is queued; reading goes on. */
+/* FIN (after close_notify on TLS) after the queued bytes; reading continues. */
 static inline void stream_shutdown(struct stream *stream)
 {
     stream->class->shutdown(stream);
 }
 
-/* Drops what is queued; on_closed follows in this turn or the next. Any number of times. */
+/* Drops queued bytes; on_closed follows in this turn or the next. Any number of times. */
 static inline void stream_close(struct stream *stream)
 {
     stream->class->close(stream);
@@ -113,8 +113,8 @@ static inline int stream_peer(const struct stream *stream, struct sockaddr *out,
     return stream->class->peer(stream, out, cap);
 }
 
-/* Whose turn is used when it is read (loop/reads.c): nil is a stranger. is_discarded: what comes is
- * thrown away, so it is read last, a little at a time. */
+/* The account whose turn is used to read it (loop/reads.c): nil is none. is_discarded: its input is
+ * discarded, so it is read last, a little at a time. */
 static inline void stream_read_for(struct stream *stream, struct uuid account, bool is_discarded)
 {
     stream->class->read_for(stream, account, is_discarded);

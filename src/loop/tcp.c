@@ -1,8 +1,9 @@
 /*
- * TCP and Unix-socket streams. Owned by whoever stream_own names until on_closed; the block goes at
- * the bottom of that turn. libuv reports that a stream is readable; it is read when its turn comes
- * (reads.c). An idle stream is this struct and nothing else: reads land in the loop's shared
- * buffer, and what the socket did not take waits in a tcp_out block that goes once it is drained.
+ * TCP and Unix-socket streams. The owner set by stream_own has them until on_closed; the block is
+ * freed at the bottom of that turn. libuv reports that a stream is readable; it is read when its
+ * turn comes (reads.c). An idle stream is this struct and nothing else: reads land in the loop's
+ * shared buffer, and what the socket did not take waits in a tcp_out block that is freed once it is
+ * drained.
  */
 #include "loop/tcp.h"
 
@@ -18,12 +19,12 @@
 enum {
     TCP_PARTS_MAX = 64,
     TCP_TURN_BYTES_MAX = 256 * 1024, /* of one stream: then it waits for the next turn */
-    /* of one that waits; then poll need not report it again. One whose input is thrown away waits
-     * for a while in any case */
+    /* of a stream that waits; then poll need not report it again. One whose input is discarded
+     * waits for a while in any case */
     TCP_REPORTS_MAX = 4,
 };
 
-/* Two buffers: one is with libuv and must not move, the other collects meanwhile. */
+/* Two buffers: libuv has one, which must not move; the other collects meanwhile. */
 struct tcp_out {
     uv_write_t request;
     struct buf flying, waiting;
@@ -107,7 +108,7 @@ static void tcp_reset(struct stream *stream)
 
 /* ---- reading ---- */
 
-/* libuv gets no buffer and so reads nothing: it only says that there is something to read. */
+/* libuv gets no buffer and so reads nothing: it only reports that there is something to read. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct tcp_stream *tcp = handle->data;
@@ -116,7 +117,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(NULL, 0);
 }
 
-/* Each report costs time, also of one whose turn does not come for long. */
+/* Each report costs time, even for a stream whose turn is far away. */
 static void on_reported(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
@@ -134,8 +135,8 @@ static void tcp_watch(struct tcp_stream *tcp)
         tcp_fail(tcp, rc, "read");
 }
 
-/* The kernel takes a hang-up after the last bytes for an end, also when it was a reset: then the
- * socket has an error pending, and what came is not complete. */
+/* The kernel reports a hang-up after the last bytes as an end, even if it was a reset: then the
+ * socket has an error pending, and the data is incomplete. */
 static void tcp_take_eof(struct tcp_stream *tcp, int fd)
 {
     int error = 0;
@@ -150,7 +151,7 @@ static void tcp_take_eof(struct tcp_stream *tcp, int fd)
     tcp->base.events->on_eof(&tcp->base, tcp->base.owner, true);
 }
 
-/* A full buffer: more is there, which comes when the others have had their turn. */
+/* A full buffer: there is more, which is read after the others have had their turn. */
 static void tcp_go_on(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
@@ -189,7 +190,7 @@ static void on_turn_to_read(struct loop_reader *reader)
         count = read(fd, tcp->base.loop->read_buf, cap);
     while (count < 0 && errno == EINTR);
     tcp_take(tcp, fd, count, cap);
-    /* One that goes on needs no report. */
+    /* A stream that continues needs no report. */
     if (!tcp->is_unwatched || reader->line)
         return;
     tcp->is_unwatched = false;
@@ -230,7 +231,7 @@ static void tcp_shutdown_now(struct tcp_stream *tcp)
 {
     uv_os_fd_t fd;
     if (uv_fileno(&tcp->uv.handle, &fd) == 0)
-        shutdown(fd, SHUT_WR); /* fails only where the peer has gone; a read will report it */
+        shutdown(fd, SHUT_WR); /* fails only if the peer has closed; a read will report it */
 }
 
 static void on_written(uv_write_t *request, int status);
@@ -294,8 +295,8 @@ static void advance(const slice *parts, size_t count, size_t *at, size_t *skip, 
     }
 }
 
-/* What the socket takes at once of parts[*at] on (from byte *skip); moves both. 0 or libuv's error.
- */
+/* Writes the bytes that the socket takes at once, from parts[*at] and byte *skip on; moves both. 0
+ * or libuv's error. */
 static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, size_t *at,
                    size_t *skip)
 {
@@ -318,7 +319,7 @@ static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, siz
     return 0;
 }
 
-/* Copies parts[at] from skip on, and all behind it. */
+/* Copies parts[at] from skip on, and all parts after it. */
 static bool tcp_keep(struct tcp_stream *tcp, const slice *parts, size_t count, size_t at,
                      size_t skip)
 {
@@ -375,7 +376,7 @@ static void tcp_shutdown(struct stream *stream)
         return;
     tcp->is_shutdown = true;
     if (!tcp->out && !tcp->is_connecting)
-        tcp_shutdown_now(tcp); /* else once all is written */
+        tcp_shutdown_now(tcp); /* else once everything is written */
 }
 
 static int tcp_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
@@ -402,7 +403,7 @@ static const struct stream_class tcp_class = {
     .read_for = tcp_read_for,
 };
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix, enum read_class class)
 {

@@ -15,8 +15,8 @@ struct tcp_listener;
 
 /* How many connections each of the processes has that accept from the same sockets, in memory that
  * they share. Without it the process that wakes first would accept all, and keep them as long as
- * the clients stay: a listener with clearly more than another leaves new ones to that one for 1 ms.
- */
+ * the clients stay. A listener with clearly more than another leaves new ones to that one for 1
+ * ms. */
 struct tcp_share {
     _Atomic uint32_t *connections;
     size_t count, self; /* self: the index of this process */
@@ -30,27 +30,27 @@ struct tcp_listen_config {
     const struct tcp_share *share; /* NULL: no other process accepts here; outlives the listener */
 };
 
-/* A listening socket that no loop watches: for a parent that hands it to the processes that serve
- * it, which take it as inherited_fd. */
+/* A listening socket that no loop watches: for a parent that passes it to the processes that serve
+ * it, as inherited_fd. */
 struct tcp_bound {
     int fd;                /* -1: none */
-    struct sockaddr_un un; /* sun_path is empty unless the file is ours to remove */
+    struct sockaddr_un un; /* sun_path is empty unless this process has to remove the file */
     dev_t device;
     ino_t inode;
 };
 
-/* inherited_fd is ignored. err says which address and why; nothing is left then. */
+/* inherited_fd is ignored. err names the address and the reason; nothing is left in that case. */
 int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
              struct err *err) MUST_CHECK;
-/* Closes it and removes the file of a Unix socket. Harmless when there is none. */
+/* Closes it and removes the file of a Unix socket. Harmless if there is none. */
 void tcp_unbind(struct tcp_bound *bound);
 /* The port that a socket is bound to; 0 for a Unix socket. */
 uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
  * EMFILE and ENFILE do not spin: a spare descriptor is spent to accept and close, and accepting
- * rests for 100 ms. A stale Unix socket file (no listener answers) is replaced, a live one is an
- * error. NULL: err says which address and why. */
+ * pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced, a live one is an
+ * error. NULL: err names the address and the reason. */
 struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_config *config,
                                 void (*on_accept)(struct stream *stream, void *owner), void *owner,
                                 struct err *err) MUST_CHECK;
@@ -58,8 +58,8 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
 /* For tests. */
 int tcp_listener_fd(const struct tcp_listener *listener);
-/* Accepts at once what waits in the backlog (before a close that would reset it); on_accept is
- * called from inside. */
+/* Accepts the whole backlog at once (before a close that would reset it); on_accept is called from
+ * inside. */
 void tcp_listener_accept_all(struct tcp_listener *listener);
 /* Stops accepting and closes the socket (and removes the file of a Unix socket). */
 void tcp_listener_free(struct tcp_listener *listener);

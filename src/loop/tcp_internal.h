@@ -22,16 +22,16 @@ struct tcp_stream {
     struct tcp_out *out; /* NULL while nothing is pending */
     size_t write_bytes_max;
     const char *fail_what;
-    int fail_status; /* libuv's; 0: closed by us */
+    int fail_status; /* libuv's; 0: closed by this process */
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
-    _Atomic uint32_t *counted; /* less one when it closes; NULL: it is not counted */
+    _Atomic uint32_t *counted; /* decremented when it closes; NULL: not counted */
     struct loop_garbage garbage;
-    enum read_class class; /* unless its input is thrown away */
+    enum read_class class; /* unless its input is discarded */
     struct loop_reader reader;
     uint64_t read_turn; /* of the loop; turn_bytes were read in it */
     size_t turn_bytes;
-    uint8_t reports;   /* of poll, while it waits to be read */
-    bool is_unwatched; /* poll reports it no more until it is read */
+    uint8_t reports;   /* from poll, while it waits to be read */
+    bool is_unwatched; /* poll no longer reports it until it is read */
 };
 
 /* Without a socket yet, without events. NULL when out of memory. */

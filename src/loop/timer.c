@@ -1,7 +1,7 @@
 /*
- * Timers: a 4-ary heap of (armed_ns, timer) behind one uv_timer. A timer that is moved later keeps
- * its position and is moved to its new one when the old one comes up: the common case of a time-out
- * that is extended with every byte costs one store.
+ * Timers: a 4-ary heap of (armed_ns, timer) driven by one uv_timer. A timer that is moved to a
+ * later time keeps its position until the old time comes: so the common case, a time-out that is
+ * extended with every byte, costs one store.
  */
 #include "base/mem.h"
 #include "loop/internal.h"
@@ -106,7 +106,7 @@ static void loop_arm(struct loop *loop)
     /* Rounded up: libuv counts in milliseconds, and a timer must not run early. */
     uint64_t due_ms = wanted_ns / 1000000 + (wanted_ns % 1000000 ? 1 : 0);
     uint64_t now_ms = uv_now(&loop->uv);
-    /* 1 at least: libuv 1.44 runs a timer of 0 that its own callback starts, in the same pass */
+    /* at least 1: if a callback starts a timer of 0, libuv 1.44 runs it in the same pass */
     uv_timer_start(&loop->uv_timer, on_uv_timer, due_ms > now_ms ? due_ms - now_ms : 1, 0);
 }
 
@@ -137,7 +137,7 @@ static void timer_insert(struct timer *timer)
         return;
     }
     if (loop->firing_ns && timer->due_ns <= loop->firing_ns)
-        timer->due_ns = loop->firing_ns + 1; /* not in this pass again */
+        timer->due_ns = loop->firing_ns + 1; /* not again in this pass */
     timer->armed_ns = timer->due_ns;
     loop->slots[loop->slot_count] = (struct timer_slot){timer->armed_ns, timer};
     heap_sift_up(loop, loop->slot_count++);
@@ -201,7 +201,7 @@ static void on_uv_timer(uv_timer_t *handle)
     fire_spilled(loop);
     while (loop->slot_count && loop->slots[0].armed_ns <= now_ns) {
         struct timer *timer = loop->slots[0].timer;
-        if (timer->due_ns > timer->armed_ns) { /* was moved later meanwhile */
+        if (timer->due_ns > timer->armed_ns) { /* was moved to a later time meanwhile */
             timer->armed_ns = loop->slots[0].armed_ns = timer->due_ns;
             heap_sift_down(loop, 0);
             continue;

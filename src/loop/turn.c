@@ -1,9 +1,9 @@
 /*
  * The time of a turn: when it began, which step was the costliest, when its time for reading and
  * for tasks is over, and what is logged when it ends. Both times are short, so that a turn stays
- * below some two milliseconds however many sockets are ready and ops queued; what is left comes in
- * the next turn, which does not wait in poll. Shorter ones would make smaller batches of
- * statements: half of these times cost a twelfth of the executions.
+ * below some two milliseconds however many sockets are ready and ops queued; the rest comes in the
+ * next turn, which does not wait in poll. Shorter ones would make smaller batches of statements:
+ * half of these times cost a twelfth of the executions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static struct metric turn_metric = METRIC_INIT("sluice_loop_turn_cpu_seconds",
  * measured to be shorter. */
 #define FAR_OVER 10
 
-/* Of all loops of this process; _max: of each thousand. */
+/* For all loops of this process; _max: of each thousand. */
 static uint64_t turns, turns_over, turns_over_max;
 static bool is_turn_far_over;
 

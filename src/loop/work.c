@@ -1,6 +1,6 @@
 /*
  * Work on the thread pool, and signals: thin over libuv, each in a block of its own that is freed
- * when libuv has let go.
+ * once libuv has released it.
  */
 #include <sys/resource.h>
 
@@ -16,8 +16,8 @@ struct work_request {
     struct work *work;
 };
 
-/* Pool threads run at a lower priority than the loop: among busy threads of equal weight the loop
- * would wait tens of milliseconds for a core, and with it every request. */
+/* Pool threads run at a lower priority than the loop: among busy threads of equal priority the
+ * loop, and every request with it, would wait tens of milliseconds for a core. */
 static void pool_thread_yield(void)
 {
     static _Thread_local bool is_done;
@@ -46,8 +46,8 @@ static void run_done(struct loop_task *task)
     work->done(work);
 }
 
-/* libuv reports all that has been done since the last poll at once: each has its position in the
- * drain, whose time is bounded. */
+/* libuv reports all finished work since the last poll at once: each gets its position in the drain,
+ * whose time is bounded. */
 static void on_work_done(uv_work_t *uv, int status)
 {
     struct loop *loop = loop_of(uv->loop);
@@ -95,7 +95,7 @@ static void run_pool_starter(void *unused)
     uv_loop_t uv;
     uv_work_t first;
     if (uv_loop_init(&uv) != 0)
-        return; /* then they are made when they are needed */
+        return; /* then they are made when needed */
     if (uv_queue_work(&uv, &first, on_first_run, on_first_done) == 0)
         uv_run(&uv, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&uv);

@@ -83,7 +83,7 @@ static void session_take(mbedtls_ssl_context *ssl, struct buf *out)
     mbedtls_ssl_session_free(&session);
 }
 
-/* A session that cannot be used is no error: the handshake is a full one then. */
+/* A session that cannot be used is not an error: the handshake is then a full one. */
 static void on_prepare(struct tls_engine *engine)
 {
     struct client_handshake *handshake = client_of(engine)->handshake;
@@ -98,7 +98,7 @@ static void on_prepare(struct tls_engine *engine)
     mbedtls_ssl_session_free(&session);
 }
 
-/* TLS 1.3 hands its tickets out later (on_ticket). */
+/* TLS 1.3 delivers its tickets later (on_ticket). */
 static void on_finish(struct tls_engine *engine)
 {
     struct tls_client *client = client_of(engine);
@@ -134,8 +134,8 @@ static void on_opened(struct tls_engine *engine)
     struct tls_client *client = client_of(engine);
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
-    /* No peer gets here unverified: a certificate was checked now, or the session that is resumed
-     * stems from a handshake in this context in which one was. */
+    /* No peer gets here unverified: a certificate was checked now, or the resumed session comes
+     * from a handshake in this context that checked one. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {
         int64_t until = clock_wall_us() / 1000000 + client->context->session_age_max_s;
@@ -149,7 +149,7 @@ static void on_opened(struct tls_engine *engine)
     metric_time(&handshake_cpu, engine->handshake_cpu_ns);
     handshake_free(handshake);
     client->handshake = NULL;
-    mbedtls_ssl_set_verify(&engine->ssl, NULL, NULL); /* what it points to is gone */
+    mbedtls_ssl_set_verify(&engine->ssl, NULL, NULL); /* what it points to is freed */
 }
 
 static void explain_alert(struct tls_engine *engine, const char *host, struct err *err)
@@ -244,7 +244,8 @@ static void client_offer(struct tls_client *client)
         buf_clear(offered);
 }
 
-/* All that is set before the first byte. Without a host name to verify no handshake starts. */
+/* Everything that is set before the first byte. Without a host name to verify no handshake
+ * starts. */
 static int client_setup(struct tls_client *client, size_t write_bytes_max, struct loop *loop,
                         struct err *err)
 {

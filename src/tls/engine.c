@@ -1,12 +1,12 @@
 /*
  * One TLS session over a stream: engine.h has the owners of each part.
  *
- *   HANDSHAKE  bytes from below are collected; a pool thread runs steps of the handshake until it
- *              wants more, then the loop sends what it wrote and starts it again when bytes came
- *   OPEN       the loop decrypts out of the reader's own buffer (no copy of cipher text unless
+ *   HANDSHAKE  bytes from below are collected. A pool thread runs steps of the handshake until it
+ *              needs more; then the loop sends its output and restarts it when bytes arrive
+ *   OPEN       the loop decrypts from the reader's own buffer (no copy of cipher text unless
  *              reading is paused) and encrypts into scratch that all sessions share
  *   CLOSING    the stream below is closing; its on_closed ends it
- *   CLOSED     the owner knows; memory goes when no thread works any more
+ *   CLOSED     the owner has been notified; memory is freed once no thread uses it
  */
 #include "tls/engine.h"
 
@@ -17,7 +17,7 @@ static const struct stream_class engine_class;
 static const struct stream_events under_events;
 
 /* Loop thread only, and shared by all sessions: bytes read, records to write, and small parts that
- * are gathered for one. Nothing stays in them between two events. */
+ * are gathered into one. Nothing stays in them between two events. */
 static char scratch_plain[TLS_RECORD_BYTES];
 static struct buf scratch_out = {.bytes_max = (size_t)4 * TLS_FLUSH_BYTES};
 static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
@@ -66,7 +66,7 @@ static bool engine_has_input(const struct tls_engine *engine)
 
 /* ---- ending ---- */
 
-/* why NULL: as the stream below will report; a first reason is never replaced. */
+/* why NULL: as the stream below will report; the first reason is never replaced. */
 static void engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
@@ -99,7 +99,8 @@ static void on_under_closed(struct stream *under, void *owner, const struct err 
     (void)under;
     struct tls_engine *engine = owner;
     ASSERT(engine->state != TLS_CLOSED);
-    /* A close that began here has its reason already; OK is one: the owner closed the stream. */
+    /* A close that began here has its reason already; OK is a reason: the owner closed the
+     * stream. */
     if (engine->why.code == OK && engine->state != TLS_CLOSING)
         engine->why = *why;
     loop_task_cancel(&engine->wake);
@@ -136,7 +137,7 @@ static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
     return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
 }
 
-/* Sends what ssl has written since; a write that fails ends the session. */
+/* Sends what ssl has written since; a failed write ends the session. */
 static bool engine_flush(struct tls_engine *engine)
 {
     struct buf *out = engine->state == TLS_HANDSHAKE ? &engine->out : &scratch_out;
@@ -157,8 +158,8 @@ static bool engine_flush(struct tls_engine *engine)
     buf_clear(out);
     if (code == OK)
         return true;
-    /* CLOSED: the stream below has the reason in its on_closed. LIMIT: it was given too small a
-     * queue, and what is encrypted cannot be taken back. */
+    /* CLOSED: the stream below has the reason in its on_closed. LIMIT: its queue is too small, and
+     * encrypted bytes cannot be taken back. */
     struct err why;
     err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
@@ -187,7 +188,7 @@ static void engine_record_failed(struct tls_engine *engine, int code)
         err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
     else
         err_set(&why, ERR_IO, "a TLS record could not be read or written: %s", text);
-    if (engine_flush(engine)) /* our own alert */
+    if (engine_flush(engine)) /* this side's alert */
         engine_close_under(engine, &why);
 }
 
@@ -198,7 +199,7 @@ static void engine_on_ticket(struct tls_engine *engine)
         engine->hooks->ticket(engine);
 }
 
-/* What mbedtls_ssl_read returned instead of bytes. true: read on. */
+/* Handles what mbedtls_ssl_read returned instead of bytes. true: read on. */
 static bool engine_on_read_code(struct tls_engine *engine, int code)
 {
     switch (code) {
@@ -224,7 +225,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
     }
 }
 
-/* Decrypts and delivers until there is nothing whole left, or the owner pauses or closes. */
+/* Decrypts and delivers until no whole record is left, or the owner pauses or closes. */
 static void engine_pump(struct tls_engine *engine)
 {
     unsigned char *plain = (unsigned char *)scratch_plain;
@@ -277,7 +278,7 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
     /* The thread reads engine->in, so new bytes go to a buffer of the loop's own. */
     if (engine->is_working) {
         engine_keep(engine, &engine->arriving, bytes);
-        if (engine->arriving.len >= TLS_ARRIVING_BYTES_MAX / 4) /* data right behind its Finished */
+        if (engine->arriving.len >= TLS_ARRIVING_BYTES_MAX / 4) /* data right after its Finished */
             stream_read_stop(under);
         return;
     }
@@ -359,7 +360,7 @@ static void engine_fail_handshake(struct tls_engine *engine, int code)
     struct err why = {0};
     engine->hooks->explain(engine, code, &why);
     ASSERT(why.code != OK);
-    if (engine_flush(engine)) /* our alert */
+    if (engine_flush(engine)) /* this side's alert */
         engine_close_under(engine, &why);
 }
 
@@ -395,7 +396,7 @@ static void handshake_done(struct work *work)
     }
     /* The thread has ended: both buffers belong to the loop again and become one, in order. */
     if (engine->arriving.len)
-        stream_read_start(engine->under); /* it may have been held back */
+        stream_read_start(engine->under); /* it may have been paused */
     engine_in_trim(engine);
     engine_keep(engine, &engine->in, buf_slice(&engine->arriving));
     buf_shrink(&engine->arriving, 0);
@@ -452,7 +453,7 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 
 /* ---- writing ---- */
 
-/* One record or more out of `bytes`; false after a failure, which has closed the session. */
+/* Encrypts one record or more of `bytes`; false after a failure, which has closed the session. */
 static bool engine_encrypt(struct tls_engine *engine, slice bytes)
 {
     while (bytes.len) {
@@ -466,7 +467,7 @@ static bool engine_encrypt(struct tls_engine *engine, slice bytes)
             return false;
         }
         bytes = slice_from(bytes, (size_t)n);
-        /* A large write leaves in parts, so that the scratch stays small. */
+        /* A large write is sent in parts, so that the scratch stays small. */
         if (scratch_out.len >= TLS_FLUSH_BYTES && !engine_flush(engine))
             return false;
     }
@@ -527,7 +528,7 @@ static bool engine_send_close_notify(struct tls_engine *engine)
 {
     ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
     engine->is_shut = true;
-    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only where the buffer does */
+    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only if the buffer does */
     return engine_flush(engine);
 }
 

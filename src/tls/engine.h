@@ -17,9 +17,10 @@
 #include "tls/tls.h"
 
 enum {
-    TLS_RECORD_BYTES = 16 * 1024,        /* plain bytes that a peer's record may hold */
-    TLS_FLUSH_BYTES = 128 * 1024,        /* records are handed to the socket in such pieces */
-    TLS_ARRIVING_BYTES_MAX = 256 * 1024, /* of a peer in a handshake, or while reading is paused */
+    TLS_RECORD_BYTES = 16 * 1024, /* plain bytes that a peer's record may hold */
+    TLS_FLUSH_BYTES = 128 * 1024, /* records are handed to the socket in such pieces */
+    TLS_ARRIVING_BYTES_MAX =
+        256 * 1024, /* from a peer in a handshake, or while reading is paused */
 };
 
 enum tls_state { TLS_HANDSHAKE, TLS_OPEN, TLS_CLOSING, TLS_CLOSED };
@@ -29,13 +30,13 @@ struct tls_engine;
 struct tls_engine_hooks {
     /* Pool thread, before the first step (offers a session). May be NULL. */
     void (*prepare)(struct tls_engine *engine);
-    /* Pool thread, when the handshake is done (takes a session out). May be NULL. */
+    /* Pool thread, after the handshake (takes a session out). May be NULL. */
     void (*finish)(struct tls_engine *engine);
     /* Loop: the handshake is done; before the owner's on_open. May be NULL. */
     void (*opened)(struct tls_engine *engine);
     /* Loop: a TLS 1.3 ticket has come. May be NULL. */
     void (*ticket)(struct tls_engine *engine);
-    /* Loop: makes a sentence of an mbedtls code that ended the handshake. */
+    /* Loop: writes the sentence for an mbedtls code that ended the handshake. */
     void (*explain)(struct tls_engine *engine, int code, struct err *err);
     /* Loop: frees the struct around the engine, after tls_engine_deinit. */
     void (*free)(struct tls_engine *engine);
@@ -60,11 +61,11 @@ struct tls_engine {
     size_t write_bytes_max;
     struct buf in; /* cipher text not yet read by ssl, from in_at on */
     size_t in_at;
-    slice borrowed;      /* cipher text behind `in`, valid during one on_read */
+    slice borrowed;      /* cipher text after `in`, valid during one on_read */
     struct buf arriving; /* the same, while a thread works */
     struct buf out;      /* cipher text of the handshake */
     struct work work;
-    struct loop_task wake; /* reads on what is buffered after a pause */
+    struct loop_task wake; /* continues to read what is buffered after a pause */
     struct err why;
     struct loop_garbage garbage;
 };
@@ -74,22 +75,22 @@ struct tls_engine {
 int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *hooks,
                     const mbedtls_ssl_config *conf, struct loop *loop, size_t write_bytes_max,
                     struct err *err) MUST_CHECK;
-/* Takes `under` over when it returns OK. A client's handshake begins at once, on the pool: what is
- * to be set on ssl was set before. */
+/* Takes `under` over when it returns OK. A client's handshake begins at once, on the pool: ssl is
+ * fully set up before. */
 int tls_engine_start(struct tls_engine *engine, struct stream *under,
                      const struct stream_events *events, void *owner, struct err *err) MUST_CHECK;
 /* For hooks->free. */
 void tls_engine_deinit(struct tls_engine *engine);
-/* Whether this stream is an engine's: the class is known by address. */
+/* Whether this stream is an engine: its class is recognized by address. */
 bool tls_engine_is(const struct stream *stream);
 /* The part of tls_info that both directions know. */
 struct tls_info tls_engine_info(const struct tls_engine *engine);
-/* The peer's last alert ("handshake_failure"), NULL when its last record was none. */
+/* The peer's last alert ("handshake_failure"), NULL if its last record was not an alert. */
 const char *tls_engine_alert_text(const struct tls_engine *engine);
 
 /* ---- for both directions ---- */
 
-/* What both directions set: versions, groups, random numbers. ERR_INVALID when min is over max. */
+/* What both directions set: versions, groups, random numbers. ERR_INVALID if min is over max. */
 int tls_conf_common(mbedtls_ssl_config *conf, enum tls_version min, enum tls_version max,
                     struct err *err) MUST_CHECK;
 

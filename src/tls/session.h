@@ -1,6 +1,6 @@
 /*
  * The cache of sessions that can be resumed: serialized, newest per key, bounded, least recently
- * used goes first, wiped when dropped. Owned by a tls_context; loop thread only.
+ * used dropped first, wiped when dropped. Owned by a tls_context; loop thread only.
  */
 #ifndef TLS_SESSION_H
 #define TLS_SESSION_H
@@ -14,7 +14,8 @@
 #include "base/slice.h"
 
 enum {
-    TLS_SESSION_BYTES_MAX = 32 * 1024, /* one; a TLS 1.2 session holds the peer's certificate */
+    TLS_SESSION_BYTES_MAX =
+        32 * 1024, /* of one; a TLS 1.2 session contains the peer's certificate */
     TLS_SESSION_KEY_MAX = 600,
 };
 
@@ -26,11 +27,11 @@ struct tls_sessions {
 
 void tls_sessions_init(struct tls_sessions *sessions, size_t count_max);
 void tls_sessions_deinit(struct tls_sessions *sessions);
-/* The session's bytes, borrowed until the next call here; SLICE_NONE when there is none that is
- * still good at now_wall_s. *good_until_s is what it was put with. */
+/* The session's bytes, borrowed until the next call here; SLICE_NONE if none is still valid at
+ * now_wall_s. *good_until_s is the time it was stored with. */
 slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wall_s,
                        int64_t *good_until_s);
-/* Copies both, replaces what was there. A session that cannot be kept is simply not kept. */
+/* Copies both, replaces an older one. A session that cannot be stored is dropped. */
 void tls_sessions_put(struct tls_sessions *sessions, slice key, slice bytes, int64_t good_until_s);
 void tls_sessions_drop(struct tls_sessions *sessions, slice key);
 

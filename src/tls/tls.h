@@ -1,14 +1,14 @@
 /*
- * TLS towards providers: Mbed TLS 3.6 as a client, as a stream over another stream. TLS 1.2 and
- * 1.3, ECDHE with AEAD only, the certificate and the host name are always verified, SNI, session
+ * TLS to providers: Mbed TLS 3.6 as a client, as a stream over another stream. TLS 1.2 and 1.3,
+ * ECDHE with AEAD only, the certificate and the host name are always verified, SNI, session
  * resumption in both versions.
  *
  * A context holds the trust roots, the rules and the cache of sessions that can be resumed; it is
- * counted, so that a reload (SIGHUP) makes a new one while sessions under way keep the old.
- * Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An idle open
- * session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs about 30
- * KiB. Mbed TLS 3.6 does not take a TLS 1.3 KeyUpdate: such a peer's session ends with an error.
- * Loop thread only.
+ * reference-counted, so a reload (SIGHUP) makes a new one while sessions under way keep the old
+ * one. Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An idle
+ * open session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs about
+ * 30 KiB. Mbed TLS 3.6 does not support a TLS 1.3 KeyUpdate: the session of a peer that sends one
+ * ends with an error. Loop thread only.
  */
 #ifndef TLS_TLS_H
 #define TLS_TLS_H
@@ -21,7 +21,7 @@
 #include "base/slice.h"
 #include "loop/stream.h"
 
-/* Once a process, before any other use of Mbed TLS or PSA, and after fork(): memory comes from
+/* Once in a process, before any other use of Mbed TLS or PSA, and after fork(): memory comes from
  * base/mem from then on, and the random generator is seeded. May be called again. ERR_CRYPTO. */
 int tls_library_init(struct err *err) MUST_CHECK;
 /* At the very end, when no context and no PSA key is left; for leak checks. */
@@ -36,18 +36,18 @@ struct tls_config {
     const char *ca_file;          /* PEM with the trust roots; NULL: the system's ca-certificates */
     enum tls_version version_min; /* ANY: 1.2 */
     enum tls_version version_max; /* ANY: 1.3 */
-    size_t sessions_max;          /* resumable sessions kept, least recently used goes; 0: 1024 */
-    unsigned session_age_max_s;   /* 0: 24 h; a session never outlives its certificate */
+    size_t sessions_max; /* resumable sessions kept, the least recently used is dropped; 0: 1024 */
+    unsigned session_age_max_s; /* 0: 24 h; a session never outlives its certificate */
     bool is_resumption_off;
 };
 
 struct tls_context;
 
 /* Reads the roots (a few milliseconds for a whole ca-certificates; nothing else blocks later).
- * config may be NULL. NULL: err says which file and why. */
+ * config may be NULL. NULL: err names the file and the reason. */
 struct tls_context *tls_context_new(const struct tls_config *config, struct err *err) MUST_CHECK;
 struct tls_context *tls_context_ref(struct tls_context *context);
-/* NULL is fine. The last reference wipes the sessions. */
+/* Accepts NULL. The last reference wipes the sessions. */
 void tls_context_unref(struct tls_context *context);
 /* How many trust roots there are. */
 size_t tls_context_root_count(const struct tls_context *context);
@@ -66,12 +66,12 @@ struct tls_client_config {
 /* Starts a session over `under`, which is connected, and takes it over: closing the new stream
  * closes it. on_open follows once the certificate is verified, or on_closed with a sentence:
  *   ERR_CRYPTO  the certificate is expired, for another host, from an unknown issuer ...
- *   ERR_IO      the peer broke off, or does not speak a version or cipher that we do
+ *   ERR_IO      the peer broke off, or supports none of the versions or ciphers accepted here
  * The time limit is the caller's: stream_close ends a handshake at once. Writes before on_open are
- * refused with ERR_INVALID; a write that would pass write_bytes_max with ERR_LIMIT, even where the
- * socket might have taken it (nothing may be encrypted that cannot be sent).
- * stream_shutdown sends close_notify, on_eof says whether the peer did (stream.h).
- * NULL: `under` stays the caller's; ERR_INVALID for a name that is none, ERR_NOMEM. */
+ * refused with ERR_INVALID; a write that would pass write_bytes_max with ERR_LIMIT, even if the
+ * socket might have taken it (nothing may be encrypted that cannot be sent). stream_shutdown sends
+ * close_notify; on_eof reports whether the peer did (stream.h). NULL: `under` stays the caller's;
+ * ERR_INVALID for an invalid name, ERR_NOMEM. */
 struct stream *tls_client_start(struct tls_context *context, struct stream *under,
                                 const struct tls_client_config *config,
                                 const struct stream_events *events, void *owner,

@@ -1,8 +1,9 @@
 /*
- * The checks that Mbed TLS leaves to us. It compares DNS names itself (mbedtls_ssl_set_hostname);
- * here IP literals are compared with the certificate's IP addresses, because giving a literal to
- * the library would also send it as SNI, which RFC 6066 3 forbids; and a certificate without any
- * subjectAltName is refused, since a common name is no host name (RFC 9525 2).
+ * The checks that Mbed TLS leaves to its user. It compares DNS names itself
+ * (mbedtls_ssl_set_hostname); here IP literals are compared with the certificate's IP addresses,
+ * because giving a literal to the library would also send it as SNI, which RFC 6066 3 forbids; and
+ * a certificate without any subjectAltName is refused, since a common name is not a host name (RFC
+ * 9525 2).
  */
 #include "tls/verify.h"
 
@@ -78,8 +79,8 @@ static bool has_ip(const struct tls_verify *verify, const mbedtls_x509_crt *cert
     return false;
 }
 
-/* A name from the peer's certificate goes into an error text: all but printable characters, and
- * quotes, are replaced. */
+/* A name from the peer's certificate goes into an error text: quotes and all but printable
+ * characters are replaced. */
 static size_t append_clean(char *out, size_t cap, const mbedtls_x509_buf *name)
 {
     size_t len = 0;

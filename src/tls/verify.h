@@ -16,17 +16,17 @@
 enum { TLS_NAME_MAX = 253, TLS_CERT_NAMES_MAX = 160 };
 
 struct tls_verify {
-    char name[TLS_NAME_MAX + 1]; /* as asked for, lower case, without a trailing dot */
+    char name[TLS_NAME_MAX + 1]; /* as given, lower case, without a trailing dot */
     uint8_t ip[16];              /* where name is a literal */
     uint8_t ip_len;              /* 0, 4 or 16 */
     /* out */
     bool is_called; /* a certificate was checked: this was a full handshake */
     bool is_self_signed;
     int64_t valid_from_s, valid_to_s;    /* of the leaf, seconds since 1970 */
-    char cert_names[TLS_CERT_NAMES_MAX]; /* what the leaf is for: "a.example, *.b.example" */
+    char cert_names[TLS_CERT_NAMES_MAX]; /* names in the leaf: "a.example, *.b.example" */
 };
 
-/* ERR_INVALID with a sentence when text is neither a host name nor an IP literal. */
+/* ERR_INVALID with a sentence if text is neither a host name nor an IP literal. */
 int tls_verify_init(struct tls_verify *verify, slice name, struct err *err) MUST_CHECK;
 /* For mbedtls_ssl_set_verify; only ever adds reasons to refuse. */
 int tls_verify_on_cert(void *verify, mbedtls_x509_crt *cert, int depth, uint32_t *flags);
