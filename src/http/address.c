@@ -42,12 +42,12 @@ static const struct network special4[] = {
     {{198, 51, 100}, 24, "documentation"},
     {{203, 0, 113}, 24, "documentation"},
     {{224}, 4, "multicast"},
-    /* Lies within 240/4, so it stands before it: the first that fits gives the name. */
+    /* Is within 240/4, so it comes before it: the first match gives the name. */
     {{255, 255, 255, 255}, 32, "broadcast"},
     {{240}, 4, "reserved"},
 };
 
-/* The first that fits gives the name, so the narrower ones stand first. */
+/* The first match gives the name, so the narrower ones come first. */
 static const struct network special6[] = {
     {{0}, 128, "the unspecified address"},
     {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 128, "loopback"},
@@ -86,11 +86,11 @@ static const char *network_find(const struct network *networks, size_t count,
 /* RFC 5214: ...:0000:5efe:a.b.c.d or ...:0200:5efe:a.b.c.d tunnels to that IPv4 address. */
 static bool is_isatap(const uint8_t *a)
 {
-    /* The bit 0x02 says whether the IPv4 address is unique worldwide; both forms tunnel. */
+    /* The bit 0x02 says whether the IPv4 address is globally unique; both forms tunnel. */
     return (a[8] & 0xfd) == 0 && a[9] == 0 && a[10] == 0x5e && a[11] == 0xfe;
 }
 
-/* The bytes of the address in network order and how many; 0 for another family. */
+/* The bytes of the address in network order, and their number; 0 for another family. */
 static size_t address_bytes(const struct sockaddr *address, const uint8_t **bytes)
 {
     if (address->sa_family == AF_INET) {
@@ -109,7 +109,7 @@ const char *address_special(const struct sockaddr *address)
     const uint8_t *bytes;
     size_t len = address_bytes(address, &bytes);
     if (len == 4)
-        /* IPv4 has no general rule as IPv6 has below: what is not in the table is reachable. */
+        /* IPv4 has no general rule as IPv6 has below: an address outside the table is reachable. */
         return network_find(special4, ARRAY_LEN(special4), bytes);
     if (len != 16)
         return "no internet address";
@@ -122,7 +122,7 @@ const char *address_special(const struct sockaddr *address)
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 
-/* By hand: every request formats its client's address, and inet_ntop prints through sprintf. */
+/* By hand: every request formats its client's address, and inet_ntop uses sprintf. */
 static slice format_v4(const uint8_t *bytes, char *out)
 {
     size_t len = 0;
@@ -159,7 +159,7 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
         return address_format_host(address, out);
     address_format_host(address, host);
     /* The casts go through void: sockaddr_storage is aligned for both, which the compiler cannot
-     * see. */
+     * know. */
     uint16_t port = len == 4 ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                              : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
     int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
@@ -172,7 +172,7 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
 struct rule {
     bool is_network;
     uint16_t port;               /* of a host; 0: any */
-    struct ip_network ip;        /* also of a host that is a literal; its len is 0 for a name */
+    struct ip_network ip;        /* also of a host that is a literal; len is 0 for a name */
     char host[URL_HOST_MAX + 1]; /* of a name */
 };
 
@@ -215,15 +215,15 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
     struct url url;
     if (ip_network_parse(entry, &rule->ip, NULL) == OK) /* "::1" needs no brackets here */
         return OK;
-    /* A URL's parser knows hosts and ports already; a path behind the entry is refused below. */
+    /* The URL parser handles hosts and ports; a path after the entry is refused below. */
     int n = snprintf(text, sizeof(text), "http://%.*s", SLICE_ARG(entry));
     if (n < 0 || (size_t)n >= sizeof(text) || memchr(entry.ptr, '\0', entry.len) ||
         url_parse(slice_of(text, (size_t)n), &url, NULL) != OK || url.target.len)
         return err_set(err, ERR_SYNTAX,
                        "\"%.*s\" is no host, host:port or network to allow connections to",
                        SLICE_ARG(slice_first(entry, 80)));
-    /* Where the authority ends with the host no port is written, and the rule is for any port. A
-     * bracket behind the host is that of an IPv6 address. */
+    /* If the authority ends with the host, there is no port and the rule is for any port. A bracket
+     * after the host closes an IPv6 address. */
     if (url.authority.ptr + url.authority.len != url.host.ptr + url.host.len &&
         url.authority.ptr[url.authority.len - 1] != ']')
         rule->port = url.port;
@@ -279,8 +279,8 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
     size_t ip_len = ip_parse(host, ip);
     for (size_t i = 0; i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
-        /* A literal in the URL matches rules that are literals only, a name those that are names:
-         * the length is 0 for a name, as ip_len is. */
+        /* A literal in the URL matches only rules that are literals, a name only those that are
+         * names: len is 0 for a name. */
         if (rule->is_network || (rule->port && rule->port != port) || rule->ip.len != ip_len)
             continue;
         if (ip_len ? ip_network_holds(&rule->ip, ip, ip_len) : strcmp(rule->host, name) == 0)
@@ -305,7 +305,7 @@ int address_policy_check(const struct address_policy *policy, slice host, uint16
                          const struct sockaddr *address, struct err *err)
 {
     /* The cheap test first: most addresses are global. The host's rule comes last, since a rule for
-     * a name allows whatever it resolves to. */
+     * a name allows any address that it resolves to. */
     if (!address_special(address) || is_network_allowed(policy, address) ||
         address_policy_is_host_allowed(policy, host, port))
         return OK;
@@ -322,8 +322,8 @@ int address_policy_refuse(slice host, struct err *err)
 
 /* ---- lists of proxies ---- */
 
-/* 4 bytes of an IPv4-mapped address, too (::ffff:0:0/96, RFC 4291 2.5.5.2): a dual-stack socket
- * reports an IPv4 peer so, and the operator writes it as IPv4. */
+/* Also for an IPv4-mapped address, 4 bytes (::ffff:0:0/96, RFC 4291 2.5.5.2): a dual-stack socket
+ * reports an IPv4 peer in this form, and the operator writes it as IPv4. */
 static size_t plain_bytes(const struct sockaddr *address, const uint8_t **bytes)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -357,7 +357,7 @@ void address_plain(const struct sockaddr_storage *address, struct sockaddr_stora
         ip_sockaddr(bytes, len, 0, out);
 }
 
-/* What stands before a port. */
+/* The part before a port. */
 static slice without_port(slice text)
 {
     ptrdiff_t end = slice_find_char(text, ']'), colon = slice_find_char(text, ':');

@@ -1,9 +1,9 @@
 /*
  * Which addresses the outbound client may connect to. Tenants name hosts, so without this check
- * they could reach what is inside the operator's network (server-side request forgery, SSRF). The
+ * they could reach services inside the operator's network (server-side request forgery, SSRF). The
  * check is on the socket address itself, after the name was resolved, so that neither a spelling of
  * a host nor a name that resolves to something else the second time (DNS rebinding) gets around it.
- * Everything in the IANA special-purpose registries (IPv4 and IPv6) is refused, also where an IPv6
+ * Everything in the IANA special-purpose registries (IPv4 and IPv6) is refused, even if an IPv6
  * address carries an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP), unless the
  * operator allows the host or the network.
  */
@@ -21,24 +21,25 @@ enum { ADDRESS_TEXT_MAX = 64, ADDRESS_RULES_MAX = 256 };
 
 struct address_policy;
 
-/* Allows nothing special yet. NULL when out of memory. */
+/* Allows no special addresses yet. NULL: out of memory. */
 struct address_policy *address_policy_new(void) MUST_CHECK;
 void address_policy_free(struct address_policy *policy);
-/* One entry of the operator's list: "host", "host:port" (a name or literal as it stands in the
- * URL; whatever it resolves to is then allowed), "::1", "[::1]:443", or a network "10.1.0.0/16",
- * "fd00::/8" (whatever name led there). Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
+/* One entry of the operator's list: "host", "host:port" (a name or literal as written in the URL;
+ * any address that it resolves to is then allowed), "::1", "[::1]:443", or a network "10.1.0.0/16",
+ * "fd00::/8" (whatever name resolves to it). Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
-/* The same of an entry of a list of proxies: an address, a network, or "unix". A name is refused: a
- * proxy is known by the address that it comes from. */
+/* The same for an entry of a list of proxies: an address, a network, or "unix". A name is refused:
+ * a proxy is identified by its address. */
 int address_policy_allow_proxy(struct address_policy *policy, slice entry,
                                struct err *err) MUST_CHECK;
 /* Whether the operator named this host (and port). */
 bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);
-/* OK, or ERR_REFUSED with a sentence for the tenant, which does not say what a name inside resolves
- * to. host and port are those of the URL. policy may be NULL: nothing is allowed specially. */
+/* OK, or ERR_REFUSED with a sentence for the tenant, which does not reveal the address of an
+ * internal name. host and port are those of the URL. policy may be NULL: no special address is
+ * allowed. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
-/* That refusal, for a name that has no address at all: both read the same. */
+/* The same refusal for a name without an address, so that both have the same text. */
 int address_policy_refuse(slice host, struct err *err);
 /* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */
 const char *address_special(const struct sockaddr *address);
@@ -46,15 +47,15 @@ const char *address_special(const struct sockaddr *address);
 slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
 /* "192.0.2.1", "2001:db8::1", "unix". */
 slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
-/* Without port and scope; an IPv4 address that IPv6 carries is taken for itself. */
+/* Without port and scope; an IPv4-mapped address becomes its IPv4 address. */
 void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out);
 
-/* Whether one of the list's networks or literal addresses is, or holds, this one; a name is only
- * met by AF_UNIX, and then it is "unix". For a list of proxies. */
+/* Whether one of the list's networks or literal addresses is or contains this one; a name only
+ * matches AF_UNIX, and must be "unix". For a list of proxies. */
 bool address_policy_holds(const struct address_policy *policy, const struct sockaddr *address);
 /* An address as a proxy writes it: "192.0.2.1", "192.0.2.1:443", "2001:db8::1",
- * "[2001:db8::1]:443"; an IPv4 address that IPv6 carries (::ffff:192.0.2.1) is taken for itself.
- * The port is dropped. false: none of these ("unknown", a name). */
+ * "[2001:db8::1]:443"; an IPv4-mapped address (::ffff:192.0.2.1) becomes its IPv4 address. The port
+ * is dropped. false: none of these ("unknown", a name). */
 bool address_parse(slice text, struct sockaddr_storage *out) MUST_CHECK;
 
 #endif

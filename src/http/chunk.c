@@ -1,10 +1,11 @@
 /*
  * chunk: the raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded,
- * every line ended by CRLF, nothing that parsers read differently. Finds the body's last byte.
+ * every line ends in CRLF, and anything that parsers read differently is refused. Finds the body's
+ * last byte.
  *
- * A byte behind that one belongs to the next request, so a different opinion about where the body
- * ends is request smuggling. That is why bare LF, spaces around a size and a sign are refused here,
- * which many parsers let through. llhttp sees each byte only after this scan took it.
+ * The byte after it belongs to the next request, so two parsers that disagree about the end of a
+ * body allow request smuggling. That is why bare LF, spaces around a size and a sign are refused
+ * here, which many parsers accept. llhttp gets each byte only after this scan has accepted it.
  */
 #include "http/head.h"
 
@@ -20,7 +21,7 @@ enum chunk_state {
     IN_DATA,
     AFTER_DATA,
     AFTER_DATA_CR,
-    AT_TRAILER, /* behind the last chunk, at the begin of a line */
+    AT_TRAILER, /* after the last chunk, at the beginning of a line */
     IN_NAME,
     IN_VALUE,
     AFTER_TRAILER_CR,
@@ -55,7 +56,7 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
 {
     int digit = ascii_hex_value(c);
     if (digit >= 0) {
-        /* Leading zeros count as digits, or a size could be as long as one likes. */
+        /* Leading zeros count as digits; otherwise a size could have any length. */
         if (++scan->digits > SIZE_DIGITS_MAX)
             return refuse_chunk(scan, 400, "a chunk size is too long");
         scan->chunk_left = scan->chunk_left * 16 + (uint64_t)digit;
@@ -64,7 +65,7 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
     if (scan->digits == 0 || (c != '\r' && c != ';'))
         return refuse_chunk(scan, 400, "a chunk size is no number");
     /* Checked when it is announced, before a byte of it is read. The subtraction cannot wrap:
-     * body_bytes never passes its maximum. */
+     * body_bytes never exceeds its maximum. */
     if (scan->chunk_left > scan->body_bytes_max - scan->body_bytes)
         return refuse_chunk(scan, 413, "the body is too large");
     scan->body_bytes += scan->chunk_left;
@@ -114,8 +115,8 @@ static enum http_scan scan_trailer(struct http_chunk_scan *scan, unsigned char c
         return enter_chunk_state(scan, AFTER_LAST_CR);
     if (!is_first && c == ':')
         return enter_chunk_state(scan, IN_VALUE);
-    /* Also refuses white space at the line's begin, which would continue the line before (obsolete
-     * folding, RFC 9112 5.2). */
+    /* Also refuses white space at the beginning of a line, which would continue the line before
+     * (obsolete folding, RFC 9112 5.2). */
     if (!http_is_token(slice_of(&name, 1)))
         return refuse_chunk(scan, 400, "a trailer's name is no token");
     if (++scan->line_bytes > HTTP_TRAILER_BYTES_MAX)
@@ -164,8 +165,8 @@ enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t
             continue;
         }
         result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
-        /* One byte of body a chunk, each with a long extension, costs much work for little
-         * (CVE-2023-39326). The bound ends it. */
+        /* One byte of body a chunk, each with a long extension, costs much work for little data
+         * (CVE-2023-39326). The bound prevents it. */
         if (++scan->overhead_bytes > scan->overhead_bytes_max && result == HTTP_SCAN_MORE)
             result = refuse_chunk(scan, 400, "too much chunked framing for its body");
     }

@@ -3,9 +3,9 @@
  * rest: client_request.c (what is sent), client_slot.c (when), client_dial.c (a new connection),
  * client_connection.c (the pool), client_response.c (what comes back).
  *
- * call_finish() is the only end of a call. Any function that may reach it, call_fail() and
- * call_assign() among them, may leave the call ended and its connection and dial gone; callers
- * touch none of them afterwards. The memory of all of these stays until the turn's end.
+ * call_finish() is the only end of a call. After any function that may reach it, call_fail() and
+ * call_assign() among them, the call may have ended and its connection and dial may be closed;
+ * callers do not touch them afterwards. Their memory stays until the end of the turn.
  */
 #include "http/client.h"
 
@@ -84,7 +84,7 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     }
     client->loop = loop;
     client->config = *config;
-    client->config.proxy = SLICE_NONE; /* may have a password, and is the caller's */
+    client->config.proxy = SLICE_NONE; /* may contain a password, and belongs to the caller */
     set_defaults(&client->config);
     memcpy(client->user_agent, agent.ptr, agent.len);
     client->config.user_agent = slice_of(client->user_agent, agent.len);
@@ -105,8 +105,8 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
 static void client_free(struct loop_garbage *garbage)
 {
     struct http_client *client = CONTAINER_OF(garbage, struct http_client, garbage);
-    /* Each connection and dial holds a reference to the client, and each origin goes with its last
-     * one. */
+    /* Each connection and dial holds a reference to the client, and each origin is freed with its
+     * last one. */
     ASSERT(client->origins.count == 0 && client->connection_count == 0);
     slot_deinit(client);
     map_deinit(&client->origins);
@@ -156,7 +156,7 @@ void http_client_tls_set(struct http_client *client, struct tls_context *tls)
     client->tls = tls ? tls_context_ref(tls) : NULL;
     /* LIST_EACH keeps the next node; closing this one unlinks no other. */
     LIST_EACH(&client->by_idle, struct http_connection, connection, all_idle_link) {
-        /* Trust in the old roots ends here for idle connections; busy ones are checked when they
+        /* Old roots are no longer trusted by idle connections; busy ones are checked when they
          * become idle (connection_go_idle). */
         if (connection->tls && connection->tls != client->tls)
             connection_close_idle(connection);
@@ -240,7 +240,7 @@ static const struct http_override *override_find(const struct http_client *clien
     if (client->override_count == 0)
         return NULL;
     url_origin(url, text);
-    for (size_t i = client->override_count; i > 0; i--) /* the last one said wins */
+    for (size_t i = client->override_count; i > 0; i--) /* the last one set wins */
         if (strcmp(client->overrides[i - 1].origin, text) == 0)
             return &client->overrides[i - 1];
     return NULL;
@@ -257,8 +257,8 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
         return NULL;
     slice name = url_origin(url, text);
     origin->client = client;
-    /* "!" is no scheme: the keys of overridden origins cannot meet those of others. Their
-     * connections go elsewhere, past the address check, so no other call may take them. */
+    /* "!" cannot begin a scheme, so the keys of overridden origins never equal those of others.
+     * Their connections bypass the address check, so no other call may use them. */
     int len = snprintf(origin->key_text, sizeof(origin->key_text), "%s%s", is_override ? "!" : "",
                        name.ptr);
     origin->key = slice_of(origin->key_text, (size_t)len);
@@ -274,8 +274,9 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
     return origin;
 }
 
-/* NULL: out of memory, or too many of them are in use, by the tenant or by all. */
-/* The key is made in the stack with room for "!", so that finding an origin costs no allocation. */
+/* NULL: out of memory, or too many origins are in use, by the tenant or by all. */
+/* The key is built on the stack with room for "!", so that finding an origin costs no
+ * allocation. */
 static struct http_origin *origin_get(struct http_client *client, const struct url *url,
                                       bool is_override, struct uuid tenant)
 {
@@ -296,7 +297,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
-    /* Any of these still points to the origin; the last one to go calls this again. */
+    /* Any of these still points to the origin; the last one to end calls this again. */
     if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
@@ -312,7 +313,7 @@ static void on_call_ended(struct loop_task *task)
     struct http_call *call = CONTAINER_OF(task, struct http_call, ended);
     ASSERT(call->state == CALL_ENDING);
     call->state = CALL_IDLE;
-    op_release(call->owner); /* the call may be gone after this */
+    op_release(call->owner); /* the call may be freed after this */
 }
 
 /* Cuts every link between the call and the client, from both sides. */
@@ -320,9 +321,9 @@ static struct http_origin *call_detach(struct http_call *call)
 {
     struct http_client *client = call->client;
     struct http_origin *origin = call->origin;
-    /* Order: the timer first, or it could fire for a call that has ended. Then what works for the
-     * call, which uses call->dial and call->connection to cut the links. Last its slot, when no
-     * connection counts any more. */
+    /* Order: the timer first, or it could fire for a call that has ended. Then the dial and the
+     * connection, which use call->dial and call->connection to cut the links. Last its slot, after
+     * its connection is no longer counted. */
     timer_stop(&call->timer);
     list_unlink(&call->all_link);
     client->call_count--;
@@ -336,7 +337,7 @@ static struct http_origin *call_detach(struct http_call *call)
     return origin;
 }
 
-/* Neither path nor query: either may hold a token. */
+/* Neither path nor query: either may contain a token. */
 static void log_call(const struct http_call *call)
 {
     op_log(call->owner, op_log_level(call->owner), "outbound call",
@@ -357,11 +358,11 @@ void call_finish(struct http_call *call, enum http_call_result result)
     call->total_ns = loop_now_ns(client->loop) - call->started_ns;
     call->state = CALL_ENDING;
     log_call(call);
-    /* The hold is released from a task, not here: the owner's op must not run inside a call that it
-     * makes. */
+    /* The hold is released from a task, not here: the owner's op must not run inside a function
+     * that it calls. */
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
-    /* A slot came free. The origin still exists: call_detach collects none, slot_serve does. */
+    /* A slot is free. The origin still exists: call_detach frees none, slot_serve does. */
     if (origin)
         slot_serve(origin);
 }
@@ -398,7 +399,7 @@ static void fail_late(struct http_call *call, bool is_deadline)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
                   "too many calls to %.*s are in flight: %s while waiting for a place",
                   SLICE_ARG(call->authority), why);
-    else /* that it took too long is what the result says */
+    else /* the result already says that it took too long */
         call_fail(call, result, ERR_TIMEOUT, "%s %.*s%s%s", what, SLICE_ARG(call->authority),
                   is_deadline ? ": " : "", is_deadline ? why : "");
 }
@@ -433,7 +434,7 @@ void call_assign(struct http_call *call)
     while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
         if (connection_send(connection, call))
             return;
-    /* Dials count: each becomes a connection. An idle connection of any origin makes way for this
+    /* Dials count: each becomes a connection. An idle connection of any origin is closed for this
      * call. */
     if (client->connection_count + client->dial_count >= client->config.connections_max &&
         !connection_make_room(client)) {
@@ -441,7 +442,7 @@ void call_assign(struct http_call *call)
                   client->config.connections_max);
         return;
     }
-    /* From here on the call waits for the dial, whose end hands over a connection or fails the
+    /* From here on the call waits for the dial, whose end provides a connection or fails the
      * call. */
     call->is_reused = false;
     call_set_phase(call, CALL_DIALING, now + call->connect_ms * 1000000ull);
@@ -450,7 +451,7 @@ void call_assign(struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
 }
 
-/* Everything that a former use of the struct left, but for "in": a caller repeats a call by
+/* Clears everything from an earlier use of the struct except "in": a caller repeats a call by
  * starting it again. */
 static void call_reset(struct http_client *client, struct http_call *call, struct op *owner)
 {
@@ -482,7 +483,7 @@ static void call_reset(struct http_client *client, struct http_call *call, struc
 static bool may_speak_plain(const struct http_client *client, const struct url *url,
                             bool is_override)
 {
-    /* An override is the operator's own word, also for plain HTTP (a test server on this
+    /* An override is set by the operator, so plain HTTP is allowed, too (a test server on this
      * machine). */
     return is_override ||
            address_policy_is_host_allowed(client->config.policy, url->host, url->port);
@@ -505,8 +506,8 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
         return code;
     const struct url *to = override ? &override->target : &url;
     struct http_origin *origin = origin_get(client, to, override != NULL, call->tenant);
-    /* From here on errors end the call later, through call_finish: the caller was answered OK and
-     * waits for that end. */
+    /* From here on errors end the call later, through call_finish: the caller gets OK and waits for
+     * that end. */
     list_init(&call->all_link);
     list_init(&call->wait_link);
     list_push_back(&client->calls, &call->all_link);

@@ -1,12 +1,12 @@
 /*
  * client_address: the address of the client that a request came from, past the proxies of the
- * operator. X-Forwarded-For is a text that anyone can send; only what a trusted proxy appended is
- * believed.
+ * operator. Any client can send X-Forwarded-For, so only entries that a trusted proxy appended are
+ * used.
  */
 #include "http/address.h"
 #include "http/server.h"
 
-/* Goes on from the address that the last hop named; true: that is a trusted proxy as well, so the
+/* Continues from the address that the last hop named; true: that is a trusted proxy, too, so the
  * entry before it counts. */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
@@ -18,7 +18,7 @@ static bool take_hop(const struct address_policy *proxies, slice hop,
     return address_policy_holds(proxies, (const struct sockaddr *)client);
 }
 
-/* The last in a list, which is cut before it. */
+/* The last entry of a list, which is cut before it. */
 static slice take_last(slice *list)
 {
     size_t at = list->len;
@@ -30,8 +30,8 @@ static slice take_last(slice *list)
 }
 
 /* Each proxy appends its client's address on the right. An address is trusted as long as the proxy
- * that added it is ours (RFC 7239 5.2 says the same of Forwarded). From the left the first entries
- * are what the client sent itself, which is how addresses are forged. */
+ * that added it is the operator's (RFC 7239 5.2 says the same about Forwarded). The leftmost
+ * entries come from the client itself, which may have forged them. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies)
 {
     const struct http_head *head = &exchange->head;

@@ -1,7 +1,7 @@
 /*
  * client_connection: connections of the pool. Each is idle in its origin's list, or carries one
  * call. It reads all the time, so that the close of an idle one is noticed, and any byte without a
- * request ends it: it would be taken for the answer to the next request (response splitting).
+ * request ends it: it would be read as the answer to the next request (response splitting).
  *
  * States: idle (in two lists, timer on), busy (call set), closing (stream NULL). connection_close()
  * may come more than once; on_closed comes exactly once and frees.
@@ -19,7 +19,7 @@ static struct metric resends = METRIC_INIT(
 
 static const struct stream_events connection_events;
 
-/* ---- idle and gone ---- */
+/* ---- idle and closed ---- */
 
 static void connection_leave_idle(struct http_connection *connection)
 {
@@ -33,17 +33,17 @@ static void connection_leave_idle(struct http_connection *connection)
     timer_stop(&connection->idle_timer);
 }
 
-/* From here on it counts no more; memory goes with on_closed. */
+/* From here on it is no longer counted; its memory is freed by on_closed. */
 static void connection_close(struct http_connection *connection)
 {
     struct http_client *client = connection->client;
     struct stream *stream = connection->stream;
     ASSERT(!connection->call);
-    /* Closing already: the second caller of two has nothing left to do. */
+    /* Closing already: the second caller has nothing left to do. */
     if (!stream)
         return;
     connection_leave_idle(connection);
-    /* The task must not find a connection whose stream is gone. */
+    /* The task must not find a connection without a stream. */
     loop_task_cancel(&connection->send_more);
     connection->stream = NULL;
     client->connection_count--;
@@ -71,8 +71,8 @@ static void connection_cut_call(struct http_connection *connection)
 
 void connection_drop(struct http_connection *connection)
 {
-    /* response_end copies what there is of the body into the call, so it comes before the link is
-     * cut. */
+    /* response_end copies the present part of the body into the call, so it comes before the link
+     * is cut. */
     response_end(connection);
     connection_cut_call(connection);
     connection_close(connection);
@@ -86,8 +86,8 @@ bool connection_make_room(struct http_client *client)
     return true;
 }
 
-/* The peer's limit counts where it is shorter, less one second, since its clock started earlier
- * than ours by the time that the reply took. */
+/* The peer's limit applies if it is shorter, less one second: its clock started earlier, by the
+ * time that the reply took. */
 static uint64_t idle_limit_ns(const struct http_connection *connection)
 {
     uint64_t ms = connection->client->config.idle_ms;
@@ -132,8 +132,8 @@ struct http_connection *connection_take_idle(struct http_call *call)
     struct http_connection *connection =
         LIST_ITEM(origin->idle.prev, struct http_connection, idle_link);
     uint64_t idle_ns = loop_now_ns(client->loop) - connection->idle_since_ns;
-    /* A write that dies with its connection cannot be repeated, so it takes no connection that has
-     * been idle for long; the newest is too old, so all are. */
+    /* A write that dies with its connection cannot be repeated, so it does not use a connection
+     * that has been idle for long. If the newest is too old, all are. */
     if (!call->is_idempotent && idle_ns > client->config.write_reuse_ms * 1000000ull)
         return NULL;
     connection_leave_idle(connection);
@@ -144,12 +144,12 @@ struct http_connection *connection_take_idle(struct http_call *call)
 
 /* ---- a call's end on this connection ---- */
 
-/* The reply is whole. may_stay: nothing came behind it. */
+/* The reply is complete. may_stay: no bytes followed it. */
 static void connection_succeed(struct http_connection *connection, bool may_stay)
 {
     struct http_call *call = connection->call;
-    /* A reply that came before the request was all sent is good, but the rest of the body would
-     * follow on the connection: it is not kept. */
+    /* A reply that came before the request was fully sent is valid, but the rest of the body would
+     * follow on the connection, so it is not kept. */
     bool is_all_sent = call->state == CALL_RECEIVING;
     bool is_kept = may_stay && is_all_sent && connection->response.is_keep_alive &&
                    !connection->is_eof;
@@ -157,8 +157,8 @@ static void connection_succeed(struct http_connection *connection, bool may_stay
     /* response_end may fail for lack of memory, which changes the result: read only now. */
     enum http_call_result result = connection->response.is_failed ? connection->response.result
                                                                   : HTTP_CALL_OK;
-    /* Cut and settled before the call ends: its owner may start the next call at once, and that one
-     * should find the connection in the pool. */
+    /* Cut and settled before the call ends: its owner may start the next call at once, which should
+     * find the connection in the pool. */
     connection_cut_call(connection);
     if (is_kept)
         connection_go_idle(connection);
@@ -167,7 +167,7 @@ static void connection_succeed(struct http_connection *connection, bool may_stay
     call_finish(call, result);
 }
 
-/* Whether the call may go out a second time: see the head of client.h. */
+/* Whether the call may be sent a second time: see the head of client.h. */
 static bool may_resend(const struct http_connection *connection)
 {
     const struct http_call *call = connection->call;
@@ -177,14 +177,14 @@ static bool may_resend(const struct http_connection *connection)
            (call->is_idempotent || !call->is_any_byte_sent);
 }
 
-/* The connection ended under the call. why->code may be OK: a plain FIN. */
+/* The connection ended during the call. why->code may be OK: a plain FIN. */
 static void connection_fail(struct http_connection *connection, const struct err *why)
 {
     struct http_call *call = connection->call;
     if (may_resend(connection)) {
         metric_inc(&resends);
-        /* is_resent says that bytes went out twice, not merely that a second connection was
-         * taken. */
+        /* is_resent means that bytes were sent twice, not only that a second connection was
+         * used. */
         call->is_resent = call->is_any_byte_sent;
         call->is_fresh_wanted = true;
         connection_drop(connection);
@@ -200,7 +200,8 @@ static void connection_fail(struct http_connection *connection, const struct err
 
 /* ---- sending ---- */
 
-/* Up to CLIENT_SEND_BYTES of the body's rest into parts; returns how many parts, moves on. */
+/* Up to CLIENT_SEND_BYTES of the body's rest into parts; returns the number of parts and moves
+ * on. */
 static size_t body_parts_next(struct http_connection *connection, slice *parts, size_t parts_max)
 {
     const struct http_call *call = connection->call;
@@ -225,15 +226,15 @@ static void connection_all_sent(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
     uint64_t now = loop_now_ns(connection->client->loop);
-    /* Where the reply has begun already, its silence is bounded by between_bytes_ms, which on_read
-     * has set. */
+    /* If the reply has begun already, between_bytes_ms bounds its silence; on_read has set it. */
     if (connection->response.wire_bytes == 0)
         call_set_phase(call, CALL_RECEIVING, now + call->first_byte_ms * 1000000ull);
     else
         call_set_phase(call, CALL_RECEIVING, call->phase_due_ns);
 }
 
-/* Writes on while the stream takes all at once; the rest follows on_drained, or next turn. */
+/* Writes on while the stream takes everything at once; the rest follows on_drained, or next
+ * turn. */
 static void connection_send_more(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
@@ -266,7 +267,7 @@ static void on_send_more(struct loop_task *task)
         connection_send_more(connection);
 }
 
-/* Head and the body's beginning leave in one write. */
+/* The head and the beginning of the body are sent in one write. */
 static int connection_send_head(struct http_connection *connection)
 {
     slice parts[1 + CLIENT_HEAD_FIRST_PARTS];
@@ -279,7 +280,7 @@ static int connection_send_head(struct http_connection *connection)
     return code;
 }
 
-/* The caller has changed its mind since the call began. Of the connection nothing was used. */
+/* The caller no longer wants the request sent. The connection is unused. */
 static void connection_keep_back(struct http_connection *connection, struct http_call *call)
 {
     connection_go_idle(connection);
@@ -295,8 +296,7 @@ static void connection_keep_back(struct http_connection *connection, struct http
 bool connection_send(struct http_connection *connection, struct http_call *call)
 {
     ASSERT(!connection->call && !call->connection && connection->stream);
-    /* The last moment at which the caller can stop the request: later than this a byte may be
-     * sent. */
+    /* The last point where the caller can stop the request: after this a byte may be sent. */
     if (call->may_send && !call->may_send(call)) {
         connection_keep_back(connection, call);
         return true;
@@ -305,16 +305,16 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     connection->call = call;
     call->connection = connection;
     stream_read_for(connection->stream, call->tenant, false);
-    /* A second sending begins with the first part again. */
+    /* A resend begins with the first part again. */
     connection->part_index = connection->part_offset = 0;
-    /* All that a call learns of its connection is copied: the connection may close before the call
-     * ends. */
+    /* Everything that a call learns about its connection is copied: the connection may close before
+     * the call ends. */
     call->is_resumed = connection->is_resumed;
     memcpy(call->remote, connection->remote, sizeof(call->remote));
     response_begin(connection);
     int code = connection_send_head(connection);
     /* Reported to call_assign, which tries another one: is_any_byte_sent is not set yet. */
-    if (code == ERR_CLOSED) { /* nothing left: this write was its first */
+    if (code == ERR_CLOSED) { /* nothing was sent: this write was the first */
         connection_drop(connection);
         return false;
     }
@@ -322,8 +322,7 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the request");
         return true;
     }
-    /* Set before anything may fail later: a write that may have reached the provider is not
-     * repeated. */
+    /* Set before anything can fail: a write that may have reached the provider is not repeated. */
     call->is_any_byte_sent = true;
     call_set_phase(call, CALL_SENDING, now + call->first_byte_ms * 1000000ull);
     if (connection->part_index == call->body_part_count)
@@ -357,9 +356,9 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     if (response->is_failed)
         call_finish(call, response->result);
     else if (response->is_complete)
-        /* Bytes behind the reply belong to no request: such a connection is not kept. */
+        /* Bytes after the reply belong to no request: such a connection is not kept. */
         connection_succeed(connection, used == bytes.len);
-    /* While it waits for memory the timer is set to that wait; silence is our own doing. */
+    /* While it waits for memory the timer is set to that wait: the silence is this side's. */
     else if (!response_waits_for_memory(connection))
         call_set_phase(call, (enum call_state)call->state,
                        now + call->between_bytes_ms * 1000000ull);
@@ -387,7 +386,7 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
     } else if (is_clean) {
         connection_succeed(connection, false);
     } else {
-        /* Without close_notify an attacker on the way may have cut the reply (truncation, RFC 8446
+        /* Without close_notify an attacker in between may have cut the reply (truncation, RFC 8446
          * 6.1). */
         call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
                   "%.*s ended a reply without length and without close_notify: it may have been "
@@ -414,7 +413,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     struct http_connection *connection = owner;
     struct http_client *client = connection->client;
     struct http_origin *origin = connection->origin;
-    if (connection->stream) { /* it was not we who closed */
+    if (connection->stream) { /* not closed by this side */
         connection->stream = NULL;
         connection_leave_idle(connection);
         loop_task_cancel(&connection->send_more);
@@ -427,7 +426,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     mem_free(connection);
     origin->connection_count--;
     origin_collect(origin);
-    /* Last: it may free the client when this was the last connection. */
+    /* Last: it may free the client if this was the last connection. */
     client_unref(client);
 }
 

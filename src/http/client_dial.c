@@ -2,9 +2,9 @@
  * client_dial: makes one connection for one call: name, address check, TCP (each address in turn),
  * TLS. Through a proxy: for each address that passed the check the proxy's name, TCP to it,
  * CONNECT. The call's timer bounds the whole; each attempt but the last gets its share of what is
- * left, so that one address that does not answer leaves time for the next. When the call ends
- * first, the dial is cancelled and ends by itself: dial->call is NULL then, and no step runs any
- * more, so steps use dial->call without a test.
+ * left, so that one address that does not answer leaves time for the next. If the call ends first,
+ * the dial is cancelled and ends by itself: dial->call is then NULL and no further step runs, so
+ * steps use dial->call without a test.
  */
 #include <netinet/in.h>
 
@@ -30,21 +30,21 @@ struct http_dial {
     struct op op; /* first member */
     struct http_client *client;
     struct http_origin *origin;
-    struct http_call *call; /* NULL once it has gone */
-    struct dns_query query; /* of the host that is connected to: the proxy's, where there is one */
+    struct http_call *call; /* NULL once it has ended */
+    struct dns_query query; /* of the host to connect to: the proxy's, if there is one */
     size_t address_index;
     struct dns_addresses targets; /* of a proxied origin */
     size_t target_index;
     char target[ADDRESS_TEXT_MAX]; /* that the proxy connects to */
     struct buf proxy_head;         /* its reply */
-    bool is_at_proxy;              /* the proxy's name, TCP and tunnel are what it waits for */
+    bool is_at_proxy;              /* it waits for the proxy's name, TCP or tunnel */
     struct stream *stream;         /* connecting, or handshaking */
     bool is_held;                  /* for the stream */
     bool is_open;                  /* its last step succeeded */
     struct err why;                /* else */
     enum http_call_result result;
     struct timer attempt;
-    struct tls_context *tls; /* the one it started with */
+    struct tls_context *tls; /* the one at the start */
     uint64_t step_began_ns;
     char remote[ADDRESS_TEXT_MAX];
 };
@@ -70,7 +70,7 @@ static enum op_result dial_failed(struct http_dial *dial, enum http_call_result 
 
 static void dial_wake(struct http_dial *dial)
 {
-    /* Both a timer and a close may end a wait; only the first of them finds the hold. */
+    /* Both a timer and a close may end a wait; only the first finds the hold. */
     timer_stop(&dial->attempt);
     if (!dial->is_held)
         return;
@@ -102,7 +102,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     ASSERT(dial->stream == stream);
     dial->stream = NULL;
     dial->is_open = false;
-    /* A reason that is there already (the attempt's timer) is the better one. */
+    /* A reason set earlier (by the attempt's timer) is the better one. */
     if (dial->why.code == OK)
         dial->why = *why;
     dial_wake(dial);
@@ -113,7 +113,7 @@ static void dial_close_stream(struct http_dial *dial)
 {
     if (!dial->stream)
         return;
-    /* on_closed needs the dial alive, which only a hold guarantees. */
+    /* on_closed needs a live dial, which only a hold guarantees. */
     if (!dial->is_held) {
         dial->is_held = true;
         op_hold(&dial->op, "close");
@@ -122,8 +122,8 @@ static void dial_close_stream(struct http_dial *dial)
 }
 
 /* Nothing is read before the connection owns the stream: it starts paused. What TLS delivers
- * between its on_open and the next drain stays in the session. Bytes or an end that come all the
- * same are a server that speaks before it is asked; such a stream is closed. */
+ * between its on_open and the next drain stays in the session. Bytes or an end that arrive anyway
+ * come from a server that sends before any request; such a stream is closed. */
 static void on_early_read(struct stream *stream, void *owner, slice bytes)
 {
     struct http_dial *dial = owner;
@@ -149,8 +149,8 @@ static const struct stream_events dial_events = {
     on_open, on_early_read, on_early_eof, NULL, on_closed,
 };
 
-/* The operator's log alone says what a name resolves to, or that it does not: the host may be
- * inside, and the tenant that named it outside. */
+/* Only the operator's log says what a name resolves to, or that it does not exist: the host may be
+ * internal, and the tenant that named it is not. */
 static void log_address(struct op *op, const char *event, const char *address, const char *cause)
 {
     op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
@@ -179,15 +179,15 @@ static enum op_result step_resolve(struct op *op)
     dial->step_began_ns = loop_now_ns(op->loop);
     dial->query.host = slice_cstr(dial->origin->host);
     dial->query.deadline_ns = call->phase_due_ns;
-    /* The name may take as long as the whole connection may, and not longer than the call. */
+    /* The lookup may take as long as the whole connection, but not longer than the call. */
     if (call->deadline_ns && call->deadline_ns < call->phase_due_ns)
         dial->query.deadline_ns = call->deadline_ns;
     dns_resolve(dial->client->config.resolver, &dial->query, op);
     return OP_WAIT;
 }
 
-/* Where a tenant gave the host, a name that does not exist is answered like one that is inside the
- * network: the difference would tell which internal names exist. */
+/* If a tenant gave the host, a name that does not exist gets the same answer as one inside the
+ * network: a difference would reveal which internal names exist. */
 static bool is_name_hidden(const struct http_dial *dial)
 {
     const struct http_origin *origin = dial->origin;
@@ -240,11 +240,11 @@ static void on_attempt_due(struct timer *timer)
     dial_close_stream(dial);
 }
 
-/* The share of one address; the last has all that the call's own timer leaves. */
+/* The share of one address; the last one has all that the call's own timer leaves. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
-    /* Divided by what is left, this one included: of three addresses the first gets a third. left
-     * is that of the ones behind it, as the indices were advanced already. */
+    /* Divided by the number of addresses left, this one included: of three addresses the first gets
+     * a third. The indices have moved on, so left counts the addresses after it. */
     size_t left =
         dial->query.address_count - dial->address_index + dial->targets.count - dial->target_index;
     uint64_t now = loop_now_ns(dial->client->loop);
@@ -252,8 +252,8 @@ static void dial_arm_attempt(struct http_dial *dial)
         timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
 }
 
-/* Checked for every address, not once for the name: one public address in an answer must not let
- * the private one next to it through. */
+/* Checked for every address, not once for the name: one public address in an answer must not let a
+ * private one in the same answer through. */
 static bool may_connect(struct http_dial *dial, const struct sockaddr *address)
 {
     const struct http_origin *origin = dial->origin;
@@ -328,7 +328,7 @@ static enum op_result step_address(struct op *op)
     return OP_WAIT;
 }
 
-/* Its end is for STEP_SECURED. */
+/* Its end is handled in STEP_SECURED. */
 static enum op_result start_tls(struct http_dial *dial)
 {
     /* The name of the URL, not the address: SNI and the certificate are checked against it (RFC
@@ -368,7 +368,7 @@ static enum op_result step_connected(struct op *op)
     dial->call->connect_ns += took;
     if (!dial->is_open) {
         log_address(op, "outbound connection failed", dial->remote, dial->why.text);
-        /* The reason is kept in case this was the last address: step_address reports it then. */
+        /* The reason is kept in case this is the last address: step_address reports it then. */
         err_prefix(&dial->why, "cannot connect to %s",
                    dial->origin->is_proxied ? "the proxy" : dial->origin->host);
         return op_jump(op, STEP_ADDRESS);
@@ -379,7 +379,7 @@ static enum op_result step_connected(struct op *op)
     return dial->origin->is_https ? start_tls(dial) : OP_DONE;
 }
 
-/* Why there is no tunnel, for tenant and operator: neither the proxy's address nor its words. */
+/* Why there is no tunnel, for tenant and operator: without the proxy's address and its text. */
 static void explain_refusal(struct http_dial *dial, unsigned status)
 {
     if (status == 407)
@@ -424,8 +424,8 @@ static enum op_result step_secured(struct op *op)
         metric_time(&tls_time, took);
         return OP_DONE;
     }
-    /* No second address after a failed handshake: the server was reached, and the same certificate
-     * would come. */
+    /* No second address after a failed handshake: the server was reached, and would send the same
+     * certificate. */
     return dial_failed(dial, dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
 }
 
@@ -442,7 +442,7 @@ static const struct op_step dial_steps[] = {
 
 /* ---- the end ---- */
 
-/* From the dial's hands into the pool's; the call goes on there. */
+/* Moves the connection from the dial to the pool; the call continues there. */
 static void dial_hand_over(struct http_dial *dial)
 {
     struct http_call *call = dial->call;
@@ -458,7 +458,8 @@ static void dial_hand_over(struct http_dial *dial)
     call->dial = NULL;
     connection->tls = dial->tls;
     connection->is_resumed = dial->tls && tls_client_info(stream).is_resumed;
-    /* The text of the address goes with the connection: reused, it still reports where it leads. */
+    /* The text of the address moves to the connection: when reused, it still reports the
+     * address. */
     memcpy(connection->remote, dial->remote, sizeof(connection->remote));
     if (!connection_send(connection, call))
         call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
@@ -476,7 +477,7 @@ static void on_end(struct op *op, enum op_end end)
                                                  : "result=\"cancelled\"";
     if (!dial->client->config.is_apart)
         metric_add(metric_series(&dials, slice_cstr(label)), 1);
-    /* stream may be NULL after the last step succeeded: the peer closed in the turn between. */
+    /* stream may be NULL after the last step succeeded: the peer closed in between. */
     if (call && end == OP_ENDED_DONE && dial->stream) {
         dial_hand_over(dial);
     } else if (call) { /* OP_DONE without a stream: it closed after the last step */
@@ -507,7 +508,8 @@ static void dial_free(struct op *op)
     tls_context_unref(dial->tls);
     buf_deinit(&dial->proxy_head);
     mem_free(dial);
-    /* Counts go down only now: until its memory is gone the dial still has a descriptor. */
+    /* The counts are decremented only now: until its memory is freed the dial still has a
+     * descriptor. */
     origin->dial_count--;
     client->dial_count--;
     slot_room_came(client);
@@ -559,7 +561,7 @@ void dial_abandon(struct http_dial *dial)
     dial->call->dial = NULL;
     dial->call = NULL;
     timer_stop(&dial->attempt);
-    /* borrowed from the owner, which may go now */
+    /* borrowed from the owner, which may be freed now */
     dial->op.request_id = dial->op.account_id = SLICE_NONE;
     op_cancel(&dial->op);
 }

@@ -1,12 +1,12 @@
 /*
  * Internals of the outbound client (http/client*.c). Owners:
  *
- *   http_client      origins, by key; counts connections and dials, and goes when the last is gone
- *   http_origin      its idle connections and lines; goes when it has nothing left
- *   http_line        the calls of one tenant to one origin; goes with the last of them
- *   http_tenant      its calls that wait for a slot; goes with its last line
+ *   http_client      origins, by key; counts connections and dials; freed after the last of them
+ *   http_origin      its idle connections and lines; freed when it has nothing left
+ *   http_line        the calls of one tenant to one origin; freed with the last of them
+ *   http_tenant      its calls that wait for a slot; freed with its last line
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
- *   http_proxy       the client's; NULL where there is none
+ *   http_proxy       the client's; NULL if there is none
  *   http_connection  a stream, and the call that is on it, if any
  *   http_call        the caller's; links to it are cut in call_detach() only
  */
@@ -24,24 +24,24 @@
 
 enum {
     CLIENT_SEND_BYTES =
-        64 * 1024,           /* handed to a stream at once; with a head below TLS_FLUSH_BYTES */
+        64 * 1024,           /* passed to a stream at once; with a head below TLS_FLUSH_BYTES */
     CLIENT_SENDS_A_TURN = 8, /* then others get their turn */
     CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes a stream may hold back */
-    CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that go with the head: one writev */
+    CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head: one writev */
 };
 
 enum call_state {
-    CALL_IDLE,    /* never started, or over */
-    CALL_WAITING, /* for its slot in the origin, or in the whole */
+    CALL_IDLE,    /* never started, or ended */
+    CALL_WAITING, /* for its slot in the origin, or in the client */
     CALL_DIALING,
     CALL_SENDING,   /* on a connection, body not all sent */
-    CALL_RECEIVING, /* all sent, reply not whole */
-    CALL_ENDING,    /* the result is there, the hold not yet released */
+    CALL_RECEIVING, /* all sent, reply not complete */
+    CALL_ENDING,    /* the result is set, the hold not yet released */
 };
 
 enum call_slot {
     SLOT_NONE,      /* waits for one in its origin */
-    SLOT_IN_ORIGIN, /* has it, and waits for one in the whole */
+    SLOT_IN_ORIGIN, /* has it, and waits for one in the client */
     SLOT_IN_ALL,    /* under way */
 };
 
@@ -52,7 +52,7 @@ struct http_override {
     slice prefix; /* path without a trailing slash */
 };
 
-/* A head being received: raw names and values, and where each lies in text. */
+/* A head being received: raw names and values, and where each is in text. */
 struct head_field {
     uint32_t name_at, name_len, value_at, value_len;
 };
@@ -62,18 +62,18 @@ struct head_scratch {
 
 struct http_client {
     struct loop *loop;
-    struct http_client_config config; /* no zeros left */
+    struct http_client_config config; /* defaults filled in */
     struct tls_context *tls;
     struct http_proxy *proxy;
     char user_agent[128];
-    size_t refs; /* the owner's, one a connection, one a dial */
+    size_t refs; /* one for the owner, one for each connection and dial */
     bool is_freed;
     struct map origins;
     struct list calls;   /* not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
     struct lines tenants, lines; /* struct http_tenant, http_line */
-    struct list ring; /* tenants with calls that wait for a place in the whole, next one first */
+    struct list ring; /* tenants with calls that wait for a slot in the client, next one first */
     struct loop_task serve_more;
     bool is_serving;
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
@@ -86,14 +86,14 @@ struct http_client {
 
 struct http_origin {
     struct http_client *client;
-    char key_text[1 + URL_ORIGIN_MAX + 1]; /* '!' first where an override leads there: what it
-                                              connected may not serve others */
+    char key_text[1 + URL_ORIGIN_MAX + 1]; /* begins with '!' if an override applies: its
+                                              connections may not serve others */
     slice key;
     char host[URL_HOST_MAX + 1];
     uint16_t port;
     bool is_https, is_override, is_proxied;
     struct list idle; /* connections, least recently used first */
-    struct list ring; /* lines with calls that wait for a place here, next one first */
+    struct list ring; /* lines with calls that wait for a slot here, next one first */
     size_t idle_count, slot_count, line_count, connection_count, dial_count;
     size_t pins; /* functions that still use it */
 };
@@ -125,12 +125,12 @@ struct http_response {
     enum http_call_result result; /* when is_failed */
     unsigned interims;
     uint64_t wire_bytes, body_bytes;
-    char *body; /* in the owner's arena, where the length is known */
+    char *body; /* in the owner's arena, if the length is known */
     size_t body_cap;
     size_t bytes_paid,
-        bytes_wanted;      /* of the body: memory is there up to here; what it waits for */
-    struct buf body_buf;   /* where it is not */
-    unsigned keep_alive_s; /* of the peer's Keep-Alive, 0: none */
+        bytes_wanted;      /* of the body: there is memory up to here; what it waits for */
+    struct buf body_buf;   /* if it is not known */
+    unsigned keep_alive_s; /* from the peer's Keep-Alive, 0: none */
 };
 
 struct http_connection {
@@ -165,27 +165,27 @@ void origin_collect(struct http_origin *origin);
 void client_unref(struct http_client *client);
 void client_count_changed(struct http_client *client);
 
-/* ---- client_slot.c: whose turn it is ---- */
+/* ---- client_slot.c: slots ---- */
 
 void slot_init(struct http_client *client);
 void slot_deinit(struct http_client *client);
-/* Whether this tenant may use one more origin that no one else uses. */
+/* Whether this tenant may use one more origin that no other tenant uses. */
 bool slot_allows_origin(struct http_client *client, struct uuid key);
-/* true: the call has its slot. Else it waits, or has ended with OVERLOADED. */
+/* true: the call has its slot. Otherwise it waits, or has ended with OVERLOADED. */
 bool slot_ask(struct http_call *call, struct http_origin *origin);
-/* Gives back what the call has, or leaves its queue; then slot_serve the origin. */
+/* Gives back the call's slots, or leaves its queue; slot_serve the origin afterwards. */
 void slot_leave(struct http_call *call);
-/* A slot in the origin is free, and maybe one in the whole: assigns the calls whose turn it is.
- * The origin may be gone after this. */
+/* A slot in the origin is free, and perhaps one in the client: assigns the next calls. The origin
+ * may be freed after this. */
 void slot_serve(struct http_origin *origin);
-/* A connection or dial that no call was on has gone; serves in the next drain. */
+/* A connection or dial without a call has ended; serves in the next drain. */
 void slot_room_came(struct http_client *client);
 
 /* ---- client_request.c ---- */
 
-/* Checks everything that goes on the wire. */
+/* Checks everything that is sent. */
 int request_check(struct http_call *call) MUST_CHECK;
-/* The head, in client->head; NULL ptr when out of memory. The caller calls request_wipe. */
+/* The head, in client->head; NULL ptr: out of memory. The caller calls request_wipe. */
 slice request_head(struct http_call *call);
 void request_wipe(struct http_client *client);
 
@@ -193,14 +193,14 @@ void request_wipe(struct http_client *client);
 
 /* NULL: out of memory. */
 struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
-/* The call is gone; the dial ends by itself. */
+/* The call has ended; the dial ends by itself. */
 void dial_abandon(struct http_dial *dial);
-/* Whether the proxy is what it waits for. */
+/* Whether it waits for the proxy. */
 bool dial_waits_for_proxy(const struct http_dial *dial);
 
 /* ---- client_proxy.c ---- */
 
-/* ERR_SYNTAX with a sentence that goes behind the setting's name; *out is NULL then. */
+/* ERR_SYNTAX with a sentence that follows the setting's name; *out is then NULL. */
 int proxy_new(slice text, struct http_proxy **out, struct err *err) MUST_CHECK;
 void proxy_free(struct http_proxy *proxy);
 slice proxy_host(const struct http_proxy *proxy);
@@ -208,37 +208,37 @@ uint16_t proxy_port(const struct http_proxy *proxy);
 /* Writes CONNECT; target: "192.0.2.1:443". As stream_write. */
 int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char *target) MUST_CHECK;
 bool proxy_is_head_whole(struct buf *head);
-/* Of what the proxy replied, whole or not. ERR_SYNTAX: not an HTTP/1 head, or more than a head
+/* From the proxy's reply, complete or not. ERR_SYNTAX: not an HTTP/1 head, or more than a head
  * where the tunnel should begin. */
 int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 
 /* ---- client_connection.c ---- */
 
-/* Takes the stream over. NULL: out of memory, the stream is the caller's. */
+/* Takes the stream over. NULL: out of memory, the stream stays the caller's. */
 struct http_connection *connection_new(struct http_origin *origin,
                                        struct stream *stream) MUST_CHECK;
 /* The most recently used idle one that may carry this call, taken out of the idle lists. */
 struct http_connection *connection_take_idle(struct http_call *call);
-/* Sends the call's request; false when the connection was found dead before a byte left, and is
+/* Sends the call's request; false if the connection turned out dead before a byte was sent, and is
  * closing. */
 bool connection_send(struct http_connection *connection, struct http_call *call);
-/* The call ended badly, or was cancelled: the connection is of no use any more. */
+/* The call failed or was cancelled: the connection is no longer usable. */
 void connection_drop(struct http_connection *connection);
 void connection_close_idle(struct http_connection *connection);
-/* Makes room for one more connection where the limit is reached; false: all are busy. */
+/* Makes room for one more connection if the limit is reached; false: all are busy. */
 bool connection_make_room(struct http_client *client);
 
 /* ---- client_response.c ---- */
 
 void response_begin(struct http_connection *connection);
-/* true: the connection rests until there is memory for more. */
+/* true: the connection pauses until there is memory for more. */
 bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 /* Feeds bytes; afterwards is_complete or is_failed may be set. Returns how many bytes belong to
  * the reply. */
 size_t response_feed(struct http_connection *connection, slice bytes);
 /* The peer closed; true: that was the reply's proper end. */
 bool response_finish(struct http_connection *connection);
-/* Hands the body over to the call, gives scratch memory back. */
+/* Moves the body to the call, gives scratch memory back. */
 void response_end(struct http_connection *connection);
 
 #endif

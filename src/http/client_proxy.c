@@ -1,8 +1,8 @@
 /*
- * client_proxy: what is said to the operator's proxy (RFC 9110 9.3.6): CONNECT with an address that
+ * client_proxy: the requests to the operator's proxy (RFC 9110 9.3.6): CONNECT with an address that
  * the client has resolved and checked itself, never with a name, so that the proxy's resolver
- * cannot lead a call inside the network. The proxy's own address is the operator's word and is not
- * checked. Nothing of a call is sent before the tunnel stands and its TLS session is verified.
+ * cannot lead a call inside the network. The proxy's own address is set by the operator and is not
+ * checked. Nothing of a call is sent before the tunnel is open and its TLS session is verified.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ struct http_proxy {
 
 enum { AUTHORIZATION_BYTES_MAX = 1024, REQUEST_BYTES_MAX = 2048, STATUS_LINE_BYTES_MIN = 12 };
 
-/* "user:password", each percent-encoded where it has to be (RFC 3986 3.2.1). */
+/* "user:password", each percent-encoded if necessary (RFC 3986 3.2.1). */
 static int put_authorization(struct buf *out, slice user_info)
 {
     struct buf plain;
@@ -33,7 +33,7 @@ static int put_authorization(struct buf *out, slice user_info)
     return is_ok ? OK : ERR_SYNTAX;
 }
 
-/* No message quotes the URL: it may have a password. */
+/* No message quotes the URL: it may contain a password. */
 int proxy_new(slice text, struct http_proxy **out, struct err *err)
 {
     static const slice scheme = SLICE_INIT("http://");
@@ -46,7 +46,7 @@ int proxy_new(slice text, struct http_proxy **out, struct err *err)
     buf_init(&proxy->authorization, AUTHORIZATION_BYTES_MAX);
     slice rest = slice_from(text, scheme.len), user_info = SLICE_NONE;
     for (size_t i = rest.len; i > 0 && !user_info.ptr;
-         i--) /* the last @: a password may have one */
+         i--) /* the last @: a password may contain one */
         if (rest.ptr[i - 1] == '@') {
             user_info = slice_first(rest, i - 1);
             rest = slice_from(rest, i);
@@ -98,7 +98,8 @@ int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char 
     return stream_write(stream, parts, ARRAY_LEN(parts));
 }
 
-/* A server speaks TLS only when it was spoken to, so what follows the head is no reply's. */
+/* A TLS server sends nothing before the client does, so bytes after the head do not belong to a
+ * reply. */
 bool proxy_is_head_whole(struct buf *head)
 {
     return slice_find(slice_of(head->ptr, head->len), SLICE("\r\n\r\n")) >= 0;

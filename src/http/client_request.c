@@ -1,5 +1,5 @@
 /*
- * client_request: what a call puts on the wire. Checks come first: a CR or LF in a header or method
+ * client_request: the bytes that a call sends. Checks come first: a CR or LF in a header or method
  * would let a tenant's text end the line and add headers or a second request (header injection,
  * request splitting). Then the head is written in one buffer that the client keeps and wipes, since
  * it holds credentials.
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "http/client_internal.h"
 
-/* Framing and connection management are the client's own business: a second Content-Length or a
+/* Framing and connection management are up to the client: a second Content-Length or a
  * Transfer-Encoding of a caller would contradict what it sends (RFC 9112 6.1). */
 static const slice own_headers[] = {
     SLICE_INIT("host"),
@@ -50,7 +50,7 @@ static size_t head_size(const struct http_call *call)
 
 int request_check(struct http_call *call)
 {
-    /* CONNECT would make a tunnel of the connection (RFC 9110 9.3.6). */
+    /* CONNECT would turn the connection into a tunnel (RFC 9110 9.3.6). */
     if (!http_is_token(call->method) || call->method.len > 32 ||
         slice_eq_cstr(call->method, "CONNECT"))
         return err_set(&call->err, ERR_INVALID, "\"%.*s\" is no method that can be sent",
@@ -66,7 +66,7 @@ int request_check(struct http_call *call)
         if (code != OK)
             return code;
     }
-    /* A sum checked here, so that the buffer's limit cannot be met in the middle of a head. */
+    /* A sum checked here, so that the buffer's limit is not reached in the middle of a head. */
     if (head_size(call) > HTTP_CALL_REQUEST_HEAD_MAX)
         return err_set(&call->err, ERR_LIMIT, "the request's head is larger than %d bytes",
                        HTTP_CALL_REQUEST_HEAD_MAX);
@@ -76,7 +76,7 @@ int request_check(struct http_call *call)
     return OK;
 }
 
-/* RFC 9110 8.6: these say Content-Length even where there is no body. */
+/* RFC 9110 8.6: these send Content-Length even without a body. */
 static bool method_has_body(slice method)
 {
     return slice_eq_cstr(method, "POST") || slice_eq_cstr(method, "PUT") ||
@@ -115,7 +115,7 @@ slice request_head(struct http_call *call)
 
 void request_wipe(struct http_client *client)
 {
-    /* Only what was written; a larger block from an earlier head was wiped after that one. */
+    /* Only what was written; a larger block from an earlier head was wiped then. */
     if (client->head.len)
         mem_wipe(client->head.ptr, client->head.len);
     buf_clear(&client->head);

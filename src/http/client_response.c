@@ -1,21 +1,21 @@
 /*
- * client_response: replies. llhttp in its strict mode, and on top of it what it does not refuse.
- * The head is collected in scratch memory that the client keeps, then copied once into the owner's
- * arena; a body of known length goes straight there, another one is collected and copied once at
- * its end.
+ * client_response: replies. llhttp in its strict mode, with additional checks for what it does not
+ * refuse. The head is collected in scratch memory that the client keeps, then copied once into the
+ * owner's arena; a body of known length is read directly into it, any other is collected and copied
+ * once at its end.
  *
- * A provider is not trusted either: every count and size of a reply is bounded, and what two
- * readers could take for two different replies is refused (a proxy between may have read the other
- * one).
+ * A provider is not trusted either: every count and size of a reply is bounded, and a reply that
+ * two readers could understand differently is refused (a proxy in between may have read it the
+ * other way).
  */
 #include "base/mem.h"
 #include "http/client_internal.h"
 
-/* Framing may cost so much in addition to the body: head, chunk sizes and extensions, trailers. */
+/* Framing may add this much to the body: head, chunk sizes and extensions, trailers. */
 enum {
     OVERHEAD_PER_BODY_BYTE = 8,
-    BODY_FREE_BYTES = 64 * 1024, /* of each reply, not asked for */
-    WAIT_MS = 30000,             /* for memory, where the call has no deadline */
+    BODY_FREE_BYTES = 64 * 1024, /* of each reply, without asking for memory */
+    WAIT_MS = 30000,             /* for memory, if the call has no deadline */
 };
 
 static const llhttp_settings_t settings;
@@ -30,7 +30,7 @@ static int refuse_response(struct http_connection *connection, enum http_call_re
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
-    /* The first reason stays: what follows is a consequence of having stopped. */
+    /* The first reason stays: later ones are consequences of the stop. */
     if (response->is_failed)
         return -1;
     response->is_failed = true;
@@ -49,19 +49,18 @@ static int refuse_response_memory(struct http_connection *connection)
     return refuse_response(connection, HTTP_CALL_OVERLOADED, ERR_NOMEM, "does not fit into memory");
 }
 
-/* ---- memory for large replies ----
- * The call's owner counts what it uses (base/budget.h). A reply is read only as far as there is
- * memory for it. Meanwhile the connection reads nothing, so TCP's flow control stops the provider:
- * the bytes wait there, not here. */
+/* ---- memory for large replies ---- The call's owner counts what it uses (base/budget.h). A reply
+ * is read only while there is memory for it. Meanwhile the connection reads nothing, so TCP's flow
+ * control stops the provider: the bytes wait there, not here. */
 
 static struct budget_use *use_of(const struct http_connection *connection)
 {
     return connection->call->owner->arena.use;
 }
 
-/* false: it is collected as if the length were not known, since there is no memory for it as yet.
- * The length is known: all of it is taken at once, or the reply would be stopped halfway for want
- * of the rest. */
+/* false: it is collected as if the length were unknown, since there is no memory for it yet. With a
+ * known length all of it is taken at once; otherwise the reply could stop halfway for lack of
+ * memory. */
 static bool response_takes_body(struct http_connection *connection, size_t length)
 {
     struct http_response *response = &connection->response;
@@ -77,7 +76,7 @@ static bool response_takes_body(struct http_connection *connection, size_t lengt
     return false;
 }
 
-/* More of a body of no known length is here. */
+/* More of a body of unknown length has arrived. */
 static void response_note_growth(struct http_connection *connection)
 {
     struct http_response *response = &connection->response;
@@ -96,7 +95,7 @@ static void on_memory(struct budget_wait *wait)
 {
     struct http_connection *connection = CONTAINER_OF(wait, struct http_connection, memory);
     struct http_call *call = connection->call;
-    /* The wait passed its time or its account is over its share; the reply cannot be finished. */
+    /* The wait has timed out, or its account is over its share; the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
                   "there was no memory in time for the reply of %.*s", SLICE_ARG(call->authority));
@@ -122,8 +121,7 @@ bool response_waits_for_memory(struct http_connection *connection)
                           on_memory))
         return false;
     stream_read_stop(connection->stream);
-    /* One second more than the wait, so that the end of that one (no memory) is what the call
-     * reports. */
+    /* One second more than the wait, so that the call reports the end of the wait (no memory). */
     call_set_phase(call, (enum call_state)call->state, now + (wait_ms + 1000) * 1000000);
     return true;
 }
@@ -153,7 +151,7 @@ static void scratch_give(struct http_connection *connection)
     if (!scratch)
         return;
     if (scratch->text.len)
-        mem_wipe(scratch->text.ptr, scratch->text.len); /* Set-Cookie and such */
+        mem_wipe(scratch->text.ptr, scratch->text.len); /* Set-Cookie and the like */
     buf_clear(&scratch->text);
     buf_clear(&scratch->fields);
     if (!client->spare_scratch) {
@@ -196,7 +194,7 @@ static int on_message_begin(llhttp_t *parser)
 static int head_append(struct http_connection *connection, const char *at, size_t len)
 {
     struct buf *text = &connection->response.scratch->text;
-    /* NUL is let through by some parsers and ends the text for others. */
+    /* Some parsers accept NUL; for others it ends the text. */
     if (memchr(at, '\0', len))
         return refuse_response_protocol(connection, "holds a NUL byte in its head");
     buf_append(text, slice_of(at, len));
@@ -212,7 +210,7 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len)
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
     struct head_scratch *scratch = response->scratch;
-    if (response->is_head_done) /* a trailer: bounded with the overhead, not kept */
+    if (response->is_head_done) /* a trailer: bounded as overhead, not kept */
         return 0;
     /* llhttp delivers a name in pieces, as the bytes arrive; a name after a value begins a new
      * field. */
@@ -245,7 +243,7 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len)
     return head_append(connection, at, len);
 }
 
-/* A value that is empty never calls on_header_value. */
+/* For an empty value on_header_value is never called. */
 static int on_header_value_complete(llhttp_t *parser)
 {
     struct http_response *response = &connection_of(parser)->response;
@@ -264,7 +262,7 @@ static int head_copy(struct http_connection *connection)
     slice text = arena_dup(&call->owner->arena, buf_slice(&scratch->text));
     struct http_header *headers = ARENA_ARRAY(&call->owner->arena, struct http_header, count);
     if (!text.ptr || !headers)
-        /* Nothing of it was assigned yet, so the call has no half of a head. */
+        /* Nothing of it has been assigned yet, so the call never has half a head. */
         return refuse_response_memory(connection);
     for (size_t i = 0; i < count; i++) {
         const struct head_field *field = field_at(scratch, i);
@@ -276,7 +274,7 @@ static int head_copy(struct http_connection *connection)
     return 0;
 }
 
-/* What could make two readers see two different replies. */
+/* Refuses anything that two readers could understand differently. */
 static int check_framing(struct http_connection *connection, const llhttp_t *parser,
                          uint64_t *length)
 {
@@ -285,8 +283,8 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
     size_t count = call->response_header_count;
     size_t lengths = http_header_count(headers, count, SLICE("content-length"));
     size_t codings = http_header_count(headers, count, SLICE("transfer-encoding"));
-    /* Stricter than RFC 9112 6.3, which lets a recipient repair some of these: a cached or smuggled
-     * reply is the price of a wrong guess. */
+    /* Stricter than RFC 9112 6.3, which lets a recipient repair some of these: a wrong guess could
+     * cache or smuggle a reply. */
     if (lengths > 1 || codings > 1 || (lengths && codings))
         return refuse_response_protocol(connection, "says twice how long it is");
     if (lengths &&
@@ -294,7 +292,7 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
         return refuse_response_protocol(connection, "has a Content-Length that is no number");
     if (!codings)
         return 0;
-    /* HTTP/1.0 knows no transfer codings (RFC 9112 6.1). */
+    /* HTTP/1.0 does not have transfer codings (RFC 9112 6.1). */
     if (parser->http_minor == 0 ||
         !slice_eq_nocase(http_header_get(headers, count, SLICE("transfer-encoding")),
                          SLICE("chunked")))
@@ -302,7 +300,7 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
     return 0;
 }
 
-/* Keep-Alive: timeout=5, max=100 (RFC 2068 19.7.1.1; real servers still say it) */
+/* Keep-Alive: timeout=5, max=100 (RFC 2068 19.7.1.1; servers still send it) */
 static unsigned keep_alive_seconds(const struct http_call *call)
 {
     slice list = http_call_header(call, SLICE("keep-alive"));
@@ -311,8 +309,8 @@ static unsigned keep_alive_seconds(const struct http_call *call)
         slice item = slice_trim(slice_split(&list, ','));
         if (slice_eq_nocase(slice_first(item, 8), SLICE("timeout=")) &&
             slice_to_u64(slice_from(item, 8), 86400, &seconds))
-            /* 0 seconds mean "closes at once"; 0 in keep_alive_s means that nothing was said, so 1
-             * stands for it. */
+            /* 0 seconds mean "closes at once"; 0 in keep_alive_s means no such field, so 1 is
+             * used. */
             return seconds ? (unsigned)seconds : 1;
     }
     return 0;
@@ -330,7 +328,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
         return 0;
     response->is_length_known = true;
     response->body_cap = (size_t)length;
-    /* The byte more is for the NUL behind the body, which response_end sets. */
+    /* The extra byte is for the NUL after the body, which response_end sets. */
     response->body = arena_alloc_text(&call->owner->arena, response->body_cap + 1);
     return response->body ? 0 : refuse_response_memory(connection);
 }
@@ -338,7 +336,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
 /* 100 to 199: the real reply follows. */
 static int on_interim(struct http_connection *connection, const llhttp_t *parser)
 {
-    /* Bytes behind a 101 are no HTTP any more (RFC 9110 15.2.2). */
+    /* Bytes after a 101 are no longer HTTP (RFC 9110 15.2.2). */
     if (parser->status_code == 101)
         return refuse_response_protocol(connection,
                                         "switches to a protocol that was not asked for");
@@ -370,7 +368,7 @@ static int on_headers_complete(llhttp_t *parser)
     if (slice_eq_cstr(call->method, "HEAD"))
         /* 1 for llhttp: no body (RFC 9110 9.3.2). */
         return 1; /* no body follows, whatever the head says */
-    /* 204 and 304 have none either (RFC 9112 6.3); llhttp knows that by itself. */
+    /* 204 and 304 have no body either (RFC 9112 6.3); llhttp handles that itself. */
     bool has_body = call->status != 204 && call->status != 304;
     return has_body && length != UINT64_MAX ? body_prepare(connection, length) : 0;
 }
@@ -381,7 +379,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
-    /* Cannot wrap: what is over the limit has been cut, and the reply refused. */
+    /* Cannot wrap: bytes over the limit have been cut, and the reply refused. */
     size_t room = connection->call->response_bytes_max - (size_t)response->body_bytes;
     slice now = slice_first(slice_of(at, len), room);
     if (response->is_length_known) {
@@ -409,7 +407,7 @@ static int on_message_complete(llhttp_t *parser)
         return 0;
     response->is_complete = true;
     response->is_keep_alive = llhttp_should_keep_alive(parser) != 0;
-    return HPE_PAUSED; /* what follows is not ours to parse */
+    return HPE_PAUSED; /* the rest does not belong to this message */
 }
 
 static const llhttp_settings_t settings = {
@@ -434,16 +432,16 @@ void response_begin(struct http_connection *connection)
     buf_init(&response->body_buf, connection->call->response_bytes_max);
 }
 
-/* Bytes that are neither body nor a reasonable share of framing. */
+/* Bytes that are neither body nor a reasonable amount of framing. */
 static bool is_overhead_too_much(const struct http_response *response)
 {
-    /* Many tiny chunks or endless extensions and trailers: bytes that cost work and add no body.
-     * Two heads' worth is free, for 1xx replies and small bodies. */
+    /* Many tiny chunks or endless extensions and trailers cost work and add no body. The size of
+     * two heads is free, for 1xx replies and small bodies. */
     return response->wire_bytes - response->body_bytes >
            2 * HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
 }
 
-/* The parser's own words are about its code, and change with it. */
+/* The parser's own texts are about its code, and change with it. */
 static const char *say_fault(const struct http_response *response)
 {
     return response->wire_bytes > 0 && response->parser.http_major == 0
@@ -460,7 +458,8 @@ size_t response_feed(struct http_connection *connection, slice bytes)
     if (response->is_failed)
         return bytes.len;
     if (code == HPE_PAUSED && response->is_complete)
-        /* Bytes behind the message's end are left to the caller, which closes for them. */
+        /* Bytes after the message's end are left to the caller, which closes the connection because
+         * of them. */
         return (size_t)(llhttp_get_error_pos(&response->parser) - bytes.ptr);
     if (code != HPE_OK) {
         refuse_response_protocol(connection, say_fault(response));
@@ -473,7 +472,7 @@ size_t response_feed(struct http_connection *connection, slice bytes)
 bool response_finish(struct http_connection *connection)
 {
     struct http_response *response = &connection->response;
-    /* Before the head is whole a close is a broken reply, never its end. */
+    /* Before the head is complete a close is a broken reply, never its end. */
     if (!response->is_head_done || connection->call->status == 0 ||
         !llhttp_message_needs_eof(&response->parser))
         return false;
@@ -492,7 +491,7 @@ void response_end(struct http_connection *connection)
         call->body = slice_of(response->body, (size_t)response->body_bytes);
     } else if (response->body_buf.len) {
         call->body = arena_dup(&call->owner->arena, buf_slice(&response->body_buf));
-        /* Where the reply failed already that reason stays; else the lack of memory is the
+        /* If the reply has failed already, that reason stays; otherwise the lack of memory is the
          * result. */
         if (!call->body.ptr && !response->is_failed) {
             response->is_complete = false;

@@ -1,11 +1,11 @@
 /*
- * Slots of the outbound client: how many calls may be under way, and whose turn it is. A call
- * passes two queues, each in turn by tenant: first for a slot in its origin, in the line of its
- * tenant there, then for one in the whole. It keeps the first slot while it waits for the second.
+ * Slots of the outbound client: how many calls may be under way, and which one is next. A call
+ * passes two queues, each in turn by tenant: first for a slot in its origin, in its tenant's line
+ * there, then for one in the client. It keeps the first slot while it waits for the second.
  *
- * What a tenant may use is no fixed part (base/share.h). A fixed one either wastes what is free or,
- * as several take all of theirs, leaves nothing: calls that hang cannot be taken back, so what
- * other tenants will need has to be free before they ask.
+ * A tenant's share is not fixed (base/share.h). A fixed one either wastes free slots or, when
+ * several tenants use all of theirs, leaves none: calls that hang cannot be taken back, so the
+ * slots that other tenants will need must be free before they ask.
  *
  * A line and a tenant exist while calls are in them (base/lines.h).
  */
@@ -19,7 +19,7 @@ static bool line_has_room(const struct http_line *line)
                         config->share_of_origin);
 }
 
-/* Dials that were given up, and connections that close, still count. */
+/* Abandoned dials and closing connections still count. */
 static bool whole_has_room(const struct http_client *client)
 {
     size_t busy = client->connection_count - client->idle_count + client->dial_count;
@@ -39,7 +39,7 @@ static bool tenant_has_room(const struct http_tenant *tenant)
 
 static void tenant_collect(struct http_tenant *tenant)
 {
-    /* Each line has its tenant's calls; without a line it has none, in either queue. */
+    /* Each line has its tenant's calls; a tenant without a line has none, in either queue. */
     if (tenant->line_count > 0)
         return;
     ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->line.waiting));
@@ -80,7 +80,7 @@ static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid
         return NULL;
     line = lines_get(&client->lines, slice_of(&of, sizeof(of)));
     if (!line) {
-        /* The tenant may have been made just now, for a line that could not be. */
+        /* The tenant may have just been created for a line that could not be. */
         tenant_collect(tenant);
         return NULL;
     }
@@ -101,8 +101,8 @@ bool slot_allows_origin(struct http_client *client, struct uuid key)
 
 /* ---- turns ---- */
 
-/* Takes the line's first call. Behind all others then: each tenant gets one turn a round, however
- * many calls it has waiting. */
+/* Takes the line's first call, and moves the line to the end: each tenant gets one turn a round,
+ * however many calls it has waiting. */
 static struct http_call *line_take(struct line *line, struct list *ring)
 {
     struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
@@ -130,11 +130,12 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
     line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
 }
 
-/* The first line with room, by turns; NULL: none. Lines without room hold several slots each, so
- * there are few of them to pass over while any slot is free. */
+/* The first line with room, by turns; NULL: none. Lines without room have several slots each, so
+ * there are few of them to skip while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
-    /* A quick end: with no free slot no line may go, and this is called after every call. */
+    /* A quick exit: without a free slot no line may start a call, and this runs after every
+     * call. */
     if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
     LIST_EACH(&origin->ring, struct http_line, line, line.ring) {
@@ -155,14 +156,14 @@ static struct http_tenant *tenant_next(struct http_client *client)
     return NULL;
 }
 
-/* Those that wait for a slot in the whole alone. */
+/* Serves those that only wait for a slot in the client. */
 static void serve_all(struct http_client *client)
 {
     struct http_tenant *tenant;
     if (client->is_serving) /* the loop below finds calls that end meanwhile */
         return;
     client->is_serving = true;
-    /* Reads the ring afresh each round: call_assign may end calls, and so change it. */
+    /* Reads the ring again each round: call_assign may end calls, and so change it. */
     while ((tenant = tenant_next(client))) {
         /* Before call_assign, after which neither call nor tenant may be used. */
         struct http_call *call = line_take(&tenant->line, &client->ring);
@@ -178,7 +179,7 @@ void slot_serve(struct http_origin *origin)
 {
     struct http_client *client = origin->client;
     struct http_line *line;
-    if (origin->pins) /* a caller above serves it, or checks it again */
+    if (origin->pins) /* a caller further up serves it, or checks it again */
         return;
     origin->pins++;
     do {
@@ -189,13 +190,13 @@ void slot_serve(struct http_origin *origin)
             tenant_enqueue(line->tenant, call);
         }
         serve_all(client);
-        /* Calls that failed in serve_all have left slots behind. */
+        /* Calls that failed in serve_all have freed slots. */
     } while (line_next(origin));
     origin->pins--;
     origin_collect(origin);
 }
 
-/* ---- coming and going ---- */
+/* ---- start and end ---- */
 
 bool slot_ask(struct http_call *call, struct http_origin *origin)
 {
@@ -206,7 +207,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
         return false;
     }
     struct http_tenant *tenant = line->tenant;
-    /* A call may not overtake those of its tenant that wait already. */
+    /* A call may not overtake its tenant's calls that wait already. */
     bool is_first = list_is_empty(&line->line.waiting) && line_has_room(line);
     call->origin = origin;
     call->line = line;
@@ -261,14 +262,14 @@ void slot_leave(struct http_call *call)
     if (call->slot == SLOT_IN_ALL) {
         tenant->active_count--;
         client->active_count--;
-        /* Its tenant's turn in the ring ends with its last waiting call. */
+        /* Its tenant leaves the ring with its last waiting call. */
     } else if (list_is_empty(&tenant->line.waiting)) {
         list_unlink(&tenant->line.ring);
     }
     line_collect(line);
 }
 
-/* ---- the whole ---- */
+/* ---- the client ---- */
 
 static void on_serve_more(struct loop_task *task)
 {

@@ -1,7 +1,7 @@
 /*
- * conn: a connection of the server, from bytes to requests, one at a time, and what happens when it
- * is slow, ends, or breaks. States are in server_internal.h; conn_settle puts reading, the timer
- * and the end of the connection right after every event.
+ * conn: a connection of the server, from bytes to requests, one at a time, and the handling of
+ * slow, ended and broken ones. States are in server_internal.h; conn_settle corrects reading, the
+ * timer and the end of the connection after every event.
  *
  * A handler may answer inside its callback, and an answer may end the connection. So functions that
  * call a handler hold a reference to the exchange meanwhile, and is_processing stops an answer from
@@ -38,12 +38,12 @@ static void enter_conn_state(struct http_conn *conn, enum conn_state state)
         http_head_scan_init(&conn->scan, &conn->server->config.head);
 }
 
-/* No more requests: what is queued goes out, then FIN, then input is read and dropped for a while.
+/* No more requests: queued bytes are sent, then FIN, then input is read and dropped for a while.
  * Closing with unread input makes the kernel send RST, which can destroy the reply before the
  * client has read it (RFC 9112 9.6). */
 static void conn_linger(struct http_conn *conn)
 {
-    /* LINGER and CLOSED are the last states: one never leads back. */
+    /* LINGER and CLOSED are final: there is no way back. */
     if (conn->state >= CONN_LINGER)
         return;
     enter_conn_state(conn, CONN_LINGER);
@@ -77,7 +77,7 @@ static void count_refused(unsigned status)
     metric_add(metric_series(&refused_metric, slice_cstr(label)), 1);
 }
 
-/* A reply where there is no exchange to answer. */
+/* A reply without an exchange. */
 static void conn_refuse(struct http_conn *conn, struct http_problem problem)
 {
     char text[1024];
@@ -124,7 +124,7 @@ static bool write_parts(struct http_conn *conn, const slice *parts, size_t count
         return true;
     int rc = stream_write(conn->stream, parts, count);
     if (rc != OK) {
-        http_conn_cut(conn); /* ERR_LIMIT cannot be: sizes were checked */
+        http_conn_cut(conn); /* ERR_LIMIT is impossible: sizes were checked */
         return false;
     }
     note_written(conn, bytes, pending);
@@ -138,18 +138,18 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
     size_t used = 0;
     bool is_good = is_alive(conn);
     conn->outbox_bytes = 0;
-    /* Taken out whether or not the connection lives: each exchange here holds a reference that has
-     * to go. */
+    /* Taken out whether or not the connection is open: each exchange here holds a reference that
+     * must be released. */
     LIST_DRAIN(&conn->outbox, struct exchange, exchange, out_link) {
         parts[used++] = exchange->out_head;
         parts[used++] = exchange->out_body;
         exchange->out_head = exchange->out_body = SLICE_NONE;
         if (conn->exchange != exchange) {
             exchange->conn = NULL;
-            http_exchange_unref(&exchange->pub); /* memory, and so the parts, lives on this turn */
+            http_exchange_unref(&exchange->pub); /* the memory of the parts lives on in this turn */
         }
-        /* Room for a head and a body and for the caller's parts, else what there is goes out
-         * first. */
+        /* There is room for a head, a body and the caller's parts; otherwise the present ones are
+         * sent first. */
         if (used + 2 <= CONN_PARTS_MAX - count)
             continue;
         is_good = is_good && write_parts(conn, parts, used);
@@ -162,11 +162,11 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
 
 /* ---- requests ---- */
 
-/* The request is whole and its body wanted: the handler is called. */
+/* The request is complete and its body wanted: calls the handler. */
 static void show_request(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
-    /* Each of these means that the handler has had its answer, or is about to give it. */
+    /* In each of these cases the handler has answered, or is about to. */
     if (exchange->is_answered || exchange->is_given_up || exchange->is_reply_due)
         return;
     exchange->pub.is_delivered = true;
@@ -200,7 +200,7 @@ static void begin_request(struct http_conn *conn, slice head)
     }
     conn->exchange = exchange;
     enter_conn_state(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
-    /* Held: the handler may answer at once, and that reply may be the exchange's end. */
+    /* Held: the handler may answer at once, and that reply may end the exchange. */
     http_exchange_ref(&exchange->pub);
     if (problem.status) {
         exchange_refuse(exchange, problem);
@@ -212,7 +212,7 @@ static void begin_request(struct http_conn *conn, slice head)
     http_exchange_unref(&exchange->pub);
 }
 
-/* No next request while the client reads slowly, or when others must have their turn. */
+/* No next request while the client reads slowly, or when it is the others' turn. */
 static bool is_blocked(struct http_conn *conn)
 {
     /* The loop counts turns; a new one starts the count again, without a timer. */
@@ -225,12 +225,11 @@ static bool is_blocked(struct http_conn *conn)
            stream_write_pending(conn->stream) + conn->outbox_bytes > CONN_PENDING_HIGH;
 }
 
-/* rest begins with the head, of which scan.bytes were read before. true: go on. */
+/* rest begins with the head, scan.bytes of which were read before. true: continue. */
 static bool take_head(struct http_conn *conn, slice rest, size_t *used)
 {
-    /* Bytes of the head that were scanned before, when it was not whole, are not scanned again: a
-     * head that comes byte by byte costs linear time (a slow client must not be an expensive
-     * one). */
+    /* Bytes of an incomplete head that were scanned before are not scanned again: a head that
+     * arrives byte by byte costs linear time (a slow client must not be an expensive one). */
     slice fresh = slice_from(rest, conn->scan.bytes);
     if (fresh.len == 0 || is_blocked(conn))
         return false;
@@ -241,9 +240,9 @@ static bool take_head(struct http_conn *conn, slice rest, size_t *used)
     size_t scanned;
     switch (http_head_scan(&conn->scan, fresh, &scanned)) {
     case HTTP_SCAN_MORE:
-        return false; /* the caller keeps what it has of the head */
+        return false; /* the caller keeps the partial head */
     case HTTP_SCAN_BAD:
-        /* Everything is dropped: after a broken head the next one's begin is unknown. */
+        /* Everything is dropped: after a broken head it is unknown where the next one begins. */
         *used = rest.len;
         conn_refuse(conn, conn->scan.problem);
         return false;
@@ -255,12 +254,13 @@ static bool take_head(struct http_conn *conn, slice rest, size_t *used)
     return true;
 }
 
-/* true: go on (the body is complete, or refused). */
+/* true: continue (the body is complete, or refused). */
 static bool take_body(struct http_conn *conn, slice rest, size_t *used)
 {
     struct exchange *exchange = conn->exchange;
     struct http_problem problem;
-    /* The handler wants no body yet: bytes stay in the input buffer, which wants_input bounds. */
+    /* The handler does not want the body yet: bytes stay in the input buffer, which wants_input
+     * bounds. */
     if (exchange->is_body_awaited)
         return false;
     if (!http_exchange_feed(exchange, rest, used, &problem)) {
@@ -268,8 +268,8 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
         *used = rest.len;
         return false;
     }
-    /* Only while no byte of the body came and no reply has begun is 100 Continue of use (RFC 9110
-     * 10.1.1). */
+    /* 100 Continue is useful only while no byte of the body has arrived and no reply has begun (RFC
+     * 9110 10.1.1). */
     if (exchange->is_continue_due && rest.len == 0 && !exchange->is_begun) {
         slice text = SLICE("HTTP/1.1 100 Continue\r\n\r\n");
         http_conn_flush(conn, &text, 1);
@@ -290,7 +290,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
     return true;
 }
 
-/* Takes as much of bytes as makes sense now; returns how much. */
+/* Takes as many bytes as make sense now; returns how many. */
 static size_t conn_process(struct http_conn *conn, slice bytes)
 {
     size_t used = 0;
@@ -317,11 +317,11 @@ static void process_input(struct http_conn *conn)
     size_t used = conn_process(conn, buf_slice(&conn->input));
     buf_consume(&conn->input, used);
     if (conn->input.len == 0)
-        /* Ten thousand idle connections would keep their largest pipeline each. */
+        /* Ten thousand idle connections would each keep their largest pipeline. */
         buf_deinit(&conn->input); /* an idle connection holds none */
 }
 
-/* The client may be gone by now. */
+/* The client may have closed by now. */
 static void take_eof(struct http_conn *conn)
 {
     conn->is_eof_due = false;
@@ -357,15 +357,15 @@ void http_conn_advance(struct http_conn *conn)
     struct exchange *exchange = conn->exchange;
     if (!is_alive(conn))
         return;
-    /* is_close ends the connection even with an unread body: reading it would be for nothing. */
+    /* is_close ends the connection even with an unread body: reading it would be pointless. */
     if (exchange && exchange->is_complete && (exchange->is_body_done || exchange->is_close)) {
         conn->exchange = NULL;
         if (exchange->is_close)
             conn_linger(conn);
         else
             enter_conn_state(conn, CONN_HEAD);
-        /* Still in the outbox: its bytes go out at the end of the turn, and http_conn_flush lets it
-         * go. */
+        /* Still in the outbox: its bytes are sent at the end of the turn, and http_conn_flush
+         * releases it. */
         if (list_is_empty(&exchange->out_link)) {
             exchange->conn = NULL;
             http_exchange_unref(&exchange->pub);
@@ -377,8 +377,7 @@ void http_conn_advance(struct http_conn *conn)
 
 /* ---- time ---- */
 
-/* Slow heads and bodies (slowloris) end with 408; where we ourselves were slow the answer is
- * 503. */
+/* Slow heads and bodies (slowloris) end with 408; if this server was slow, the answer is 503. */
 static void give_up(struct http_conn *conn)
 {
     static const struct http_problem slow = {408, "the request did not arrive in time"};
@@ -409,8 +408,7 @@ static void on_conn_due(struct timer *timer)
     struct http_conn *conn = CONTAINER_OF(timer, struct http_conn, timer);
     if (!is_alive(conn))
         return;
-    /* The kernel may have taken bytes without an event since: first see whether there was
-     * progress. */
+    /* The kernel may have taken bytes since, without an event: check for progress first. */
     http_conn_note_progress(conn);
     uint64_t now_ns = conn_now(conn);
     if (http_conn_write_due(conn) <= now_ns)
@@ -428,22 +426,21 @@ static bool wants_input(const struct http_conn *conn)
         return true;
     if (conn->state == CONN_BODY && !conn->exchange->is_body_awaited)
         return true;
-    /* Up to this much is read ahead although nothing takes it, for the one reason that a FIN behind
-     * it is noticed; then TCP's flow control stops the client. */
+    /* Up to this much is read ahead although nothing takes it, only to notice a FIN after it;
+     * beyond that TCP's flow control stops the client. */
     return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
-/* What comes is thrown away: the connection is about to end, or the reply went out before the body.
- */
+/* Input is discarded: the connection is about to end, or the reply was sent before the body. */
 static bool is_input_discarded(const struct http_conn *conn)
 {
     return conn->state == CONN_LINGER ||
            (conn->state == CONN_BODY && conn->exchange->is_body_dropped);
 }
 
-/* Left-over input is processed again: at once where the connection is not blocked any more, in the
- * next turn where the number of requests in this one was the reason. Where the client reads slowly,
- * on_drained comes here again. */
+/* Processes left-over input: at once if the connection is no longer blocked, in the next turn if
+ * the number of requests in this one was the reason. If the client reads slowly, on_drained gets
+ * here again. */
 static void settle_input(struct http_conn *conn)
 {
     if (conn->state != CONN_HEAD || conn->input.len <= conn->scan.bytes)
@@ -454,15 +451,15 @@ static void settle_input(struct http_conn *conn)
         loop_task_queue_next_turn(conn->server->loop, &conn->task);
 }
 
-/* The client sends no more and nothing that it sent waits for an answer. */
+/* The client sends no more, and nothing that it sent waits for an answer. */
 static void settle_eof(struct http_conn *conn)
 {
-    /* Input that is left over may still become requests, whose replies the client can read. */
+    /* Left-over input may still become requests, whose replies the client can read. */
     bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
     bool is_silent = list_is_empty(&conn->outbox) && stream_write_pending(conn->stream) == 0;
-    /* A body that was cut, or an idle connection: no reply is left to wait for. */
+    /* A body that was cut, or an idle connection: there is no reply to wait for. */
     if (conn->state == CONN_BODY || (conn->state == CONN_HEAD && !is_waiting && is_silent)) {
-        conn_close(conn); /* the request will never be whole; or nothing is left to say */
+        conn_close(conn); /* the request will never be complete, or there is nothing left to send */
         return;
     }
     if (conn->state == CONN_HEAD && !is_waiting)
@@ -476,7 +473,7 @@ static void conn_settle(struct http_conn *conn)
     if (!is_alive(conn))
         return;
     http_conn_note_progress(conn);
-    /* What is kept there will never be parsed. */
+    /* Bytes kept there will never be parsed. */
     if (conn->state == CONN_LINGER && conn->input.len)
         buf_deinit(&conn->input);
     settle_input(conn);
@@ -514,17 +511,17 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
             process_input(conn);
     } else {
         size_t used = conn_process(conn, bytes);
-        /* Only what was not used is copied; most requests arrive in one read and are parsed where
-         * they are. */
+        /* Only unused bytes are copied; most requests arrive in one read and are parsed in
+         * place. */
         buf_append(&conn->input, slice_from(bytes, used));
     }
     if (!buf_is_ok(&conn->input))
-        http_conn_cut(conn); /* out of memory: what was read cannot be kept */
+        http_conn_cut(conn); /* out of memory: the bytes cannot be kept */
     conn_settle(conn);
 }
 
 /* Handled with the tasks, whose time in a turn is bounded: ten thousand clients may end at once.
- * What came before the end, and can be answered at once, is answered by then. */
+ * Requests before the end that can be answered at once are answered by then. */
 static void on_eof(struct stream *stream, void *owner, bool is_clean)
 {
     struct http_conn *conn = owner;
@@ -569,8 +566,8 @@ static void drop_exchanges(struct http_conn *conn)
     if (!current)
         return;
     current->conn = NULL;
-    /* Order: its borrowed body first, then the handler is notified, then the access log is written,
-     * last our reference. */
+    /* Order: first its borrowed body is released, then the handler is notified, then the access log
+     * is written, then this reference is dropped. */
     http_exchange_release(current);
     http_exchange_gone(current);
     http_exchange_finish(current);
@@ -586,7 +583,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     conn->state = CONN_CLOSED;
     conn->stream = NULL;
     timer_stop(&conn->timer);
-    /* Everything that could still reach the connection is unlinked here; its memory goes at the
+    /* Everything that could still reach the connection is unlinked here; its memory is freed at the
      * turn's end. */
     loop_task_cancel(&conn->task);
     list_unlink(&conn->flush_link);
@@ -633,7 +630,7 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
     list_push_back(&server->conns, &conn->link);
     server->conn_count++;
     stream_own(stream, &conn_events, conn);
-    /* A Unix socket has no address of this kind. */
+    /* A Unix socket does not have such an address. */
     if (stream_peer(stream, (struct sockaddr *)&conn->peer, sizeof(conn->peer)) != OK)
         conn->peer.sin6_family = AF_UNIX;
     enter_conn_state(conn, CONN_HEAD);
@@ -643,8 +640,8 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
 void http_conn_accept(struct http_server *server, struct stream *stream)
 {
     size_t count = server->conn_count, count_max = server->config.connections_max;
-    /* Over the limit some connections are still accepted, to be answered 503; more of them are
-     * closed without a word, or a flood would be served by refusing it. */
+    /* Over the limit some connections are still accepted and answered 503; further ones are closed
+     * without a reply, otherwise refusing a flood would cost as much as serving it. */
     struct http_conn *conn = count < count_max + CONN_REFUSED_MAX ? conn_new(server, stream) : NULL;
     if (!conn) {
         count_refused(503);
@@ -662,7 +659,7 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
     }
     size_t of_address = http_conn_address_take(conn),
            of_address_max = server->config.address_connections_max;
-    /* http_conn_address_take has counted it whatever follows; on_closed gives that back. */
+    /* http_conn_address_take has counted it in any case; on_closed gives that back. */
     if (of_address > of_address_max + CONN_ADDRESS_REFUSED_MAX) {
         count_refused(503);
         conn_close(conn);
@@ -676,7 +673,7 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
     conn_settle(conn);
 }
 
-/* The hook at the end of a turn: replies go out, and with them the FIN of what is over. */
+/* The hook at the end of a turn: sends replies, and the FIN of connections that are done. */
 void http_conn_end_turn(struct http_conn *conn)
 {
     if (!http_conn_flush(conn, NULL, 0) || !is_alive(conn))

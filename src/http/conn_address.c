@@ -1,8 +1,8 @@
 /*
  * conn_address: how many connections each client address has, so that one alone cannot have all. An
- * IPv6 client is counted by its /64, which is what one subscriber has: by single addresses it would
- * have 2^64 of them. Unix sockets and the addresses of trusted proxies, behind which there are many
- * clients, are not counted.
+ * IPv6 client is counted by its /64, the usual network of one subscriber: it would have 2^64 single
+ * addresses. Unix sockets and the addresses of trusted proxies, which serve many clients, are not
+ * counted.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static bool make_address_key(const struct http_conn *conn, char key[KEY_LEN])
         memcpy(key + 1, &((struct sockaddr_in6 *)(void *)&plain)->sin6_addr, PREFIX_LEN);
     else
         return false;
-    /* The family in front: 4 and 6 must not meet with equal bytes. */
+    /* The family first: equal bytes of IPv4 and IPv6 must differ. */
     key[0] = plain.ss_family == AF_INET ? 4 : 6;
     return !uncounted || !address_policy_holds(uncounted, (const struct sockaddr *)&plain);
 }
@@ -51,7 +51,7 @@ size_t http_conn_address_take(struct http_conn *conn)
         return 0;
     struct http_conn_address *address = lines_get(&conn->server->addresses, slice_of(key, KEY_LEN));
     /* Without memory the connection is served and not counted: an overloaded server should not
-     * refuse all. */
+     * refuse everything. */
     if (!address)
         return 0;
     conn->address = address;

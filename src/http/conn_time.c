@@ -1,9 +1,9 @@
 /*
- * conn_time: when a connection of the server has waited long enough. One deadline for the state
- * that it is in, one for the bytes that its client should be reading. UINT64_MAX: none.
+ * conn_time: when a connection of the server has waited long enough. One deadline is for its
+ * present state, one for the bytes that its client should be reading. UINT64_MAX: none.
  *
- * A time-out alone is not enough: a client that moves one byte each few seconds resets it for ever.
- * So bodies and replies must also keep a least rate, on average, after a grace time.
+ * A time-out alone is not enough: a client that moves one byte each few seconds resets it forever.
+ * So bodies and replies must also keep a minimum rate, on average, after a grace time.
  */
 #include "http/server_internal.h"
 
@@ -17,7 +17,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The moment at which `bytes` since from_ns are below the least rate. */
+/* The time at which `bytes` since from_ns are below the minimum rate. */
 static uint64_t rate_due(const struct http_server_config *config, uint64_t from_ns, uint64_t bytes)
 {
     return from_ns + ms(config->rate_grace_ms) + bytes * 1000000000 / config->rate_bytes_s_min;
@@ -26,7 +26,7 @@ static uint64_t rate_due(const struct http_server_config *config, uint64_t from_
 uint64_t http_conn_write_due(const struct http_conn *conn)
 {
     const struct http_server_config *config = &conn->server->config;
-    /* No byte waits in our queue, so the client has nothing to read. */
+    /* No byte waits in this server's queue, so the client has nothing to read. */
     if (conn->pending_before == 0)
         return UINT64_MAX;
     return min_u64(conn->progress_ns + ms(config->reply_timeout_ms),
@@ -38,10 +38,11 @@ static uint64_t head_due(const struct http_conn *conn)
     const struct http_server_config *config = &conn->server->config;
     if (http_head_scan_has_begun(&conn->scan))
         return conn->state_ns + ms(config->head_timeout_ms);
-    if (conn->input.len) /* blocked by our own bounds: the writing side has its own deadline */
+    if (conn->input
+            .len) /* blocked by this server's own limits: the writing side has its own deadline */
         return UINT64_MAX;
     uint64_t wait_ms = conn->is_first ? config->head_timeout_ms : config->idle_timeout_ms;
-    /* An idle connection hears of the drain only by its end. */
+    /* An idle connection learns of the drain only by its end. */
     if (conn->server->is_draining && wait_ms > config->linger_timeout_ms)
         wait_ms = config->linger_timeout_ms;
     return conn->state_ns + ms(wait_ms);
@@ -66,7 +67,7 @@ uint64_t http_conn_state_due(const struct http_conn *conn)
         /* First the reply has to be read; the writing side's deadline bounds that. */
         if (conn->pending_before)
             return UINT64_MAX;
-        /* Ten times the limit in all, for a client that goes on sending for ever. */
+        /* At most ten times the limit, for a client that never stops sending. */
         return min_u64(conn->progress_ns + ms(config->linger_timeout_ms),
                        conn->state_ns + 10 * ms(config->linger_timeout_ms));
     case CONN_CLOSED:

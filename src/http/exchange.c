@@ -1,7 +1,7 @@
 /*
  * exchange: a request, from its raw head to its whole body, and the life of its struct. References
  * are counted (server_internal.h lists them); the arena, and with it every slice that a handler was
- * given, goes with the last one, at the turn's end.
+ * given, is freed with the last one, at the turn's end.
  */
 #include "base/encode.h"
 #include "base/id.h"
@@ -9,7 +9,9 @@
 #include "http/router.h"
 #include "http/server_internal.h"
 
-enum { BODY_FIRST_BYTES_MAX = 64 * 1024 }; /* what a mere announcement may make us allocate */
+enum {
+    BODY_FIRST_BYTES_MAX = 64 * 1024
+}; /* the most that is allocated for an announcement alone */
 
 /* ---- life ---- */
 
@@ -61,7 +63,7 @@ void http_exchange_gone(struct exchange *exchange)
         return;
     exchange->is_gone_reported = true;
     exchange->pub.is_gone = true;
-    /* A handler that has answered waits for nothing, unless it still streams. */
+    /* A handler that has answered waits for nothing, unless it is still streaming. */
     if (exchange->pub.on_gone && exchange->pub.is_delivered && !exchange->is_answered)
         exchange->pub.on_gone(&exchange->pub);
     else if (exchange->pub.on_gone && exchange->is_streaming)
@@ -70,9 +72,9 @@ void http_exchange_gone(struct exchange *exchange)
 
 /* ---- the head ---- */
 
-/* Segments between slashes, decoded. Reading stops one past the most that a route can have: such a
- * path matches none. Decoded after splitting, so that %2F in a segment is part of it and cannot
- * change the route (RFC 3986 2.4). */
+/* Segments between slashes, decoded. Reading stops one past the maximum of a route: such a path
+ * matches none. Decoded after splitting, so that %2F in a segment is part of it and cannot change
+ * the route (RFC 3986 2.4). */
 static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -115,13 +117,13 @@ static bool read_request_id(struct exchange *exchange)
 static bool keep_body(struct http_parser *parser, slice bytes)
 {
     struct exchange *exchange = CONTAINER_OF(parser, struct exchange, parser);
-    /* The parser goes on to find the body's end; bytes that no handler reads are not kept. */
+    /* The parser continues, to find the body's end; bytes that no handler reads are not kept. */
     if (exchange->is_body_dropped)
         return true;
     buf_append(&exchange->body, bytes);
     if (!buf_is_ok(&exchange->body))
         return false;
-    /* What a body takes counts for its account while it arrives, not only when it is whole. */
+    /* A body counts for its account while it arrives, not only once it is complete. */
     if (exchange->pub.use)
         budget_use_add(exchange->pub.use, bytes.len);
     return true;
@@ -137,8 +139,8 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
 {
     struct http_exchange *pub = &exchange->pub;
     const struct http_server_config *config = &pub->server->config;
-    /* On the stack at first: most requests have ten headers, and only as many as there are go into
-     * the arena. */
+    /* First on the stack: most requests have ten headers, and only the actual number goes into the
+     * arena. */
     struct http_header found[HTTP_HEADERS_LIMIT];
     slice copy = arena_dup(&pub->arena, head);
     if (!copy.ptr)
@@ -155,7 +157,7 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
     }
     memcpy(pub->head.headers, found, pub->head.header_count * sizeof(found[0]));
     http_parser_init(&exchange->parser, &pub->head, keep_body);
-    /* llhttp parses the head that our own check has accepted. Where it disagrees the request is
+    /* llhttp parses the head that http_head_check has accepted. If it disagrees the request is
      * refused (see parser.c). */
     if (http_parser_feed(&exchange->parser, copy) != OK) {
         *problem = (struct http_problem){400, "the head is malformed"};
@@ -201,14 +203,14 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     if (!read_head(exchange, head, problem)) {
         /* Headers are dropped with the head, so an id is made: refusals have one as well. */
         if (!pub->request_id.len && !read_request_id(exchange))
-            pub->request_id = SLICE("-"); /* no memory: the refusal goes out all the same */
+            pub->request_id = SLICE("-"); /* out of memory: the refusal is sent all the same */
         exchange->is_close = true;
-        exchange->is_body_done = true; /* whatever follows is ignored */
+        exchange->is_body_done = true; /* any further bytes are ignored */
         return exchange;
     }
     exchange->is_close = !pub->head.is_keep_alive;
     exchange->is_body_done = !has_body(exchange);
-    /* 100 Continue is due only where the client holds a body back (RFC 9110 10.1.1). */
+    /* 100 Continue is due only if the client holds a body back (RFC 9110 10.1.1). */
     exchange->is_continue_due = pub->head.expects_continue && has_body(exchange);
     exchange->body_left = pub->head.content_length;
     return exchange;
@@ -236,8 +238,8 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
     if (exchange->is_body_dropped)
         return true;
     buf_init(&exchange->body, (size_t)limit);
-    /* An announced length is no reason to allocate it: thousands of connections can announce much
-     * and send nothing. */
+    /* An announced length is not a reason to allocate it: thousands of connections can announce
+     * much and send nothing. */
     if (pub->head.framing == HTTP_FRAMING_LENGTH &&
         !buf_reserve(&exchange->body,
                      limit < BODY_FIRST_BYTES_MAX ? (size_t)limit : BODY_FIRST_BYTES_MAX))
@@ -248,7 +250,7 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 static bool feed_parser(struct exchange *exchange, slice bytes, struct http_problem *problem)
 {
     int rc = http_parser_feed(&exchange->parser, bytes);
-    /* Our scan and llhttp must find the same end: is_body_done without is_complete is a
+    /* This server's scan and llhttp must find the same end: is_body_done without is_complete is a
      * disagreement. */
     if (rc == OK && (!exchange->is_body_done || exchange->parser.is_complete))
         return true;
@@ -267,7 +269,7 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
         return false;
     if (exchange->pub.head.framing == HTTP_FRAMING_LENGTH) {
         *used = bytes.len < exchange->body_left ? bytes.len : (size_t)exchange->body_left;
-        /* A length: the bytes behind it are the next request's, and stay with the caller. */
+        /* A length: the bytes after it belong to the next request, and stay with the caller. */
         exchange->body_left -= *used;
         exchange->is_body_done = exchange->body_left == 0;
     } else {
@@ -301,7 +303,7 @@ bool http_exchange_pauses(struct exchange *exchange)
 void http_body_release(struct http_exchange *pub)
 {
     struct exchange *exchange = exchange_of(pub);
-    /* Counted piece by piece in keep_body, given back in one sum. */
+    /* Counted piece by piece in keep_body, given back as one sum. */
     if (pub->use)
         budget_use_remove(pub->use, exchange->body.len);
     buf_deinit(&exchange->body);
@@ -309,7 +311,7 @@ void http_body_release(struct http_exchange *pub)
     pub->use = NULL;
 }
 
-/* ---- what handlers ask for ---- */
+/* ---- accessors for handlers ---- */
 
 slice http_request_header(const struct http_exchange *pub, slice name)
 {
@@ -318,7 +320,7 @@ slice http_request_header(const struct http_exchange *pub, slice name)
 
 static slice decode_param(struct arena *arena, slice text)
 {
-    slice decoded = decode_percent_in(arena, text, true); /* the head check made sure of escapes */
+    slice decoded = decode_percent_in(arena, text, true); /* the head check validated the escapes */
     return decoded.ptr ? decoded : SLICE("");
 }
 
@@ -328,7 +330,7 @@ static void read_params(struct exchange *exchange)
     slice rest = pub->head.query;
     size_t cap = 1;
     exchange->has_params = true;
-    /* One more than separators: an upper bound, so the loop needs no check. */
+    /* One more than the number of separators: an upper bound, so the loop needs no check. */
     for (size_t i = 0; i < rest.len; i++)
         cap += rest.ptr[i] == '&';
     exchange->params = rest.len ? ARENA_ARRAY(&pub->arena, struct http_header, cap) : NULL;
@@ -379,6 +381,6 @@ void http_body_accept(struct http_exchange *pub)
         return;
     exchange->is_body_awaited = false;
     if (exchange->conn)
-        /* Goes on from a task, not inside the handler's call. */
+        /* Continues from a task, not inside the handler's call. */
         http_conn_advance(exchange->conn);
 }

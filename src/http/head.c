@@ -1,10 +1,11 @@
 /*
  * head: step 2 of the check of a head: start line, names, Host, framing, on the contiguous bytes.
- * Refuses whatever two parsers could read in two ways; RFC 9112 3 to 6 say what is well-formed.
+ * Refuses anything that two parsers could read differently; RFC 9112 3 to 6 define what is
+ * well-formed.
  *
- * Where the RFC lets a recipient repair a message (a bare LF, two equal Content-Lengths, more
- * white space in the start line), this server refuses it: a proxy in front may have repaired it in
- * another way, which is how requests are smuggled (RFC 9112 11.2).
+ * Where the RFC lets a recipient repair a message (a bare LF, two equal Content-Lengths, more white
+ * space in the start line), this server refuses it: a proxy in front may have repaired it
+ * differently, which is how requests are smuggled (RFC 9112 11.2).
  */
 #include "http/head.h"
 
@@ -16,7 +17,7 @@ static bool refuse_head(struct http_problem *problem, unsigned status, const cha
     return false;
 }
 
-/* The next line without its CRLF; *rest moves behind it. The scan found the CRLFs. */
+/* The next line without its CRLF; *rest moves past it. The scan found the CRLFs. */
 static slice take_line(slice *rest)
 {
     slice line = *rest;
@@ -36,11 +37,10 @@ static slice take_line(slice *rest)
 
 /* ---- start line ---- */
 
-/* "HTTP/1.1"; 505 for a version that is well-formed but not ours. */
+/* "HTTP/1.1"; 505 for a version that is well-formed but not supported. */
 static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
 {
-    /* Fixed positions: the version has one form, of eight bytes and case-sensitive (RFC 9112
-     * 2.3). */
+    /* Fixed positions: the version has one form, eight bytes and case-sensitive (RFC 9112 2.3). */
     if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
         !ascii_is_digit(text.ptr[5]) || !ascii_is_digit(text.ptr[7]))
         return refuse_head(problem, 400, "the start line has no HTTP version");
@@ -52,7 +52,7 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
 
 static bool read_request_line(slice line, struct http_head *out, struct http_problem *problem)
 {
-    /* Single spaces only: with two the target is empty, and what follows is no version. */
+    /* Single spaces only: with two of them the target is empty, and the rest is not a version. */
     slice method = slice_split(&line, ' ');
     slice target = slice_split(&line, ' ');
     if (!http_is_token(method))
@@ -91,8 +91,8 @@ struct found {
     slice value; /* of the first */
 };
 
-/* Whether the letters and digits of the name are those of the known one. _ and - and other
- * characters of a token are what CGI-like gateways map onto one another. */
+/* Whether the letters and digits of the name are those of the known one. CGI-like gateways map _, -
+ * and other characters of a token onto one another. */
 static bool squeezes_to(slice name, slice real)
 {
     size_t len = 0;
@@ -131,7 +131,7 @@ static bool note_known(const struct http_header *field, struct found found[KNOWN
 static bool read_field(slice line, struct http_header *out, struct found found[KNOWN],
                        struct http_problem *problem)
 {
-    /* The first colon ends the name. White space before it makes the name no token (RFC 9112
+    /* The first colon ends the name. With white space before it the name is not a token (RFC 9112
      * 5.1). */
     ptrdiff_t colon = slice_find_char(line, ':');
     if (colon < 0)
@@ -147,8 +147,8 @@ static bool read_field(slice line, struct http_header *out, struct found found[K
     return true;
 }
 
-/* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
- * have checked the other one. */
+/* RFC 9110 5.3 allows one of each of these. With two, readers would have to guess which one counts:
+ * a proxy may have checked the other one. */
 static bool is_single(const struct found found[KNOWN], enum known which,
                       struct http_problem *problem)
 {
@@ -170,8 +170,7 @@ static bool read_framing(struct http_head *out, const struct found found[KNOWN],
                          struct http_problem *problem)
 {
     size_t lengths = found[LENGTH].count, codings = found[CODING].count;
-    /* The classic of request smuggling (CL.TE and TE.CL); RFC 9112 6.3 wants it treated as an
-     * error. */
+    /* The classic request smuggling (CL.TE and TE.CL); RFC 9112 6.3 treats it as an error. */
     if (lengths && codings)
         return refuse_head(problem, 400, "both Content-Length and Transfer-Encoding");
     if (!is_single(found, LENGTH, problem) || !is_single(found, CODING, problem))
@@ -179,8 +178,7 @@ static bool read_framing(struct http_head *out, const struct found found[KNOWN],
     if (codings) {
         if (out->version_minor == 0)
             return refuse_head(problem, 400, "Transfer-Encoding in HTTP/1.0");
-        /* Exactly this: "chunked, identity" or "xchunked" is chunked for some and not for
-         * others. */
+        /* Exactly this: "chunked, identity" or "xchunked" is chunked for some parsers only. */
         if (!slice_eq_nocase(found[CODING].value, SLICE("chunked")))
             return refuse_head(problem, 400, "a Transfer-Encoding other than chunked");
         out->framing = HTTP_FRAMING_CHUNKED;
@@ -202,20 +200,21 @@ static bool read_connection(struct http_head *out, const struct found found[KNOW
     out->is_keep_alive = out->version_minor == 1;
     if (!found[CONNECTION].count)
         return true;
-    /* A proxy removes what Connection names: a request could so lose its framing on the way (RFC
-     * 9110 7.6.1). */
+    /* A proxy removes the fields that Connection names: a request could lose its framing this way
+     * (RFC 9110 7.6.1). */
     for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
         if (http_header_has_token(headers, count, name, forbidden[i]))
             return refuse_head(problem, 400, "Connection names a header that frames messages");
     bool is_close = http_header_has_token(headers, count, name, SLICE("close"));
     bool is_asked = http_header_has_token(headers, count, name, SLICE("keep-alive"));
-    /* By default HTTP/1.1 goes on and HTTP/1.0 ends (RFC 9112 9.3). */
+    /* By default a connection stays open after HTTP/1.1 and closes after HTTP/1.0 (RFC 9112
+     * 9.3). */
     out->is_keep_alive = !is_close && (out->version_minor == 1 || is_asked);
     return true;
 }
 
-/* ---- the target (RFC 9112 3.2) and the authority in Host (RFC 9110 7.2) ----
- * Both may name the host; what is made of it must not depend on which of them is read. */
+/* ---- the target (RFC 9112 3.2) and the authority in Host (RFC 9110 7.2) ---- Both may name the
+ * host; the result must not depend on which of them is read. */
 
 static bool is_port_text(slice text)
 {
@@ -223,7 +222,7 @@ static bool is_port_text(slice text)
     return text.len <= 5 && slice_to_u64(text, 65535, &port);
 }
 
-/* "[::1]" with what may stand between the brackets; the rest must be empty or a port. */
+/* "[::1]": only allowed characters between the brackets; the rest must be empty or a port. */
 static bool is_bracketed(slice text)
 {
     ptrdiff_t end = slice_find_char(text, ']');
@@ -247,7 +246,7 @@ static bool is_host_and_port(slice text)
     if (text.ptr[0] == '[')
         return is_bracketed(text);
     slice host = slice_split(&text, ':');
-    /* slice_split leaves a NULL ptr where there was no colon: no port was written. */
+    /* slice_split leaves a NULL ptr if there was no colon: there is no port. */
     if (host.len == 0 || (text.ptr && !is_port_text(text)))
         return false;
     for (size_t i = 0; i < host.len; i++)
@@ -257,8 +256,8 @@ static bool is_host_and_port(slice text)
     return true;
 }
 
-/* Visible ASCII without what RFC 3986 never allows and no client sends; escapes whole and not NUL.
- */
+/* Visible ASCII without the characters that RFC 3986 never allows and no client sends; escapes
+ * complete and not NUL. */
 static bool is_target_text(slice text, const char **why)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -266,8 +265,7 @@ static bool is_target_text(slice text, const char **why)
         if (ascii_is_lower(c)) /* as most are */
             continue;
         *why = "the request target has a character that needs an escape";
-        /* A fragment is never sent (RFC 9112 3.2); a backslash is a slash for some and not for
-         * others. */
+        /* A fragment is never sent (RFC 9112 3.2); some parsers read a backslash as a slash. */
         if (c <= ' ' || c > '~' || c == '#' || c == '"' || c == '<' || c == '>' || c == '\\')
             return false;
         if (c != '%')
@@ -276,7 +274,7 @@ static bool is_target_text(slice text, const char **why)
         if (i + 2 >= text.len || ascii_hex_value(text.ptr[i + 1]) < 0 ||
             ascii_hex_value(text.ptr[i + 2]) < 0)
             return false;
-        /* %00 would cut the path for whatever handles it as a C string. */
+        /* %00 would cut the path for any reader that handles it as a C string. */
         *why = "the request target has an escaped NUL";
         if (text.ptr[i + 1] == '0' && text.ptr[i + 2] == '0')
             return false;
@@ -284,7 +282,7 @@ static bool is_target_text(slice text, const char **why)
     return true;
 }
 
-/* "http://host/path": only with the host that Host names, so that no proxy sees another one. */
+/* "http://host/path": only with the host in Host, so that a proxy cannot see another one. */
 static bool read_absolute(struct http_head *head, slice *path, const char **why)
 {
     slice target = head->target;
@@ -301,7 +299,7 @@ static bool read_absolute(struct http_head *head, slice *path, const char **why)
         end++;
     slice authority = slice_first(rest, end);
     *why = "the request target names another host than Host";
-    /* RFC 9112 3.2.2 has the target win over Host; a proxy that routed by Host would have chosen
+    /* By RFC 9112 3.2.2 the target wins over Host; a proxy that routed by Host would have chosen
      * another server, so they must agree. */
     if (!is_host_and_port(authority) || (head->host.ptr && !slice_eq_nocase(authority, head->host)))
         return false;
@@ -310,7 +308,7 @@ static bool read_absolute(struct http_head *head, slice *path, const char **why)
     return true;
 }
 
-/* Fills path and query from target, method and host. false and *why: why not. */
+/* Fills path and query from target, method and host. false: *why has the reason. */
 static bool read_target(struct http_head *head, const char **why)
 {
     slice path = head->target;
@@ -347,7 +345,7 @@ static bool read_host(struct http_head *out, const struct found *host, struct ht
 static void read_expect(struct http_head *out)
 {
     for (size_t i = 0; i < out->header_count; i++) {
-        /* HTTP/1.0 has no Expect; it is ignored there (RFC 9110 10.1.1). */
+        /* HTTP/1.0 does not have Expect; it is ignored there (RFC 9110 10.1.1). */
         if (!slice_eq_nocase(out->headers[i].name, known[EXPECT].name) || out->version_minor == 0)
             continue;
         if (slice_eq_nocase(out->headers[i].value, SLICE("100-continue")))
@@ -366,7 +364,7 @@ static bool check_request(struct http_head *out, const struct found found[KNOWN]
         !is_single(found, AUTHORIZATION, problem) || !is_single(found, TYPE, problem) ||
         !is_single(found, KEY, problem))
         return false;
-    /* After the framing was checked: a broken message is 400 whatever its method. */
+    /* After the framing check: a broken message is 400 whatever its method. */
     if (out->method == HTTP_METHOD_OTHER)
         return refuse_head(problem, 501, "the method is not known");
     if (!read_target(out, &text))

@@ -1,12 +1,13 @@
 /*
- * The strict check of the raw bytes of a head and of chunked framing, before llhttp sees them
- * (RFC 9112 11.2; every llhttp accepts some smuggling payloads). Two steps, so that any split
- * of the input gives the same verdict:
- *   1. http_head_scan finds the end of the head and refuses at once what breaks its line structure
+ * The strict check of the raw bytes of a head and of chunked framing, before llhttp sees them (RFC
+ * 9112 11.2; every llhttp accepts some smuggling payloads). Two steps, so that any split of the
+ * input gives the same verdict:
+ *   1. http_head_scan finds the end of the head and refuses at once anything that breaks its line
+ *   structure
  *      (CR without LF, LF without CR, control characters, folding, sizes); it needs no memory.
  *   2. http_head_check reads the complete, contiguous head: start line, names, Host, framing.
- * http_chunk_scan does the same for a chunked body and finds its last byte.
- * Used for requests; replies are checked in client_response.c.
+ * http_chunk_scan does the same for a chunked body and finds its last byte. Used for requests;
+ * replies are checked in client_response.c.
  */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
@@ -24,8 +25,8 @@ struct http_head_limits {
     uint32_t headers_max;    /* over: 431 */
 };
 
-/* A verdict against the peer: the status to answer with (400, 414, 431, 501, 505) and a constant
- * sentence. status 0: nothing wrong. */
+/* A refusal: the status to answer with (400, 414, 431, 501, 505) and a constant sentence. status 0:
+ * no fault. */
 struct http_problem {
     unsigned status;
     const char *text;
@@ -43,11 +44,11 @@ struct http_head_scan {
 };
 
 void http_head_scan_init(struct http_head_scan *scan, const struct http_head_limits *limits);
-/* Reads the next bytes of the stream. *used is how many belong to the head: all of them with
- * MORE, up to and with the empty line with DONE. Empty lines (CRLF) before a request line are
+/* Reads the next bytes of the stream. *used: how many belong to the head: with MORE all of them,
+ * with DONE up to and including the empty line. Empty lines (CRLF) before a request line are
  * counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD call init again. */
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used);
-/* Whether a byte of a head has arrived: then a time-out is 408, before it the peer was idle. */
+/* Whether a byte of a head has arrived: a time-out is then 408; before that the peer was idle. */
 static inline bool http_head_scan_has_begun(const struct http_head_scan *scan)
 {
     return scan->bytes > 0;
@@ -59,13 +60,13 @@ enum http_framing {
     HTTP_FRAMING_CHUNKED,
 };
 
-/* What a good head says. Slices point into the head given to http_head_check. */
+/* The contents of a valid head. Slices point into the head given to http_head_check. */
 struct http_head {
     enum http_method method;
     slice method_text;
     slice target; /* as sent */
     slice path;   /* origin-form path without query, "*" for OPTIONS *; absolute-form is reduced */
-    slice query;  /* behind '?', SLICE_NONE when there is none */
+    slice query;  /* after '?', SLICE_NONE if there is none */
     slice host;
     unsigned version_minor; /* 0 or 1 */
     struct http_header *headers;
@@ -74,11 +75,11 @@ struct http_head {
     uint64_t content_length;
     bool is_keep_alive; /* by version and Connection */
     bool expects_continue;
-    bool expects_other; /* an expectation that is not known: 417 */
+    bool expects_other; /* an unknown expectation: 417 */
 };
 
-/* head is what http_head_scan found, whole. headers has room for headers_max entries and belongs to
- * the caller. Returns false and *problem when it must be refused. Needs no memory. */
+/* head: what http_head_scan found, complete. headers has room for headers_max entries and belongs
+ * to the caller. false and *problem: it must be refused. Needs no memory. */
 bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
                      struct http_head *out, struct http_problem *problem) MUST_CHECK;
 

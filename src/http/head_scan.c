@@ -1,12 +1,12 @@
 /*
- * head_scan: step 1 of the check of a head: where it ends, and whether its lines are lines. Byte by
- * byte with a few counters, so that the verdict does not depend on how the bytes arrive. It keeps
- * none of them: a client that sends its head slowly costs this struct and no buffer of its own.
+ * head_scan: step 1 of the check of a head: its end and its line structure. Byte by byte with a few
+ * counters, so that the result does not depend on how the bytes arrive. It keeps none of them: a
+ * client that sends its head slowly costs this struct, not a buffer.
  */
 #include "http/head.h"
 
 enum {
-    /* The longest method that is registered has 17 letters (UPDATEREDIRECTREF). */
+    /* The longest registered method has 17 letters (UPDATEREDIRECTREF). */
     METHOD_BYTES_MAX = 32,
     EMPTY_LINES_MAX = 2, /* RFC 9112 2.2: a robust server ignores some before a request line */
 };
@@ -35,8 +35,8 @@ static enum http_scan refuse_scan(struct http_head_scan *scan, unsigned status, 
 
 static enum http_scan bad_control(struct http_head_scan *scan, unsigned char c)
 {
-    /* A bare LF, which RFC 9112 2.2 lets a recipient take as a line's end; a parser that does and
-     * one that does not see two different heads. */
+    /* A bare LF: RFC 9112 2.2 lets a recipient take it as the end of a line, so different parsers
+     * may see different heads. */
     if (c == '\n')
         return refuse_scan(scan, 400, "a line of the head ends without CR");
     if (c == 0)
@@ -50,8 +50,8 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
         scan->state = AFTER_CR;
         return HTTP_SCAN_MORE;
     }
-    /* RFC 9112 3 lets a parser split at tabs; ours, and those in front of us, must agree on single
-     * spaces. */
+    /* RFC 9112 3 lets a parser split at tabs; this one, and those in front of it, must agree on
+     * single spaces. */
     if (c == '\t')
         return refuse_scan(scan, 400, "a tab in the request line");
     if (c < ' ' || c == 0x7f)
@@ -68,7 +68,7 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
     scan->token_bytes++;
     if (scan->spaces == 0 && scan->token_bytes > METHOD_BYTES_MAX)
         return refuse_scan(scan, 501, "the method is not known");
-    /* Bounded as it comes, so that an over-long target is 414, not 431. */
+    /* Bounded as it arrives, so that a target that is too long is 414, not 431. */
     if (scan->spaces == 1 && scan->token_bytes > scan->limits.url_bytes_max)
         return refuse_scan(scan, 414, "the request target is too long");
     return HTTP_SCAN_MORE;
@@ -120,7 +120,7 @@ static enum http_scan scan_line_feed(struct http_head_scan *scan, unsigned char 
     scan->lines++;
     if (scan->state == AFTER_EMPTY) {
         scan->state = AT_START;
-        /* A client that sends only empty lines would be read for ever. */
+        /* A client that sends only empty lines would be read forever. */
         return scan->lines > EMPTY_LINES_MAX ? refuse_scan(scan, 400, "empty lines before the head")
                                              : HTTP_SCAN_MORE;
     }
@@ -147,8 +147,8 @@ static enum http_scan scan_byte(struct http_head_scan *scan, unsigned char c)
     return scan_line_feed(scan, c);
 }
 
-/* How many bytes are plain text of a header line or of a token of the start line: most bytes go
- * this way. */
+/* How many bytes are plain text of a header line or of a token of the start line: most bytes
+ * are. */
 static size_t plain_run(struct http_head_scan *scan, slice bytes)
 {
     if (scan->state == IN_LINE)
@@ -167,7 +167,7 @@ static size_t plain_run(struct http_head_scan *scan, slice bytes)
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used)
 {
     ASSERT(!scan->problem.status);
-    /* room may be 0 here: any byte more is one too many. */
+    /* room may be 0 here: any further byte is one too many. */
     uint32_t room = scan->limits.head_bytes_max - scan->bytes;
     size_t end = bytes.len < room ? bytes.len : room;
     enum http_scan result = HTTP_SCAN_MORE;
@@ -180,7 +180,7 @@ enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *
     }
     scan->bytes += (uint32_t)at;
     *used = at;
-    /* All of the room was used, the head is not whole, and more bytes are here. */
+    /* All of the room is used, the head is incomplete, and there are more bytes. */
     if (result == HTTP_SCAN_MORE && end < bytes.len)
         return refuse_scan(scan, 431, "the head is too large");
     return result;

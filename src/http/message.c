@@ -145,7 +145,7 @@ bool http_is_field_value(slice text)
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
     }
-    /* White space around a value would be removed by the reader: it would not get what was sent. */
+    /* A reader would remove white space around a value, and so not get what was sent. */
     return text.len == slice_trim(text).len;
 }
 

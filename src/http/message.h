@@ -1,6 +1,6 @@
 /*
  * What the server and the client share about an HTTP/1.1 message: methods, header fields, status
- * texts, and the grammar checks of RFC 9110 that keep what we send well-formed. Owns nothing: all
+ * texts, and the grammar checks of RFC 9110 that keep sent messages well-formed. Owns nothing: all
  * slices are borrowed from the owner of the head.
  */
 #ifndef HTTP_MESSAGE_H
@@ -12,9 +12,9 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Named apart from llhttp's HTTP_GET ..., which this room includes with it. */
+/* Other names than llhttp's HTTP_GET ..., which this room also includes. */
 enum http_method {
-    HTTP_METHOD_OTHER, /* a token that is none of these: the server answers 501 */
+    HTTP_METHOD_OTHER, /* a token that is none of these: 501 */
     HTTP_METHOD_GET,
     HTTP_METHOD_HEAD,
     HTTP_METHOD_POST,
@@ -33,22 +33,22 @@ struct http_header {
 slice http_method_text(enum http_method method);
 /* Case-sensitive, as methods are. */
 enum http_method http_method_parse(slice text);
-/* "Not Found"; "Unknown" for a status that no RFC names. Never NULL. */
+/* "Not Found"; "Unknown" for a status that no RFC defines. Never NULL. */
 const char *http_status_text(unsigned status);
 
-/* The first field of that name (ASCII case-insensitive), SLICE_NONE when absent. */
+/* The first field of that name (ASCII case-insensitive), SLICE_NONE if absent. */
 slice http_header_get(const struct http_header *headers, size_t count, slice name);
 /* How many fields have that name. */
 size_t http_header_count(const struct http_header *headers, size_t count, slice name);
-/* Whether any field of that name, read as a comma-separated list, holds the token (ignoring case
- * and parameters behind ';'): Connection, Transfer-Encoding, Accept-Encoding. */
+/* Whether any field of that name, read as a comma-separated list, contains the token (ignoring case
+ * and parameters after ';'): Connection, Transfer-Encoding, Accept-Encoding. */
 bool http_header_has_token(const struct http_header *headers, size_t count, slice name,
                            slice token);
 
 /* RFC 9110 5.6.2: one or more tchar. */
 bool http_is_token(slice text);
-/* May be sent as a field value: visible ASCII, obs-text, and inside it space and tab. An empty
- * value is fine. Refuses what could split a message. */
+/* Whether it may be sent as a field value: visible ASCII, obs-text, and inside it space and tab. An
+ * empty value is allowed. Refuses anything that could split a message. */
 bool http_is_field_value(slice text);
 /* One or more visible ASCII characters (0x21 to 0x7e). */
 bool http_is_visible(slice text);

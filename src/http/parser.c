@@ -1,7 +1,7 @@
 /*
  * parser: the interface to llhttp. Framing that it reads differently from http_head_check is an
- * error: two parsers that disagree are what request smuggling is made of. So a fault in one of
- * them alone does not make a message end at a wrong byte.
+ * error: request smuggling relies on parsers that disagree. So a bug in one of them alone cannot
+ * make a message end at a wrong byte.
  */
 #include "http/parser.h"
 
@@ -62,8 +62,7 @@ int http_parser_feed(struct http_parser *parser, slice bytes)
     if (rc == HPE_OK)
         return OK;
     if ((rc == HPE_PAUSED || rc == HPE_PAUSED_UPGRADE) && parser->is_complete)
-        /* The end that llhttp found must be the last byte given, which is where our own scan
-         * ended. */
+        /* The end that llhttp found must be the last byte given, where the scan ended, too. */
         return llhttp_get_error_pos(&parser->llhttp) == bytes.ptr + bytes.len ? OK : ERR_SYNTAX;
     return parser->is_refused ? ERR_LIMIT : ERR_SYNTAX;
 }

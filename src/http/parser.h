@@ -1,7 +1,7 @@
 /*
  * parser: a small interface to llhttp, strict, for messages whose raw bytes have passed
- * http/head.h. It gets exactly the bytes of one message: the head whole, then the body as it comes.
- * Only for this room.
+ * http/head.h. It gets exactly the bytes of one message: the complete head, then the body as it
+ * arrives. Private to the room.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H
@@ -15,13 +15,13 @@ struct http_parser {
     llhttp_t llhttp;
     /* Decoded body bytes; borrowed for the call. false: stop, memory or a limit is used up. */
     bool (*on_body)(struct http_parser *parser, slice bytes);
-    const struct http_head *head; /* what our own check found; llhttp must find the same */
+    const struct http_head *head; /* the result of http_head_check; llhttp must find the same */
     bool is_complete, is_refused;
 };
 
 void http_parser_init(struct http_parser *parser, const struct http_head *head,
                       bool (*on_body)(struct http_parser *parser, slice bytes));
-/* OK; ERR_SYNTAX: llhttp refuses what was let through; ERR_LIMIT: on_body said stop. */
+/* OK; ERR_SYNTAX: llhttp refuses what the check accepted; ERR_LIMIT: on_body returned false. */
 int http_parser_feed(struct http_parser *parser, slice bytes) MUST_CHECK;
 
 #endif

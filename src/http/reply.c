@@ -1,10 +1,9 @@
 /*
- * reply: the heads of replies, whole ones, streamed ones, and those that the server gives by
- * itself. Bytes go to the connection's outbox and from there, at the end of the turn, to the
- * socket.
+ * reply: the heads of replies, whole ones, streamed ones, and those that the server sends itself.
+ * Bytes go to the connection's outbox and from there, at the end of the turn, to the socket.
  *
  * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have
- * gone at any of these points; the handler need not know.
+ * closed at any of these points; the handler need not know.
  */
 #include <stdio.h>
 
@@ -15,7 +14,7 @@
 #include "json/json.h"
 
 enum {
-    HEAD_SLACK_BYTES = 64 * 1024, /* of the arena, for a reply when the handler has used it up */
+    HEAD_SLACK_BYTES = 64 * 1024, /* of the arena, for a reply after the handler has used it up */
     FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
 };
 
@@ -46,7 +45,7 @@ static char *put_reply_field(char *at, slice name, slice value)
     return put_reply_text(at, SLICE("\r\n"));
 }
 
-/* How the client finds the end of the body, and whether the connection goes on. */
+/* How the client finds the end of the body, and whether the connection stays open. */
 static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 {
     bool is_old = exchange->pub.head.version_minor == 0;
@@ -59,8 +58,8 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
                exchange->pub.status != 204) {
         at = put_reply_field(at, SLICE("Content-Length"), slice_of_u64(body_len, number));
     }
-    /* HTTP/1.0 closes by default and has to say keep-alive; HTTP/1.1 goes on by default (RFC 9112
-     * 9.3). */
+    /* HTTP/1.0 closes by default and has to send keep-alive; HTTP/1.1 stays open by default (RFC
+     * 9112 9.3). */
     if (exchange->is_close)
         at = put_reply_field(at, SLICE("Connection"), SLICE("close"));
     else if (is_old)
@@ -88,7 +87,7 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 {
     struct http_exchange *pub = &exchange->pub;
     size_t cap = head_bytes_max(exchange, headers, count);
-    /* Room of its own: a handler that has used up its arena still gets its reply out. */
+    /* Extra room: a handler that has used up its arena can still send its reply. */
     pub->arena.bytes_max += HEAD_SLACK_BYTES + cap;
     char *head = arena_alloc_text(&pub->arena, cap);
     if (!head)
@@ -128,7 +127,7 @@ static bool values_are_good(const struct http_header *headers, size_t count)
         ASSERT(http_is_token(headers[i].name));
         for (size_t k = 0; k < ARRAY_LEN(ours); k++)
             ASSERT(!slice_eq_nocase(headers[i].name, ours[k]));
-        /* Names are constants of ours (asserted), values may hold a tenant's text (checked). */
+        /* Names are constants (asserted), values may contain a tenant's text (checked). */
         if (!http_is_field_value(headers[i].value))
             return false;
     }
@@ -137,8 +136,8 @@ static bool values_are_good(const struct http_header *headers, size_t count)
 
 /* ---- sending ---- */
 
-/* What the client has sent and the handler will not read decides whether the connection can go on.
- */
+/* Bytes that the client has sent and the handler will not read decide whether the connection can
+ * stay open. */
 static void decide_close(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
@@ -148,7 +147,7 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
-    exchange->is_body_awaited = false; /* it cannot be accepted now: read on, to drop it */
+    exchange->is_body_awaited = false; /* it can no longer be accepted: read on, to drop it */
     /* To keep the connection the rest of the body must be read and dropped. A short known rest is
      * worth that; a client that waits for 100 Continue may never send it. */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
@@ -182,7 +181,7 @@ static bool begin_reply(struct exchange *exchange, unsigned status,
     decide_close(exchange);
     if (make_head(exchange, headers, count, body_len))
         return true;
-    /* status 0 means for on_finished that nothing was answered. */
+    /* status 0 tells on_finished that nothing was answered. */
     exchange->pub.status = 0;
     reply_lost(exchange);
     return false;
@@ -197,7 +196,7 @@ static void send_whole(struct exchange *exchange, unsigned status,
     exchange->out_body = is_sent ? body : SLICE_NONE;
     exchange->pub.reply_bytes = exchange->out_body.len;
     exchange->is_complete = true;
-    /* Queued first: on_finished writes the access log, advance may go on to the next request. */
+    /* Queued first: on_finished writes the access log, advance may start the next request. */
     queue_out(exchange);
     http_exchange_finish(exchange);
     http_conn_advance(exchange->conn);
@@ -224,8 +223,8 @@ static void send_error(struct exchange *exchange, unsigned status, slice text)
 
 /* ---- by the handler ---- */
 
-/* The handler has had its one answer. true: the client is still there. The exchange is
- * held by one reference more until settle_reply. */
+/* The handler answers now, its only time. true: the client is still there. One more reference holds
+ * the exchange until settle_reply. */
 static bool claim(struct exchange *exchange)
 {
     ASSERT(!exchange->is_answered); /* exactly once */
@@ -287,7 +286,7 @@ void http_exchange_release(struct exchange *exchange)
         release(exchange->release_ctx);
 }
 
-/* `rest` is empty only where all is written. */
+/* `rest` is empty only if everything is written. */
 static void take_next_part(struct exchange *exchange)
 {
     while (exchange->rest.len == 0 && exchange->part_count > 0) {
@@ -296,8 +295,8 @@ static void take_next_part(struct exchange *exchange)
     }
 }
 
-/* Writes the next piece. Where the kernel took all of it, the one after follows in the next turn,
- * behind what other connections have to write; else on_drained goes on. */
+/* Writes the next piece. If the kernel took all of it, the next one follows in the next turn, after
+ * other connections' writes; otherwise on_drained continues. */
 void http_exchange_pump(struct exchange *exchange)
 {
     struct http_conn *conn = exchange->conn;
@@ -349,7 +348,7 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
             send_error(exchange, 500, SLICE("Internal error"));
         else if (has_body && len > 0)
             begin_large(exchange, status, headers, count, parts, part_count, len);
-        else /* its length alone is sent */
+        else /* only its length is sent */
             send_whole(exchange, status, headers, count, (slice){parts[0].ptr, len});
     }
     /* Not begun (no client, an error, no body): its owner gets the body back at once. */
@@ -387,8 +386,8 @@ void http_reply_begin(struct http_exchange *pub, unsigned status, const struct h
         reply_lost(exchange);
         return;
     }
-    /* HTTP/1.0 knows no chunks; there the end of the connection ends the body (RFC 9112 6.3), so a
-     * cut cannot be distinguished from an end. */
+    /* HTTP/1.0 does not have chunks; there the end of the connection ends the body (RFC 9112 6.3),
+     * so a cut cannot be distinguished from an end. */
     exchange->is_chunked = pub->head.version_minor == 1;
     if (!exchange->is_chunked)
         exchange->is_close = true;
@@ -467,8 +466,8 @@ void http_reply_end(struct http_exchange *pub)
 
 void http_reply_drop(struct http_exchange *pub)
 {
-    /* Also when the reply was begun: a reset in place of the last chunk says that it is not
-     * whole. */
+    /* Also if the reply has begun: a reset instead of the last chunk shows that it is
+     * incomplete. */
     struct exchange *exchange = exchange_of(pub);
     bool is_ending = exchange->is_streaming && !exchange->is_complete;
     if (!is_ending)
@@ -489,12 +488,12 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
     ASSERT(exchange->conn && problem.status);
     exchange->is_close = true;
     exchange->is_body_dropped = true;
-    /* The reply went out while the client was still sending: nothing is left to say. */
+    /* The reply was sent while the client was still sending: there is nothing left to send. */
     if (exchange->is_complete) { /* only its body was still being dropped */
         http_conn_advance(exchange->conn);
         return;
     }
-    if (exchange->is_begun) { /* a head is out: only a reset shows that no whole reply follows */
+    if (exchange->is_begun) { /* a head was sent: only a reset shows that the reply is incomplete */
         http_conn_cut(exchange->conn);
         return;
     }

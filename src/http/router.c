@@ -2,8 +2,8 @@
  * router: compiled routes, sorted so that the first match is the right one: literals before
  * parameters, from the left. A table of some dozen routes is scanned in well under a microsecond.
  *
- * Patterns are the program's own, so compiling refuses what it does not understand when the server
- * starts; paths come from clients and only ever compare.
+ * Patterns belong to the program, so compiling refuses a malformed one when the server starts;
+ * paths come from clients and are only compared.
  */
 #include "http/router.h"
 
@@ -41,7 +41,7 @@ static int compile_route(const struct http_route *route, struct compiled *out, s
     rest = slice_from(rest, 1);
     while (rest.len) {
         slice segment = slice_split(&rest, '/');
-        /* rest.ptr: there was a slash; nothing behind it: the pattern ends with one. */
+        /* rest.ptr: there was a slash; with nothing after it the pattern ends with one. */
         if (segment.len == 0 || (rest.ptr && rest.len == 0))
             return err_set(err, ERR_INVALID, "route \"%s\" has an empty segment", route->pattern);
         if (out->segment_count == HTTP_SEGMENTS_MAX)
@@ -67,8 +67,8 @@ static int compare(const void *left, const void *right)
     if (a->segment_count != b->segment_count)
         return a->segment_count < b->segment_count ? -1 : 1;
     for (size_t i = 0; i < a->segment_count; i++) {
-        /* Two parameters are equal whatever their names, so that /a/{x} and /a/{y} are found to be
-         * one route. */
+        /* Two parameters are equal whatever their names, so /a/{x} and /a/{y} are found to be one
+         * route. */
         if (!a->segments[i].ptr != !b->segments[i].ptr)
             return a->segments[i].ptr ? -1 : 1;
         int order = a->segments[i].ptr ? slice_cmp(a->segments[i], b->segments[i]) : 0;
@@ -88,7 +88,7 @@ static int compile_all(struct http_router *router, const struct http_route *rout
     }
     router->count = count;
     qsort(router->routes, count, sizeof(router->routes[0]), compare);
-    /* Sorted, equal ones are neighbours. */
+    /* After sorting, equal ones are neighbours. */
     for (size_t i = 1; i < count; i++)
         if (compare(&router->routes[i - 1], &router->routes[i]) == 0)
             return err_set(err, ERR_INVALID, "route \"%s\" stands there twice",
@@ -121,7 +121,8 @@ static bool matches(const struct compiled *compiled, const slice *segments, size
     if (compiled->segment_count != count)
         return false;
     for (size_t i = 0; i < count; i++) {
-        /* An empty segment, from "//" or a slash at the end, is no value for a parameter either. */
+        /* An empty segment, from "//" or a trailing slash, is not a value for a parameter
+         * either. */
         if (segments[i].len == 0)
             return false;
         if (compiled->segments[i].ptr && !slice_eq(compiled->segments[i], segments[i]))
@@ -147,7 +148,7 @@ static void write_allow(unsigned methods, char out[HTTP_ALLOW_TEXT_MAX])
         if (!(methods & (1u << method)))
             continue;
         slice text = http_method_text(method);
-        /* HTTP_ALLOW_TEXT_MAX holds all methods at once. */
+        /* HTTP_ALLOW_TEXT_MAX fits all methods at once. */
         ASSERT(len + text.len + 3 < HTTP_ALLOW_TEXT_MAX);
         if (len) {
             memcpy(out + len, ", ", 2);
@@ -159,8 +160,8 @@ static void write_allow(unsigned methods, char out[HTTP_ALLOW_TEXT_MAX])
     out[len] = 0;
 }
 
-/* Both match the same path: whether as the same pattern, or one takes a literal where the other has
- * a parameter. */
+/* Both match the same path: whether they have the same pattern; otherwise one has a literal where
+ * the other has a parameter. */
 static bool is_same_pattern(const struct compiled *a, const struct compiled *b)
 {
     for (size_t i = 0; i < a->segment_count; i++)
@@ -183,7 +184,7 @@ enum http_match http_router_match(const struct http_router *router, enum http_me
         if (!matches(compiled, segments, segment_count))
             continue;
         if (first && !is_same_pattern(first, compiled))
-            break; /* the literal path lacks the method: it is no {id} for that */
+            break; /* the literal path does not have the method, and {id} does not match it */
         first = compiled;
         methods |= 1u << compiled->route->method;
         if (compiled->route->method == method)
@@ -199,7 +200,7 @@ enum http_match http_router_match(const struct http_router *router, enum http_me
     }
     if (!methods)
         return HTTP_MATCH_NO_PATH;
-    /* HEAD is answered by GET routes, so Allow names it (RFC 9110 10.2.1). */
+    /* GET routes answer HEAD, so Allow names it (RFC 9110 10.2.1). */
     if (methods & (1u << HTTP_METHOD_GET))
         methods |= 1u << HTTP_METHOD_HEAD;
     write_allow(methods, match->allow);

@@ -26,8 +26,7 @@ struct http_route {
 
 struct http_router;
 
-/* routes are borrowed for the router's life. NULL: err names the pattern that is malformed or that
- * stands there twice. */
+/* routes are borrowed for the router's life. NULL: err names the malformed or duplicate pattern. */
 struct http_router *http_router_new(const struct http_route *routes, size_t count,
                                     struct err *err) MUST_CHECK;
 void http_router_free(struct http_router *router);
@@ -41,8 +40,8 @@ struct http_route_match {
     char allow[HTTP_ALLOW_TEXT_MAX];     /* with NO_METHOD: "GET, HEAD, POST" */
 };
 
-/* HEAD is answered by a GET route where there is no HEAD route. An empty segment matches nothing,
- * so "/a//b" and "/a/" are not "/a/b" and "/a". */
+/* A GET route answers HEAD if there is no HEAD route. An empty segment matches nothing, so "/a//b"
+ * and "/a/" are not "/a/b" and "/a". */
 enum http_match http_router_match(const struct http_router *router, enum http_method method,
                                   const slice *segments, size_t segment_count,
                                   struct http_route_match *match);

@@ -1,9 +1,9 @@
 /*
  * server: configuration, listeners, the end-of-turn hook, drain, free.
  *
- * A drain goes in this order: take what the kernel has accepted already, stop listening, wait the
- * grace time, close idle connections some at a time, and cut what is left when drain_timeout_ms is
- * over. Until that cut no request is lost without an answer.
+ * The order of a drain: accept the backlog, stop listening, wait the grace time, close idle
+ * connections some at a time, and cut the rest when drain_timeout_ms is over. Until that cut no
+ * request is lost without an answer.
  */
 #include "http/server.h"
 
@@ -79,9 +79,9 @@ slice http_server_date(struct http_server *server)
     return slice_of(server->date, DATE_TEXT_LEN);
 }
 
-/* ---- connections come and go ---- */
+/* ---- connections begin and end ---- */
 
-/* Of all servers of this process together: there may be one for the metrics alone. */
+/* For all servers of this process together: there may be one for the metrics alone. */
 static void report_connections(struct http_server *server)
 {
     struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
@@ -139,7 +139,8 @@ static void see_off_some(struct http_server *server)
 static void run_drained(struct loop_task *task)
 {
     struct http_server *server = CONTAINER_OF(task, struct http_server, drain_task);
-    if (server->conn_count) { /* the turn after the drain began: what was in the sockets was read */
+    if (server->conn_count) { /* the turn after the drain began: what was in the sockets has been
+                                 read */
         see_off_some(server);
         return;
     }
@@ -162,7 +163,7 @@ void http_server_conn_gone(struct http_server *server)
     http_server_release(server);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static bool server_listen(struct http_server *server, const struct tcp_listen_config *listeners,
                           size_t count, struct err *err)
@@ -279,7 +280,7 @@ void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx)
     server->on_drained = on_drained;
     server->drained_ctx = ctx;
     for (size_t i = 0; i < server->listener_count; i++)
-        tcp_listener_accept_all(server->listeners[i]); /* a close would reset what waits there */
+        tcp_listener_accept_all(server->listeners[i]); /* a close would reset waiting connections */
     server->is_draining = true;
     stop_listening(server);
     timer_start_in_ms(&server->drain_timer, server->config.drain_timeout_ms);
@@ -295,7 +296,7 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     ASSERT(!server->is_freed);
-    /* First: on_finished is not called from here on (http_exchange_finish). */
+    /* First: on_finished is no longer called from here on (http_exchange_finish). */
     server->is_freed = true;
     stop_listening(server);
     timer_stop(&server->drain_timer);

@@ -1,14 +1,14 @@
 /*
- * HTTP/1.1 server: listeners, connections, exchanges. Strict on what it reads (http/head.h), every
- * size, count and time bounded. An idle connection holds no buffer and no arena.
+ * HTTP/1.1 server: listeners, connections, exchanges. Strict about its input (http/head.h), with a
+ * limit on every size, count and time. An idle connection has no buffer and no arena.
  *
  * One request at a time runs per connection; pipelined ones are answered strictly in order, their
- * bytes kept up to HTTP_PIPELINE_BYTES_MAX while reading rests. Replies of one turn go out together
- * at LOOP_PHASE_REPLY: one writev per connection.
+ * bytes are kept up to HTTP_PIPELINE_BYTES_MAX while reading pauses. Replies of one turn are sent
+ * together at LOOP_PHASE_REPLY: one writev per connection.
  *
- * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply.
- * It lives until its reply is complete and its client side is done, or until the last
- * http_exchange_unref; memory goes at the bottom of the turn.
+ * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply. It
+ * lives until its reply is complete and its client side is done, or until the last
+ * http_exchange_unref; memory is freed at the bottom of the turn.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -29,7 +29,7 @@
 #include "loop/tcp.h"
 
 enum {
-    HTTP_PIPELINE_BYTES_MAX = 16 * 1024, /* kept before reading rests */
+    HTTP_PIPELINE_BYTES_MAX = 16 * 1024, /* kept before reading pauses */
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_REPLY_HEADERS_MAX = 32,
     HTTP_HEADERS_LIMIT = 256, /* the highest headers_max that can be configured */
@@ -47,9 +47,10 @@ struct http_server_config {
     uint64_t body_bytes_max;        /* (8 MiB): 413 */
     size_t connections_max;         /* (10000); over: 503 and close */
     size_t address_connections_max; /* (seven eighths) of them, of one client address; likewise */
-    const struct address_policy *uncounted; /* proxies, which may have any number; borrowed for
-                                               good; NULL: none */
-    uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline is no stall */
+    const struct address_policy *uncounted; /* proxies, which may have any number; borrowed, must
+                                               outlive the server; NULL: none */
+    uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline does not stall
+                                       others */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
     uint64_t write_bytes_max;       /* (64 MiB) of a reply: a larger one becomes a 500 */
     uint32_t head_timeout_ms;       /* (10 s) from its first byte: 408; from accept: closed */
@@ -57,49 +58,50 @@ struct http_server_config {
     uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a reply */
     uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
     uint32_t reply_timeout_ms;      /* (30 s) a client that does not read: reset */
-    uint32_t linger_timeout_ms;     /* (2 s) after our FIN input is read and dropped; ends when none
-                                       came for so long, or after ten times as long */
-    uint32_t drain_timeout_ms;      /* (30 s) then what is left is cut */
-    /* In a drain, a connection between two requests is closed after so long (0: at once): what its
-     * client had sent already, or sends meanwhile, is answered with Connection: close. */
+    uint32_t linger_timeout_ms; /* (2 s) after this server's FIN, input is read and dropped; ends
+                                   when none came for this long, or after ten times as long */
+    uint32_t drain_timeout_ms;  /* (30 s) then the rest is cut */
+    /* In a drain, a connection between two requests is closed after this long (0: at once).
+     * Requests that its client has sent already, or sends meanwhile, are answered with Connection:
+     * close. */
     uint32_t drain_grace_ms;
-    /* A body (a reply) has the first rate_grace_ms for nothing, then must have moved this many
-     * bytes a second on average. */
+    /* A body (a reply) is not measured for the first rate_grace_ms; after that it must average this
+     * many bytes a second. */
     uint32_t rate_grace_ms;    /* (10 s) */
     uint32_t rate_bytes_s_min; /* (256) */
     slice server_name;         /* Server header; empty: none */
     bool is_without_ids;       /* no X-Request-Id is read, made or sent */
     /* Puts a session (TLS) over an accepted stream, for these events of this owner, and sets the
-     * queue limit of what is below. NULL where it cannot: the connection is closed. Without it:
-     * plain. ctx is the handler's. */
+     * queue limit of that stream. NULL: failed; the connection is closed. Without it: plain. ctx is
+     * the handler's. */
     struct stream *(*wrap)(struct stream *under, const struct stream_events *events, void *owner,
                            void *ctx);
 };
 
 enum http_body_wanted {
-    HTTP_BODY_READ, /* go on: read the body (100 Continue is sent where it is expected) */
+    HTTP_BODY_READ, /* continue: read the body (100 Continue is sent if it is expected) */
     HTTP_BODY_WAIT, /* read nothing until http_body_accept or a reply */
 };
 
 struct http_handler {
-    /* The head is complete, no byte of the body was read. It may answer at once (then the body
-     * is dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may start
-     * work (that holds the exchange with http_exchange_ref) and answer later, too. NULL: all bodies
-     * are read. */
+    /* The head is complete, no byte of the body was read. It may answer at once (then the body is
+     * dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may also
+     * start work (which holds the exchange with http_exchange_ref) and answer later. NULL: all
+     * bodies are read. */
     enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
     /* As many bytes of the body are here as body_pause_at says, and more follow: nothing is read
      * until http_body_accept. NULL where it is never set. */
     void (*on_body_paused)(struct http_exchange *exchange, void *ctx);
-    /* The request is whole. Unless it was answered already, http_reply or http_reply_begin must
+    /* The request is complete. Unless it was answered already, http_reply or http_reply_begin must
      * follow exactly once, now or later. */
     void (*on_request)(struct http_exchange *exchange, void *ctx);
     /* For metrics and the access log; may be NULL. Once per exchange, after its last reply byte was
-     * queued or its client is gone; status 0 when nothing was answered. Also for those whose head
-     * was refused before on_head. */
+     * queued or its client has closed; status 0 if nothing was answered. Also if the head was
+     * refused before on_head. */
     void (*on_finished)(struct http_exchange *exchange, void *ctx);
 };
 
-/* What is public of an exchange. Slices live as long as it does. */
+/* The public part of an exchange. Slices live as long as it does. */
 struct http_exchange {
     struct arena arena; /* the handler may allocate here; bounded by arena_bytes_max */
     struct http_server *server;
@@ -108,9 +110,9 @@ struct http_exchange {
     struct http_head head; /* method, target, path, query, headers ... */
     const slice *segments; /* percent-decoded path; "/" has none */
     size_t segment_count;
-    slice body;                   /* whole in on_request */
-    slice request_id;             /* X-Request-Id when it is 1 to 128 visible ASCII, else made;
-                                     empty with is_without_ids */
+    slice body;       /* complete in on_request */
+    slice request_id; /* X-Request-Id if it has 1 to 128 visible ASCII characters, else made; empty
+                         with is_without_ids */
     struct sockaddr_storage peer; /* ss_family AF_UNIX for a Unix socket */
     uint64_t started_ns;          /* first byte of the head */
     /* ---- reply, for on_finished ---- */
@@ -120,46 +122,45 @@ struct http_exchange {
     bool is_delivered;    /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
-    const char *route; /* for metrics: the pattern that was found; "(none)" before */
-    /* fields of each reply, whoever makes it; on_head may set them, as http_reply takes them */
+    const char *route; /* for metrics: the matched pattern; "(none)" before */
+    /* fields of each reply, also of the server's own; on_head may set them, as for http_reply */
     const struct http_header *common;
     size_t common_count;
     uint64_t body_bytes_max; /* on_head may change it for its path */
     uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
-    struct budget_use *use;  /* the body counts there; until http_body_release, which comes first */
+    struct budget_use *use;  /* the body counts there; it must outlive http_body_release */
     /* At most once, from the loop: the client closed, was reset, or the request timed out before
-     * its reply was complete. A client that only half-closed may still read a reply, so replying is
-     * worth a try but not needed: where a handler drops the request it calls http_reply_drop. */
+     * its reply was complete. A client that only half-closed may still read a reply, so a reply may
+     * be tried but is not required: a handler that drops the request calls http_reply_drop. */
     void (*on_gone)(struct http_exchange *exchange);
-    /* During a streamed reply: what was queued is with the kernel. */
+    /* During a streamed reply: the kernel has taken all queued bytes. */
     void (*on_drained)(struct http_exchange *exchange);
 };
 
 /* ---- reading a request ---- */
 
-/* First field of that name, SLICE_NONE when absent. */
+/* First field of that name, SLICE_NONE if absent. */
 slice http_request_header(const struct http_exchange *exchange, slice name);
 /* First value of a query parameter, decoded ('+' is a space) into the arena when first asked for.
- * SLICE_NONE when absent; "" when it has no value. A query with a broken escape was answered with
- * 400 before the handler saw it. */
+ * SLICE_NONE if absent; "" if it has no value. A query with a broken escape is answered with 400
+ * before the handler is called. */
 slice http_query_get(struct http_exchange *exchange, slice name);
 /* All decoded parameters in order, name and value. */
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
-/* The client's address without its port, as the nearest of these proxies tells it in
- * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: no proxy is trusted. In the
- * arena.
- */
+/* The client's address without its port, as the nearest of these proxies reports it in
+ * X-Forwarded-For; "unix" for a client on a Unix socket. proxies NULL: no proxy is trusted. In the
+ * arena. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
 /* The account behind the request is known: from now on its connection is read in that account's
- * turn. Until then, and with nil, it is a stranger's. */
+ * turn. Until then, and with nil, it has no account. */
 void http_request_account_set(struct http_exchange *exchange, struct uuid account);
 /* Ends HTTP_BODY_WAIT, or a pause. Harmless without one. */
 void http_body_accept(struct http_exchange *exchange);
-/* The body is not needed any more; exchange->body is empty then, and nothing counts in `use`. */
+/* The body is no longer needed; exchange->body is then empty, and nothing counts in `use`. */
 void http_body_release(struct http_exchange *exchange);
 
-/* ---- replying: on the loop, any time, also after the client has gone (then nothing is sent) ----
- */
+/* ---- replies: on the loop, at any time, also after the client has closed (then nothing is sent)
+ * ---- */
 
 /* The whole reply. Header names and values are checked (a bad one is a bug: ASSERT on names, 500 on
  * values that could split the message); Content-Length, Date, X-Request-Id, Connection, Server are
@@ -168,52 +169,51 @@ void http_body_release(struct http_exchange *exchange);
 void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
                 size_t header_count, slice body);
 /* As http_reply, for a large body in one or more parts, of any size: they stay where they are, with
- * the array that names them, their bytes go out as the client takes them, and none are copied to
- * wait for it. release(ctx) comes exactly once, from the loop, when the body is not needed any
- * more; it may come before this returns. */
+ * their array; their bytes are sent as the client takes them, without a copy that waits.
+ * release(ctx) is called exactly once, from the loop, when the body is no longer needed; it may
+ * come before this returns. */
 void http_reply_large(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count, const slice *parts,
                       size_t part_count, void (*release)(void *ctx), void *ctx);
 /* {"error": text} as application/json; text is escaped. */
 void http_reply_error(struct http_exchange *exchange, unsigned status, slice text);
 /* A streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request end here;
- * reply_timeout_ms goes on. */
+ * reply_timeout_ms still applies. */
 void http_reply_begin(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count);
-/* As http_reply_begin, for a peer of tests that has to break the rules: no head is made and nothing
- * is framed, what http_reply_chunk is given goes out as it is. closes: the connection ends with
- * it. */
+/* As http_reply_begin, for a peer in tests that has to break the rules: no head is made and nothing
+ * is framed; http_reply_chunk sends its bytes unchanged. closes: the connection ends with it. */
 void http_reply_begin_raw(struct http_exchange *exchange, bool closes);
 /* bytes are copied where needed. ERR_LIMIT: over write_bytes_max, wait for on_drained; ERR_CLOSED:
- * the client is gone, only http_reply_end is left to call. Empty bytes only flush the head. */
+ * the client has closed; only http_reply_end may still be called. Empty bytes only flush the
+ * head. */
 int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
 /* Bytes of this connection that the kernel has not taken. */
 size_t http_reply_pending(const struct http_exchange *exchange);
 void http_reply_end(struct http_exchange *exchange);
 /* Instead of a reply, after on_gone; or to give up a streamed reply: the connection is reset, so
- * that the client cannot take what it has for complete. */
+ * that the client cannot take the partial reply for a complete one. */
 void http_reply_drop(struct http_exchange *exchange);
 
-/* One holder more: the exchange's memory stays until the matching unref. */
+/* Adds a reference: the exchange's memory stays until the matching unref. */
 void http_exchange_ref(struct http_exchange *exchange);
 void http_exchange_unref(struct http_exchange *exchange);
 
 /* ---- the server ---- */
 
-/* Listens. NULL: err says which address and why. handler is copied. */
+/* Listens. NULL: err names the address and the reason. handler is copied. */
 struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
                                     const struct http_handler *handler, void *ctx,
                                     struct err *err) MUST_CHECK;
 /* Port of the i-th listener (0 for a Unix socket). */
 uint16_t http_server_port(const struct http_server *server, size_t index);
-/* Stops accepting (what is in the backlog is taken first), closes idle connections with FIN,
- * answers the rest with Connection: close, lingers, so that no connection is reset; after
- * drain_timeout_ms what is left is cut. on_drained (may be NULL) comes once, from the loop, when
- * none is left. */
+/* Stops accepting (after taking the backlog), closes idle connections with FIN, answers the others
+ * with Connection: close, and lingers, so that no connection is reset; after drain_timeout_ms the
+ * rest is cut. on_drained (may be NULL) is called once, from the loop, when none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
-/* Cuts what is left; on_gone of its exchanges follows in the next turn, memory goes when the last
- * exchange has been answered or dropped. The pointer must not be used afterwards. */
+/* Cuts remaining connections; on_gone of their exchanges follows in the next turn. Memory is freed
+ * once the last exchange has been answered or dropped. The pointer must not be used afterwards. */
 void http_server_free(struct http_server *server);
 
 #endif

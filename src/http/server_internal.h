@@ -19,8 +19,8 @@ enum {
     CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
     CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, written at a time */
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of an unwanted body, to keep the connection */
-    CONN_REFUSED_MAX = 256,             /* over connections_max: answered so, then closed */
-    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, of one address */
+    CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
+    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, for one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
     DATE_TEXT_LEN = 29,
@@ -29,9 +29,9 @@ enum {
 enum conn_state {
     CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun says which */
     CONN_BODY,   /* reading the body of its exchange */
-    CONN_BUSY,   /* the request is whole: waits for the reply to be complete */
-    CONN_LINGER, /* no more requests: FIN after what is queued, input is dropped */
-    CONN_CLOSED, /* nothing follows but on_closed */
+    CONN_BUSY,   /* the request is complete: waits for the end of the reply */
+    CONN_LINGER, /* no more requests: FIN after queued bytes, input is dropped */
+    CONN_CLOSED, /* only on_closed follows */
 };
 
 struct http_conn {
@@ -42,27 +42,27 @@ struct http_conn {
     struct list outbox; /* exchanges with bytes for the end of the turn, in order */
     size_t outbox_bytes;
     struct exchange *exchange;
-    struct buf input; /* a partial head, or pipelined requests; nothing while idle */
+    struct buf input; /* a partial head, or pipelined requests; empty while idle */
     struct http_head_scan scan;
     struct timer timer;
-    struct loop_task task; /* goes on with input after a reply */
+    struct loop_task task; /* continues with input after a reply */
     struct loop_garbage garbage;
     uint64_t state_ns;    /* when its state began */
-    uint64_t progress_ns; /* when pending bytes last became fewer, or a lingering read came */
-    uint64_t write_ns;    /* when the bytes that are pending began to be so */
+    uint64_t progress_ns; /* when pending bytes last decreased, or a lingering read came */
+    uint64_t write_ns;    /* since when bytes have been pending */
     uint64_t write_bytes; /* queued since then */
     size_t pending_before;
     uint64_t turn;
-    uint32_t turn_requests;   /* begun in this turn */
-    struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
+    uint32_t turn_requests;            /* begun in this turn */
+    struct sockaddr_in6 peer;          /* or the part that fits: a v4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
-    struct uuid account;               /* of its last request whose key was known; nil: none */
+    struct uuid account;               /* of its last request with a known key; nil: none */
     uint8_t state;
     bool is_first, is_eof, is_eof_due, is_processing, is_shut;
 };
 
 struct exchange {
-    struct http_exchange pub; /* first: one is the other */
+    struct http_exchange pub; /* first: the two share an address */
     struct http_conn *conn;   /* NULL once its client side is done */
     unsigned refs;
     struct list out_link; /* conn->outbox */
@@ -119,7 +119,7 @@ struct http_server {
 
 /* conn.c */
 void http_conn_accept(struct http_server *server, struct stream *stream);
-/* Something of its exchange has moved on: the reply is complete, or its body is wanted. */
+/* Its exchange has progressed: the reply is complete, or its body is wanted. */
 void http_conn_advance(struct http_conn *conn);
 /* Writes the outbox, then parts, in one go. false: the connection is lost. */
 bool http_conn_flush(struct http_conn *conn, const slice *parts, size_t count);
@@ -130,7 +130,7 @@ void http_conn_end_turn(struct http_conn *conn);
 
 /* conn_address.c */
 void http_conn_addresses_init(struct http_server *server);
-/* Counts it among those of its address: how many these are now; 0: it is not counted. */
+/* Counts it for its address; returns the connections of that address now; 0: not counted. */
 size_t http_conn_address_take(struct http_conn *conn);
 void http_conn_address_release(struct http_conn *conn);
 
@@ -141,28 +141,27 @@ uint64_t http_conn_state_due(const struct http_conn *conn);
 void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
-/* head is the raw head; it is copied, checked and parsed. On a verdict against it *problem is set,
- * and the exchange exists all the same. NULL when out of memory. */
+/* head is the raw head; it is copied, checked and parsed. If it is refused *problem is set, and the
+ * exchange exists all the same. NULL: out of memory. */
 struct exchange *http_exchange_new(struct http_conn *conn, slice head,
                                    struct http_problem *problem) MUST_CHECK;
-/* Takes what belongs to the body; *used. Sets is_body_done. false: *problem. */
+/* Takes the bytes that belong to the body; *used. Sets is_body_done. false: *problem. */
 bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
                         struct http_problem *problem) MUST_CHECK;
-/* As much of the body is here as its handler takes for now: nothing is read until http_body_accept.
- */
+/* The handler takes no more of the body for now: nothing is read until http_body_accept. */
 bool http_exchange_pauses(struct exchange *exchange) MUST_CHECK;
-/* The client is gone, or the server gave up: notifies the handler, once. */
+/* The client has closed, or the server gave up: notifies the handler, once. */
 void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);
 
 /* reply.c */
 /* Writes the next piece of a large body. */
 void http_exchange_pump(struct exchange *exchange);
-/* Nothing of a large body is needed any more. */
+/* A large body is no longer needed. */
 void http_exchange_release(struct exchange *exchange);
 /* A reply by the server itself, after which the connection closes. */
 void http_exchange_refuse(struct exchange *exchange, struct http_problem problem);
-/* For connections that have no exchange: a whole reply as text. */
+/* For connections without an exchange: a complete reply as text. */
 slice http_refusal_text(struct http_server *server, char *out, size_t cap, unsigned status,
                         const char *text);
 

@@ -1,7 +1,7 @@
 /*
- * url: see url.h. The grammar is RFC 3986's, narrowed to what a request may carry unchanged.
- * Everything that the address check relies on is decided here: what the host is, and that no second
- * reader can find another one in the same text.
+ * url: see url.h. The grammar is RFC 3986's, narrowed to text that a request may contain unchanged.
+ * The address check relies on decisions made here: what the host is, and that no other reader can
+ * find another one in the same text.
  */
 #include "http/url.h"
 
@@ -14,8 +14,8 @@ static bool is_url_host_char(char c)
 }
 
 /* pchar, "/" and "?" of RFC 3986 3.3 and 3.4; "%" is checked with what follows it. Beyond them "[",
- * "]", "|" and the like are taken, which real services have in their queries; never what could end
- * the request line or begin a fragment. */
+ * "]", "|" and the like are accepted, which real services use in queries; never characters that
+ * could end the request line or begin a fragment. */
 static bool is_target_char(char c)
 {
     return c > 0x20 && c < 0x7f && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\' &&
@@ -33,7 +33,7 @@ static int check_target(slice target, struct err *err)
                            "byte 0x%02x at %zu of the URL's path and query must be "
                            "percent-encoded",
                            (unsigned)(unsigned char)c, i);
-        /* Both digits must be there: "%4" at the end is no escape. */
+        /* Both digits must be there: "%4" at the end is not an escape. */
         if (c == '%' && (i + 2 >= target.len || !ascii_is_hex(target.ptr[i + 1]) ||
                          !ascii_is_hex(target.ptr[i + 2])))
             return err_set(err, ERR_SYNTAX, "a %% in the URL is not followed by two hex digits");
@@ -53,7 +53,7 @@ static int parse_v6(slice literal, struct url *url, struct err *err)
 
 /* Hosts that end in a number are IPv4 addresses to some resolvers, in forms (octal, hex, fewer
  * parts) that others read differently: 0177.0.0.1 is 127.0.0.1 for one and 177.0.0.1 for another.
- * Only the plain form of four decimals is taken. */
+ * Only the plain form of four decimals is accepted. */
 static bool ends_in_number(slice host)
 {
     slice last = host;
@@ -77,8 +77,8 @@ static int check_labels(slice host, struct err *err)
     size_t label = 0;
     for (size_t i = 0; i < host.len; i++) {
         char c = host.ptr[i];
-        /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, but for the root's dot
-         * at the end. */
+        /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, except for the root's
+         * dot at the end. */
         if (c == '.' ? label == 0 : !is_url_host_char(c) || label == 63)
             return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is no valid host name",
                            SLICE_ARG(slice_first(host, 80)));
@@ -128,7 +128,7 @@ static int parse_port(slice rest, struct url *url, struct err *err)
 
 static int parse_authority(slice authority, struct url *url, struct err *err)
 {
-    /* "https://good.example@evil.example/": the host is the part that a reader overlooks. */
+    /* "https://good.example@evil.example/": readers overlook the actual host. */
     if (memchr(authority.ptr, '@', authority.len))
         return err_set(err, ERR_SYNTAX,
                        "the URL holds user information; credentials belong into a header");
@@ -161,7 +161,7 @@ int url_parse(slice text, struct url *url, struct err *err)
     }
     url->port = url->is_https ? 443 : 80;
     size_t len = 0;
-    /* The authority ends here for every parser (RFC 3986 3.2); a backslash, which browsers take as
+    /* The authority ends here for every parser (RFC 3986 3.2); a backslash, which browsers read as
      * a slash, is refused as part of the host. */
     while (len < text.len && text.ptr[len] != '/' && text.ptr[len] != '?' && text.ptr[len] != '#')
         len++;

@@ -1,6 +1,6 @@
 /*
- * Absolute http and https URLs as the client takes them (RFC 3986, strict: a request goes to the
- * network exactly as it is written, so nothing is repaired). Slices point into the text.
+ * Absolute http and https URLs as the client accepts them (RFC 3986, strict: a request is sent
+ * exactly as it is written, so nothing is repaired). Slices point into the text.
  */
 #ifndef HTTP_URL_H
 #define HTTP_URL_H
@@ -17,13 +17,13 @@ struct url {
     bool is_https;
     bool is_ip_literal; /* IPv4 in four decimals, or an IPv6 literal */
     slice host;         /* as written, IPv6 without brackets */
-    uint16_t port;      /* the default one where none is written */
-    slice authority;    /* "host[:port]" as written: what goes into Host */
-    slice target;       /* path and query as written; "" where the URL ends after the authority */
+    uint16_t port;      /* the default one if none is written */
+    slice authority;    /* "host[:port]" as written: the value of Host */
+    slice target;       /* path and query as written; "" if the URL ends after the authority */
 };
 
-/* ERR_SYNTAX with a sentence: another scheme, user information (credentials belong into headers),
- * a fragment, an empty or malformed host or port, a host of digits and dots that is no plain IPv4
+/* ERR_SYNTAX with a sentence: another scheme, user information (credentials belong into headers), a
+ * fragment, an empty or malformed host or port, a host of digits and dots that is not a plain IPv4
  * address (2130706433, 0x7f.1), or any byte that is not visible ASCII. ERR_LIMIT over
  * URL_BYTES_MAX. err may be NULL. */
 int url_parse(slice text, struct url *url, struct err *err) MUST_CHECK;
