@@ -56,8 +56,7 @@ bool call_reply(struct call *call, unsigned status, const struct json *value)
 
 void call_record(struct call *call, slice object_id, slice marker)
 {
-    ledger_add(call->provider->ledger, call->http, call->app, call->route->write, object_id,
-               marker);
+    ledger_add(call->provider->ledger, call->http, call->app, call->route->name, object_id, marker);
 }
 
 const struct json *call_get(const struct call *call, const char *name)

@@ -29,7 +29,7 @@ struct route {
     call_handler run;
     const char *scopes; /* of which a token needs one; NULL: none */
     unsigned kind;      /* the app's: of what the first parameter names */
-    const char *write;  /* its kind, for the ledger */
+    const char *name;   /* of a write, for the ledger; of others where data has more of it */
 };
 
 struct call {

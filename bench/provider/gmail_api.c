@@ -596,7 +596,7 @@ static bool write_record(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
     const struct json *write =
-        json_get(JSON_GET(gmail->data, "writes"), slice_cstr(call->route->write));
+        json_get(JSON_GET(gmail->data, "writes"), slice_cstr(call->route->name));
     const struct json *checks = JSON_GET(write, "checks");
     enum gmail_kind kind = (enum gmail_kind)json_get_i64(write, SLICE("kind"), 0);
     const struct record *taken = gmail_label_named(gmail, json_str(call_get(call, "name")));

@@ -2,8 +2,8 @@
  * The Notion-shaped workspace (API version 2026-03-11): pages, databases, data sources, blocks,
  * comments. A page's children are its blocks, sub-pages, databases and comments in order; a
  * database's are its data sources; those of a data source are its pages, the newest first.
- * notion.json has the users, the shape of a new object of each kind, the errors, the types of
- * blocks, and the requests that make the first state.
+ * notion.json has the users, the shape of a new object of each kind, the errors, what requests may
+ * hold, and the requests that make the first state.
  */
 #ifndef PROVIDER_NOTION_H
 #define PROVIDER_NOTION_H
@@ -12,10 +12,8 @@
 
 enum {
     NOTION_RECORDS_MAX = 50000,
-    NOTION_TEXT_MAX = 2000,    /* UTF-16 units of one rich text in the original; bytes here */
-    NOTION_CHILDREN_MAX = 100, /* of one request */
-    NOTION_PAGE_MAX = 100,     /* page_size */
-    NOTION_DEPTH_MAX = 4,      /* blocks inside blocks in one request */
+    NOTION_TEXT_MAX = 2000, /* UTF-16 units of one rich text in the original; bytes here */
+    NOTION_PAGE_MAX = 100,  /* page_size */
 };
 
 #define NOTION_VERSION "2026-03-11"
@@ -35,6 +33,7 @@ struct notion {
     struct arena arena;
     const struct json *data; /* notion.json */
     struct shapes shapes;
+    struct schema *requests; /* of {route: body} */
     struct store store;      /* order: pages, databases, data sources, the last edited first */
     const struct json *seed; /* the entry that is being carried out; NULL: the API's requests */
     uint32_t seed_ids;       /* used of its ids */
@@ -50,42 +49,25 @@ void notion_handle(struct call *call);
 /* What a status says when nothing more is known; false. */
 bool notion_error_plain(struct call *call, unsigned status);
 bool notion_invalid(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* "body failed validation: WHERE should WHAT, instead was `TYPE`."; input NULL: undefined. */
-bool notion_should(struct call *call, const char *where, const char *what,
-                   const struct json *input);
-/* true: got is 1 to max, of a length 0 to max. */
-bool notion_in_range(struct call *call, const char *where, int64_t got, int64_t max);
 bool notion_not_found(struct call *call, const char *what, slice id);
 
-/* The record as its kind, with what changes without it; of a page the properties that
- * filter_properties of the query names; none: all. */
-void notion_write(struct json_writer *w, struct call *call, const struct record *record);
+/* The record as a reply shows it: of a page the properties that filter_properties of the query
+ * names; none: all. */
+struct json notion_show(struct call *call, const struct record *record);
 /* Pages and databases as child_page and child_database. */
-void notion_write_block(struct json_writer *w, struct call *call, const struct record *record);
+struct json notion_show_block(struct call *call, const struct record *record);
 /* Data sources and comments are below a record, too, but are not blocks. */
 bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
 /* A write was carried out: the ledger, and the record as the reply. */
 bool notion_done(struct call *call, const struct record *record);
-
-/* A list: page_size (default 100) and start_cursor of the query, for GET, or of the body. */
-struct notion_list {
-    struct json_writer w;
-    size_t size, listed;
-    slice cursor, next; /* empty: from the beginning, up to the end */
-    const char *type;
-};
-/* false: answered. */
-bool notion_list_open(struct call *call, const char *type, struct notion_list *list);
-/* Whether the next item, of this id, belongs to the page; where not, it is list->next. */
-bool notion_list_takes(struct notion_list *list, slice id);
-/* false: the cursor was not found, answered. */
-bool notion_list_close(struct call *call, struct notion_list *list);
+/* The part of the items that page_size and start_cursor ask for. false: no such cursor, answered.
+ */
+bool notion_list(struct call *call, const char *type, const struct json *items);
 
 /* Any spelling (with or without dashes, upper or lower case) to the canonical one. */
 bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1]) MUST_CHECK;
-/* The next of the seed's, or a random one. */
-struct json notion_id_new(struct call *call);
+struct json notion_id_random(struct call *call);
 struct record *notion_find(const struct call *call, slice id);
 const char *notion_kind_name(unsigned kind);
 
@@ -98,23 +80,23 @@ bool notion_save(struct call *call);
 bool notion_is_gone(const struct record *record); /* it or one above it is archived */
 /* Answers where the record or one above it is archived, and stays so. */
 bool notion_is_editable(struct call *call, const struct record *record);
-/* Adds blocks to parent, before a sibling (NULL: at the end); all or, answered, none. */
-bool notion_blocks_add(struct call *call, struct record *parent, struct list *before,
-                       const struct json *children, const char *where, unsigned depth);
+/* Adds blocks to parent, before a sibling (NULL: at the end). */
+void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
+                       const struct json *children);
 extern const struct route notion_routes[];
 extern const size_t notion_route_count;
 
 /* ---- texts, schemas and values (notion_value.c) ---- */
 
-/* Reads rich text that a client sent into the full form. where: "body.title". */
-bool notion_text_read(struct call *call, const struct json *input, const char *where,
-                      struct json *out);
+/* A value that a client sent in its full form, by the shape of its type; as it is, where there is
+ * none. */
+struct json notion_value(struct call *call, const char *type, const struct json *input);
 /* The plain text of the title, of a block or a comment. */
 slice notion_label(struct arena *arena, const struct json *object);
 /* The property of that name or id; NULL when there is none. */
 const struct json *notion_property(const struct record *record, slice name_or_id);
-/* Reads a schema over the source's properties. */
-bool notion_schema_read(struct call *call, struct json *source, const struct json *input);
+/* Changes a schema by a request's. false: answered. */
+bool notion_schema_read(struct call *call, struct json *schema, const struct json *input);
 /* Values for a page below `source` (NULL: a title alone): input's, else those that the page has,
  * else empty ones. */
 bool notion_values_read(struct call *call, struct record *source, struct json *page,

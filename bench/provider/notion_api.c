@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "provider/notion.h"
 #include "provider/token.h"
+#include "schema/schema.h"
 
 static const char *const kind_names[] = {"page", "database", "data_source", "block", "comment"};
 
@@ -18,11 +19,15 @@ const char *notion_kind_name(unsigned kind)
 struct notion *notion_new(void)
 {
     struct notion *notion = mem_zalloc(sizeof(*notion));
+    struct err err;
     ASSERT(notion);
     arena_init(&notion->arena, 4 * 1024 * 1024);
     store_init(&notion->store, NOTION_RECORDS_MAX);
     notion->data = provider_data(&notion->arena, "notion.json");
     shapes_init(&notion->shapes, &notion->arena, JSON_GET(notion->data, "shapes"));
+    notion->requests =
+        schema_compile(&notion->arena, JSON_GET(notion->data, "requests"), true, &err);
+    ASSERT(notion->requests);
     return notion;
 }
 
@@ -51,16 +56,10 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
     return true;
 }
 
-struct json notion_id_new(struct call *call)
+struct json notion_id_random(struct call *call)
 {
-    struct notion *notion = call->provider->notion;
     char text[UUID_TEXT_LEN + 1];
     struct uuid id;
-    slice seeded = json_str(json_at(JSON_GET(notion->seed, "ids"), notion->seed_ids));
-    if (seeded.len) {
-        notion->seed_ids++;
-        return json_string_dup(call->arena, seeded);
-    }
     for (int i = 0; i < 2; i++) {
         uint64_t bits = rng_next(&call->provider->rng);
         memcpy(id.bytes + 8 * i, &bits, 8);
@@ -84,7 +83,7 @@ static bool fail(struct call *call, unsigned status, slice code, slice message)
 {
     struct json error = OBJECT(call->arena, "object status code message request_id",
                                json_string(SLICE("error")), json_i64(status), json_string(code),
-                               json_string(message), notion_id_new(call));
+                               json_string(message), notion_id_random(call));
     call_reply(call, status, &error);
     return false;
 }
@@ -105,23 +104,6 @@ bool notion_invalid(struct call *call, const char *fmt, ...)
     slice message = arena_vprintf(call->arena, fmt, args);
     va_end(args);
     return fail(call, 400, SLICE("validation_error"), message);
-}
-
-bool notion_should(struct call *call, const char *where, const char *what, const struct json *input)
-{
-    return notion_invalid(call, "%.*s failed validation: %s should %s, instead was `%s`.",
-                          (int)strcspn(where, "."), where, where, what,
-                          input ? json_type_name(input) : "undefined");
-}
-
-bool notion_in_range(struct call *call, const char *where, int64_t got, int64_t max)
-{
-    int64_t least = got < 1 ? 1 : max;
-    return (got >= 1 && got <= max) ||
-           notion_invalid(call,
-                          "%.*s failed validation: %s should be %s `%lld`, instead was `%lld`.",
-                          (int)strcspn(where, "."), where, where, got < 1 ? "≥" : "≤",
-                          (long long)least, (long long)got);
 }
 
 bool notion_not_found(struct call *call, const char *what, slice id)
@@ -157,13 +139,17 @@ static bool has_children(const struct record *record)
     return false;
 }
 
-/* What a reply has of a record that its JSON does not hold. */
-static struct json completed(struct call *call, const struct record *record)
+struct json notion_show(struct call *call, const struct record *record)
 {
     struct arena *arena = call->arena;
     struct json object = provider_copy(arena, &record->json), some = json_object();
     const struct json *all = JSON_GET(&object, "properties");
     struct json sources = json_array();
+    bool is_whole = record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
+                    (record->kind == NOTION_PAGE &&
+                     provider_wants(call->http, SLICE("filter_properties"), SLICE_NONE));
+    if (is_whole)
+        return record->json;
     if (record->kind == NOTION_BLOCK)
         json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(record)));
     for (uint32_t i = 0; record->kind == NOTION_PAGE && i < all->count; i++)
@@ -184,21 +170,10 @@ static struct json completed(struct call *call, const struct record *record)
     return object;
 }
 
-void notion_write(struct json_writer *w, struct call *call, const struct record *record)
+struct json notion_show_block(struct call *call, const struct record *record)
 {
-    bool is_whole = record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
-                    (record->kind == NOTION_PAGE &&
-                     provider_wants(call->http, SLICE("filter_properties"), SLICE_NONE));
-    struct json object = is_whole ? record->json : completed(call, record);
-    json_put(w, &object);
-}
-
-void notion_write_block(struct json_writer *w, struct call *call, const struct record *record)
-{
-    if (record->kind == NOTION_BLOCK) {
-        notion_write(w, call, record);
-        return;
-    }
+    if (record->kind == NOTION_BLOCK)
+        return notion_show(call, record);
     slice type = record->kind == NOTION_PAGE ? SLICE("child_page") : SLICE("child_database");
     struct json scope = OBJECT(call->arena, "page has_children type", record->json,
                                json_bool(has_children(record)), json_string(type));
@@ -206,77 +181,53 @@ void notion_write_block(struct json_writer *w, struct call *call, const struct r
         shapes_make(&call->provider->notion->shapes, call->arena, SLICE("child"), &scope);
     json_object_set(call->arena, &object, type,
                     OBJECT(call->arena, "title", json_string(record->label)));
-    json_put(w, &object);
-}
-
-static bool reply_record(struct call *call, const struct record *record)
-{
-    struct json_writer w = reply_json(call->reply, 200);
-    notion_write(&w, call, record);
-    return true;
+    return object;
 }
 
 bool notion_get(struct call *call)
 {
-    return reply_record(call, call->record);
+    struct json object = notion_show(call, call->record);
+    return call_reply(call, 200, &object);
 }
 
 bool notion_done(struct call *call, const struct record *record)
 {
+    struct json object = notion_show(call, record);
     if (!call->provider->notion->seed)
         call_record(call, slice_cstr(record->id), record->label);
-    return reply_record(call, record);
+    return call_reply(call, 200, &object);
 }
 
-bool notion_list_open(struct call *call, const char *type, struct notion_list *list)
+/* What a cursor names: an item by its id; those of a property have one id, and go by number. */
+static slice cursor_of(struct call *call, const struct json *items, uint32_t at)
 {
-    bool is_query = call->http->method == HTTP_METHOD_GET;
-    int64_t size = NOTION_PAGE_MAX;
-    const struct json *input = call_get(call, "page_size");
-    slice text = request_query(call->http, SLICE("page_size"));
-    if (is_query ? text.len && !slice_to_i64(text, &size) : input && !json_to_i64(input, &size))
-        size = -1;
-    if (!notion_in_range(call, is_query ? "query.page_size" : "body.page_size", size,
-                         NOTION_PAGE_MAX))
-        return false;
-    *list = (struct notion_list){.type = type,
-                                 .size = (size_t)size,
-                                 .cursor = is_query
-                                               ? request_query(call->http, SLICE("start_cursor"))
-                                               : json_str(call_get(call, "start_cursor")),
-                                 .w = reply_json(call->reply, 200)};
-    json_open(&list->w, '{');
-    json_member_str(&list->w, "object", SLICE("list"));
-    json_member_open(&list->w, "results", '[');
-    return true;
+    const struct json *item = json_at(items, at);
+    return slice_eq(json_get_str(item, SLICE("object")), SLICE("property_item"))
+               ? arena_printf(call->arena, "%u", at)
+               : json_get_str(item, SLICE("id"));
 }
 
-bool notion_list_takes(struct notion_list *list, slice id)
+bool notion_list(struct call *call, const char *type, const struct json *items)
 {
-    if (list->cursor.len && slice_eq(list->cursor, id))
-        list->cursor = SLICE_NONE;
-    if (list->cursor.len || list->next.len)
-        return false;
-    if (list->listed == list->size)
-        list->next = id;
-    else
-        list->listed++;
-    return !list->next.len;
-}
-
-bool notion_list_close(struct call *call, struct notion_list *list)
-{
-    if (list->cursor.len)
+    slice cursor = json_str(call_get(call, "start_cursor"));
+    uint32_t size = (uint32_t)json_get_i64(call->body, SLICE("page_size"), NOTION_PAGE_MAX);
+    uint32_t from = 0;
+    while (cursor.len && from < items->count && !slice_eq(cursor, cursor_of(call, items, from)))
+        from++;
+    if (cursor.len && from == items->count)
         return notion_invalid(call, "The start_cursor provided is invalid: %.*s",
-                              SLICE_ARG(slice_first(list->cursor, 80)));
-    json_close(&list->w, ']');
-    json_member_str(&list->w, "next_cursor", list->next);
-    json_member_bool(&list->w, "has_more", list->next.len > 0);
-    json_member_str(&list->w, "type", slice_cstr(list->type));
-    json_member_open(&list->w, list->type, '{');
-    json_close(&list->w, '}');
-    json_close(&list->w, '}');
-    return true;
+                              SLICE_ARG(slice_first(cursor, 80)));
+    struct json page = *items;
+    bool has_more = items->count - from > size;
+    page.count = has_more ? size : items->count - from;
+    if (page.count)
+        page.as.items += from;
+    struct json out =
+        OBJECT(call->arena, "object results next_cursor has_more type", json_string(SLICE("list")),
+               page, has_more ? json_string(cursor_of(call, items, from + size)) : json_null,
+               json_bool(has_more), json_string(slice_cstr(type)));
+    json_object_set(call->arena, &out, slice_cstr(type), json_object());
+    return call_reply(call, 200, &out);
 }
 
 /* ---- a request ---- */
@@ -300,13 +251,31 @@ static bool check_access(struct call *call)
            notion_error_plain(call, 403);
 }
 
+/* Of a GET the query. What the schema does not allow is answered. */
 static bool read_body(struct call *call)
 {
     struct err err;
-    if (!call_body(call, &err))
+    struct json *query = ARENA_NEW(call->arena, struct json), named = json_object();
+    struct schema_report report;
+    int64_t size;
+    if (!query || !call_body(call, &err))
         return fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
-    return json_is(call->body, JSON_OBJECT) ||
-           notion_should(call, "body", "be an object", call->body);
+    *query = json_object();
+    for (size_t i = 0; i < call->http->query_count; i++)
+        json_object_put(call->arena, query, call->http->query[i].name,
+                        json_string(call->http->query[i].value));
+    if (slice_to_i64(json_get_str(query, SLICE("page_size")), &size))
+        json_object_put(call->arena, query, SLICE("page_size"), json_i64(size));
+    if (call->http->method == HTTP_METHOD_GET)
+        call->body = query;
+    slice name = slice_cstr(call->route->name ? call->route->name : "");
+    json_object_set(call->arena, &named, name, *call->body);
+    schema_report_init(&report, call->arena, SLICE_NONE);
+    if (schema_validate(call->provider->notion->requests, &named, &report))
+        return true;
+    slice where = slice_from(report.violations[0].pointer, 1 + name.len);
+    return notion_invalid(call, "body failed validation: body%.*s: %.*s.", SLICE_ARG(where),
+                          SLICE_ARG(report.violations[0].message));
 }
 
 /* The object of the path. Pages and databases are blocks, too. false: answered. */
@@ -319,7 +288,7 @@ static bool find_record(struct call *call)
     if (kind == NOTION_KINDS)
         return true;
     if (record && (record->kind == kind || (kind == NOTION_BLOCK && is_container))) {
-        if (call->route->write)
+        if (call->http->method != HTTP_METHOD_GET)
             call->object = provider_copy(call->arena, &record->json);
         return true;
     }

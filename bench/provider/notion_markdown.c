@@ -5,7 +5,7 @@
  */
 #include "provider/notion.h"
 
-enum { MARKDOWN_BYTES_MAX = 1024 * 1024 };
+enum { MARKDOWN_BYTES_MAX = 1024 * 1024, MARKDOWN_DEPTH_MAX = 4 };
 
 static const struct {
     const char *mark, *type;
@@ -90,8 +90,8 @@ static struct json read_level(struct arena *arena, slice *rest, size_t depth)
         if (is_skipped)
             continue;
         struct json content = read_line(arena, slice_from(line, tabs), rest, &type);
-        struct json children = depth + 1 < NOTION_DEPTH_MAX ? read_level(arena, rest, depth + 1)
-                                                            : json_array();
+        struct json children = depth + 1 < MARKDOWN_DEPTH_MAX ? read_level(arena, rest, depth + 1)
+                                                              : json_array();
         struct json block = OBJECT(arena, "type", json_string(type));
         if (children.count)
             json_object_set(arena, &content, SLICE("children"), children);
@@ -174,19 +174,10 @@ bool notion_page_markdown(struct call *call)
 
 /* ---- changing ---- */
 
-/* In requests of NOTION_CHILDREN_MAX blocks each. */
-static bool append(struct call *call, slice text, bool is_first)
+static void append(struct call *call, slice text, bool is_first)
 {
-    struct json all = notion_markdown_read(call->arena, text);
-    struct list *before = is_first ? call->record->children.next : NULL;
-    for (uint32_t at = 0; at < all.count; at += NOTION_CHILDREN_MAX) {
-        struct json some = all;
-        some.as.items += at;
-        some.count = all.count - at < NOTION_CHILDREN_MAX ? all.count - at : NOTION_CHILDREN_MAX;
-        if (!notion_blocks_add(call, call->record, before, &some, "markdown", 1))
-            return false;
-    }
-    return true;
+    struct json blocks = notion_markdown_read(call->arena, text);
+    notion_blocks_add(call, call->record, is_first ? call->record->children.next : NULL, &blocks);
 }
 
 /* Sub-pages and databases stay where the new text names them; else the change has to allow the
@@ -210,7 +201,8 @@ static bool replace(struct call *call, slice text, const struct json *change)
     RECORD_EACH(&call->record->children, block, sibling_link)
         if (block->kind == NOTION_BLOCK)
             record_free(&call->provider->notion->store, block);
-    return append(call, text, false);
+    append(call, text, false);
+    return true;
 }
 
 /* The text with old in it replaced wherever it is; *count says how often it was there. */
@@ -233,9 +225,6 @@ static bool update(struct call *call, const struct json *change)
     struct json unknown;
     slice text = render(call, &unknown);
     const struct json *list = JSON_GET(change, "content_updates");
-    if (!json_is(list, JSON_ARRAY) || !list->count || list->count > 100)
-        return notion_should(call, "body.update_content.content_updates", "be an array of 1 to 100",
-                             list);
     for (uint32_t i = 0; i < list->count; i++) {
         const struct json *one = json_at(list, i);
         bool is_all = json_get_bool(one, SLICE("replace_all_matches"), false);
@@ -255,17 +244,12 @@ static bool apply(struct call *call)
     slice type = json_str(call_get(call, "type"));
     const struct json *change = json_get(call->body, type);
     slice where = json_get_str(JSON_GET(change, "position"), SLICE("type"));
-    if (slice_eq(type, SLICE("insert_content")) && change)
-        return append(call, json_get_str(change, SLICE("content")),
-                      slice_eq(where, SLICE("start")));
-    if (slice_eq(type, SLICE("replace_content")) && change)
+    if (slice_eq(type, SLICE("replace_content")))
         return replace(call, json_get_str(change, SLICE("new_str")), change);
-    if (slice_eq(type, SLICE("update_content")) && change)
+    if (slice_eq(type, SLICE("update_content")))
         return update(call, change);
-    return notion_should(call, "body.type",
-                         "be `\"insert_content\"`, `\"replace_content\"` or "
-                         "`\"update_content\"`, with a member of that name",
-                         call_get(call, "type"));
+    append(call, json_get_str(change, SLICE("content")), slice_eq(where, SLICE("start")));
+    return true;
 }
 
 bool notion_markdown_update(struct call *call)

@@ -32,10 +32,19 @@ static struct json parent_of(struct arena *arena, const struct record *parent)
     return out;
 }
 
+/* The next of the seed's, or a random one. */
+static struct json new_id(struct call *call)
+{
+    struct notion *notion = call->provider->notion;
+    slice seeded = json_str(json_at(JSON_GET(notion->seed, "ids"), notion->seed_ids));
+    notion->seed_ids += seeded.len > 0;
+    return seeded.len ? json_string_dup(call->arena, seeded) : notion_id_random(call);
+}
+
 /* A new object below parent, without content; draws its id. */
 static struct json shape(struct call *call, enum notion_kind kind, const struct record *parent)
 {
-    struct json id = notion_id_new(call), now = json_string(now_text(call));
+    struct json id = new_id(call), now = json_string(now_text(call));
     struct json scope = OBJECT(call->arena, "id now by parent", id, now, json_string(author(call)),
                                parent_of(call->arena, parent));
     return shapes_make(&call->provider->notion->shapes, call->arena,
@@ -127,106 +136,46 @@ bool notion_is_editable(struct call *call, const struct record *record)
 
 /* ---- what a body may change ---- */
 
-static bool read_text(struct call *call, const char *key, const struct json *input,
-                      struct json *out)
-{
-    return notion_text_read(call, input, arena_printf(call->arena, "body.%s", key).ptr, out);
-}
-
-/* icon or cover: null, or an object with its type. */
-static bool read_picture(struct call *call, const char *key, const struct json *input,
-                         struct json *out)
-{
-    bool is_emoji = json_get_str(input, SLICE("emoji")).len > 0 && !strcmp(key, "icon");
-    bool is_external = json_get_str(JSON_GET(input, "external"), SLICE("url")).len > 0;
-    slice type = is_emoji ? SLICE("emoji") : SLICE("external");
-    *out = json_null;
-    if (!is_emoji && !is_external)
-        return json_is(input, JSON_NULL) ||
-               notion_should(call, arena_printf(call->arena, "body.%s.external", key).ptr,
-                             "be defined", NULL);
-    *out = OBJECT(call->arena, "type", json_string(type));
-    json_object_set(call->arena, out, type, *json_get(input, type));
-    return true;
-}
-
-static bool read_flag(struct call *call, const char *key, const struct json *input,
-                      struct json *out)
-{
-    *out = *input;
-    return json_is(input, JSON_BOOL) ||
-           notion_should(call, arena_printf(call->arena, "body.%s", key).ptr, "be a boolean",
-                         input);
-}
-
-static const struct {
-    const char *key;
-    bool (*read)(struct call *call, const char *key, const struct json *input, struct json *out);
-} members[] = {{"title", read_text},   {"description", read_text}, {"rich_text", read_text},
-               {"icon", read_picture}, {"cover", read_picture},    {"is_inline", read_flag},
-               {"in_trash", read_flag}};
-
 /* Those that the object has and the body names. */
-static bool read_members(struct call *call, struct json *object)
+static void read_members(struct call *call, struct json *object)
 {
-    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-        const struct json *input = call_get(call, members[i].key);
-        struct json value;
-        if (!input || !json_get(object, slice_cstr(members[i].key)))
-            continue;
-        if (!members[i].read(call, members[i].key, input, &value))
-            return false;
-        json_object_put(call->arena, object, slice_cstr(members[i].key), value);
+    static const char *const keys[] = {"title", "description", "rich_text", "icon",
+                                       "cover", "is_inline",   "in_trash"};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const struct json *input = call_get(call, keys[i]);
+        if (input && json_get(object, slice_cstr(keys[i])))
+            json_object_put(call->arena, object, slice_cstr(keys[i]),
+                            notion_value(call, keys[i], input));
     }
-    return true;
 }
 
-/* The record of one of the kinds from first to last that body.parent names. false: answered. */
-static bool find_parent(struct call *call, enum notion_kind first, enum notion_kind last,
-                        struct record **out)
+/* What body.parent names, NULL for the workspace. false: answered. */
+static bool read_parent(struct call *call, struct record **out)
 {
     static const char *const keys[] = {"page_id", "database_id", "data_source_id"};
     const struct json *parent = call_get(call, "parent");
-    slice type = json_get_str(parent, SLICE("type"));
-    for (enum notion_kind kind = first; kind <= last; kind++) {
+    *out = NULL;
+    for (unsigned kind = NOTION_PAGE; kind <= NOTION_SOURCE && !*out; kind++) {
         slice id = json_get_str(parent, slice_cstr(keys[kind]));
-        if (!id.len)
-            continue;
-        if (type.len && !slice_eq_cstr(type, keys[kind]))
-            return notion_should(call, "body.parent.type",
-                                 arena_printf(call->arena, "be `\"%s\"`", keys[kind]).ptr,
-                                 JSON_GET(parent, "type"));
         *out = notion_find(call, id);
-        if (!*out || (*out)->kind != kind || (first == last && notion_is_gone(*out)))
+        if (id.len && (!*out || (*out)->kind != kind || notion_is_gone(*out)))
             return notion_not_found(call, notion_kind_name(kind), id);
-        return notion_is_editable(call, *out);
     }
-    return notion_should(call, arena_printf(call->arena, "body.parent.%s", keys[first]).ptr,
-                         "be defined", NULL);
+    return true;
 }
 
-/* The parent of a page: a page, a data source, or NULL for the workspace; a database stands for
- * its only data source. false: answered. */
-static bool read_parent(struct call *call, struct record **out)
+/* That of a page: a database stands for its only data source. */
+static bool read_page_parent(struct call *call, struct record **out)
 {
     size_t count = 0;
-    const struct record *database;
-    *out = NULL;
-    if (!call_get(call, "parent"))
-        return notion_should(call, "body.parent", "be defined", NULL);
-    if (json_get_bool(call_get(call, "parent"), SLICE("workspace"), false))
-        return true;
-    if (!find_parent(call, NOTION_PAGE, NOTION_SOURCE, out))
+    if (!read_parent(call, out))
         return false;
-    ASSERT(*out);
-    if ((*out)->kind != NOTION_DATABASE)
+    const struct record *database = *out && (*out)->kind == NOTION_DATABASE ? *out : NULL;
+    if (!database)
         return true;
-    database = *out;
     RECORD_EACH(&database->children, source, sibling_link) {
-        if (source->is_archived)
-            continue;
-        *out = source;
-        count++;
+        count += !source->is_archived;
+        *out = source->is_archived ? *out : source;
     }
     return count == 1 ||
            notion_invalid(call,
@@ -240,36 +189,23 @@ static bool read_parent(struct call *call, struct record **out)
 /* What the body may change in a page below parent; false: answered. */
 static bool read_page(struct call *call, struct record *parent, struct json *page)
 {
-    return notion_values_read(call, parent, page, call_get(call, "properties")) &&
-           read_members(call, page);
+    read_members(call, page);
+    return notion_values_read(call, parent, page, call_get(call, "properties"));
 }
 
 static bool page_create(struct call *call)
 {
-    struct record *parent, *page = NULL;
-    struct json blocks;
+    struct record *parent;
+    struct json blocks = notion_markdown_read(call->arena, json_str(call_get(call, "markdown")));
     const struct json *children = call_get(call, "children");
-    slice markdown = json_str(call_get(call, "markdown"));
-    if (!read_parent(call, &parent))
+    if (!read_page_parent(call, &parent))
         return false;
-    if (!call_get(call, "properties"))
-        return notion_should(call, "body.properties", "be defined", NULL);
-    if (children && markdown.len)
-        return notion_invalid(call, "body failed validation: body.children and body.markdown are "
-                                    "not taken together.");
-    if (markdown.len) {
-        blocks = notion_markdown_read(call->arena, markdown);
-        children = &blocks;
-    }
     struct json object = shape(call, NOTION_PAGE, parent);
-    if (read_page(call, parent, &object))
-        page = add(call, NOTION_PAGE, parent, &object);
-    if (!page)
+    if (!read_page(call, parent, &object))
         return false;
-    if (!children || notion_blocks_add(call, page, NULL, children, "body.children", 1))
-        return notion_done(call, page);
-    record_free(&call->provider->notion->store, page);
-    return false;
+    struct record *page = add(call, NOTION_PAGE, parent, &object);
+    notion_blocks_add(call, page, NULL, children ? children : &blocks);
+    return notion_done(call, page);
 }
 
 static bool page_update(struct call *call)
@@ -282,7 +218,7 @@ static bool page_update(struct call *call)
 static bool page_move(struct call *call)
 {
     struct record *page = call->record, *parent;
-    if (!read_parent(call, &parent))
+    if (!read_page_parent(call, &parent))
         return false;
     for (const struct record *above = parent; above; above = above->parent)
         if (above == page)
@@ -301,26 +237,24 @@ static bool page_property(struct call *call)
     const struct json *property = notion_property(call->record, call->id2);
     slice type = json_get_str(property, SLICE("type"));
     const struct json *value = json_get(property, type);
-    struct notion_list list;
+    struct json list = json_array();
     if (!property)
         return notion_not_found(call, "property", call->id2);
     struct json item = provider_copy(call->arena, property);
     json_object_set(call->arena, &item, SLICE("object"), json_string(SLICE("property_item")));
     if (!json_is(value, JSON_ARRAY))
         return call_reply(call, 200, &item);
-    if (!notion_list_open(call, "property_item", &list))
-        return false;
     for (uint32_t i = 0; i < value->count; i++) {
-        json_object_put(call->arena, &item, type, *json_at(value, i));
-        if (notion_list_takes(&list, arena_printf(call->arena, "%u", i)))
-            json_put(&list.w, &item);
+        struct json one = provider_copy(call->arena, &item);
+        json_object_put(call->arena, &one, type, *json_at(value, i));
+        json_array_push(call->arena, &list, one);
     }
-    return notion_list_close(call, &list);
+    return notion_list(call, "property_item", &list);
 }
 
 /* ---- databases and data sources ---- */
 
-/* A data source of the body's title and description. NULL: answered. */
+/* A data source of the body's title and description. */
 static struct record *add_source(struct call *call, struct record *database,
                                  const struct json *properties)
 {
@@ -329,60 +263,55 @@ static struct record *add_source(struct call *call, struct record *database,
                     *JSON_GET(&database->json, "parent"));
     json_object_put(call->arena, &object, SLICE("is_inline"),
                     *JSON_GET(&database->json, "is_inline"));
-    return read_members(call, &object) && notion_schema_read(call, &object, properties)
-               ? add(call, NOTION_SOURCE, database, &object)
-               : NULL;
-}
-
-static bool has_no_schema(struct call *call)
-{
-    return !call_get(call, "properties") ||
-           notion_invalid(call, "body failed validation: body.properties should be not present: "
-                                "the schema is the data source's, "
-                                "body.initial_data_source.properties.");
+    json_object_put(call->arena, &object, SLICE("properties"), *properties);
+    read_members(call, &object);
+    return add(call, NOTION_SOURCE, database, &object);
 }
 
 static bool database_create(struct call *call)
 {
-    struct record *parent, *database = NULL;
-    const struct json *properties = JSON_GET(call_get(call, "initial_data_source"), "properties");
-    if (!find_parent(call, NOTION_PAGE, NOTION_PAGE, &parent) || !has_no_schema(call))
+    struct record *parent;
+    struct json schema = json_object();
+    const struct json *input = JSON_GET(call_get(call, "initial_data_source"), "properties");
+    if (!read_parent(call, &parent) ||
+        !notion_schema_read(call, &schema,
+                            input ? input : JSON_GET(call->provider->notion->data, "name_only")))
         return false;
     struct json object = shape(call, NOTION_DATABASE, parent);
-    if (read_members(call, &object))
-        database = add(call, NOTION_DATABASE, parent, &object);
-    if (!database)
-        return false;
-    if (add_source(call, database,
-                   properties ? properties : JSON_GET(call->provider->notion->data, "name_only")))
-        return notion_done(call, database);
-    record_free(&call->provider->notion->store, database);
-    return false;
+    read_members(call, &object);
+    struct record *database = add(call, NOTION_DATABASE, parent, &object);
+    add_source(call, database, &schema);
+    return notion_done(call, database);
 }
 
-static bool database_update(struct call *call)
+/* Of blocks and pages, too: nothing but members. */
+static bool update(struct call *call)
 {
-    return has_no_schema(call) && read_members(call, &call->object) && notion_save(call);
+    read_members(call, &call->object);
+    return notion_save(call);
 }
 
 static bool source_create(struct call *call)
 {
-    struct record *parent, *source = NULL;
-    if (find_parent(call, NOTION_DATABASE, NOTION_DATABASE, &parent))
-        source = add_source(call, parent, call_get(call, "properties"));
-    return source && notion_done(call, source);
+    struct record *parent;
+    struct json schema = json_object();
+    return read_parent(call, &parent) &&
+           notion_schema_read(call, &schema, call_get(call, "properties")) &&
+           notion_done(call, add_source(call, parent, &schema));
 }
 
 static bool source_update(struct call *call)
 {
-    const struct json *properties = call_get(call, "properties");
-    if (!read_members(call, &call->object) ||
-        (properties && !notion_schema_read(call, &call->object, properties)) || !notion_save(call))
+    struct json schema = *JSON_GET(&call->object, "properties");
+    const struct json *input = call_get(call, "properties");
+    if (input && !notion_schema_read(call, &schema, input))
         return false;
+    json_object_put(call->arena, &call->object, SLICE("properties"), schema);
+    update(call);
     /* Pages have what the schema says. */
     RECORD_EACH(&call->record->children, page, sibling_link) {
         struct json changed = provider_copy(call->arena, &page->json);
-        if (properties && notion_values_read(call, call->record, &changed, NULL))
+        if (input && notion_values_read(call, call->record, &changed, NULL))
             keep(call, page, &changed);
     }
     return true;
@@ -396,93 +325,59 @@ static bool source_templates(struct call *call)
 
 /* ---- blocks ---- */
 
-/* The type of a block that a client sent: its `type`, or the one member that names a type; its
- * empty content is *empty. SLICE_NONE: no type that is known. */
-static slice block_type(const struct call *call, const struct json *block,
-                        const struct json **empty)
+/* The type of a block that a client sent: the member that has its content. SLICE_NONE: none. */
+static slice block_type(const struct call *call, const struct json *block)
 {
-    const struct json *types = JSON_GET(call->provider->notion->data, "blocks");
-    slice named = json_get_str(block, SLICE("type"));
-    for (uint32_t i = 0; i < types->count; i++) {
-        slice name = json_str(&types->as.members[i].key);
-        *empty = &types->as.members[i].value;
-        if (named.ptr ? slice_eq(named, name) : json_get(block, name) != NULL)
-            return name;
-    }
+    const struct json *types =
+        json_pointer(call->provider->notion->data, SLICE("/requests/$defs/block_type/enum"));
+    for (uint32_t i = 0; i < block->count; i++)
+        if (json_has_text(types, json_str(&block->as.members[i].key)))
+            return json_str(&block->as.members[i].key);
     return SLICE_NONE;
 }
 
 /* Everything of content but children, over `former`. */
-static bool read_content(struct call *call, const struct json *content, const struct json *former,
-                         const char *where, struct json *out)
+static struct json read_content(struct call *call, const struct json *content,
+                                const struct json *former)
 {
-    *out = provider_copy(call->arena, former);
-    for (uint32_t i = 0; i < content->count; i++) {
+    struct json out = provider_copy(call->arena, former);
+    for (uint32_t i = 0; json_is(content, JSON_OBJECT) && i < content->count; i++) {
         slice key = json_str(&content->as.members[i].key);
         const struct json *input = &content->as.members[i].value;
-        struct json value = *input;
-        if (slice_has_word(SLICE("rich_text caption"), key) &&
-            !notion_text_read(call, input, where, &value))
-            return false;
         if (!slice_eq(key, SLICE("children")))
-            json_object_put(call->arena, out, key, value);
+            json_object_put(call->arena, &out, key,
+                            json_is(input, JSON_ARRAY)
+                                ? notion_value(call, arena_cstr(call->arena, key), input)
+                                : *input);
     }
-    return true;
+    return out;
 }
 
-static bool add_block(struct call *call, struct record *parent, struct list *before,
-                      const struct json *block, const char *where, unsigned depth)
+void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
+                       const struct json *children)
 {
-    struct arena *arena = call->arena;
-    struct json content;
-    const struct json *empty;
-    slice type = block_type(call, block, &empty);
-    const struct json *input = json_get(block, type), *children = JSON_GET(input, "children");
-    if (!type.ptr)
-        return notion_should(call, where, "have one known block type", block);
-    where = arena_printf(arena, "%s.%.*s", where, SLICE_ARG(type)).ptr;
-    if (!json_is(input, JSON_OBJECT))
-        return notion_should(call, where, "be defined", NULL);
-    if (!read_content(call, input, empty, arena_printf(arena, "%s.rich_text", where).ptr, &content))
-        return false;
-    struct json object = shape(call, NOTION_BLOCK, parent);
-    json_object_set(arena, &object, SLICE("type"), json_string(type));
-    json_object_set(arena, &object, type, content);
-    struct record *record = add(call, NOTION_BLOCK, parent, &object);
-    if (before)
-        record_move(&call->provider->notion->store, record, parent, before);
-    where = arena_printf(arena, "%s.children", where).ptr;
-    return !children || notion_blocks_add(call, record, NULL, children, where, depth + 1);
-}
-
-bool notion_blocks_add(struct call *call, struct record *parent, struct list *before,
-                       const struct json *children, const char *where, unsigned depth)
-{
-    struct list *end = before ? before : &parent->children, *last = end->prev;
-    slice length = arena_printf(call->arena, "%s.length", where);
-    if (!json_is(children, JSON_ARRAY))
-        return notion_should(call, where, "be an array", children);
-    if (children->count && !notion_in_range(call, length.ptr, children->count, NOTION_CHILDREN_MAX))
-        return false;
-    if (depth > NOTION_DEPTH_MAX)
-        return notion_should(call, where, "be nested less deeply", children);
-    for (uint32_t i = 0; i < children->count; i++) {
-        slice inner = arena_printf(call->arena, "%s[%u]", where, i);
-        if (add_block(call, parent, before, json_at(children, i), inner.ptr, depth))
-            continue;
-        while (end->prev != last)
-            record_free(&call->provider->notion->store,
-                        LIST_ITEM(end->prev, struct record, sibling_link));
-        return false;
+    const struct json *kinds = JSON_GET(call->provider->notion->data, "blocks");
+    for (uint32_t i = 0; children && i < children->count; i++) {
+        const struct json *block = json_at(children, i), *empty = NULL;
+        slice type = block_type(call, block);
+        for (uint32_t k = 0; k < kinds->count; k++)
+            if (slice_has_word(json_str(&kinds->as.members[k].key), type))
+                empty = &kinds->as.members[k].value;
+        struct json object = shape(call, NOTION_BLOCK, parent);
+        json_object_set(call->arena, &object, SLICE("type"), json_string(type));
+        json_object_set(call->arena, &object, type,
+                        read_content(call, json_get(block, type), empty));
+        struct record *record = add(call, NOTION_BLOCK, parent, &object);
+        if (before)
+            record_move(&call->provider->notion->store, record, parent, before);
+        notion_blocks_add(call, record, NULL, JSON_GET(json_get(block, type), "children"));
     }
-    return true;
 }
 
 static bool block_get(struct call *call)
 {
-    struct json_writer w = reply_json(call->reply, 200);
-    notion_write_block(&w, call, call->record);
-    return true;
+    struct json object = notion_show_block(call, call->record);
+    return call_reply(call, 200, &object);
 }
 
 static bool block_delete(struct call *call)
@@ -493,35 +388,30 @@ static bool block_delete(struct call *call)
 
 static bool block_update(struct call *call)
 {
-    struct json *object = &call->object, content;
-    const struct json *empty;
-    slice type = block_type(call, call->body, &empty), own = json_get_str(object, SLICE("type"));
-    const struct json *input = json_get(call->body, type);
+    slice type = block_type(call, call->body);
+    slice own = json_get_str(&call->object, SLICE("type"));
     if (!notion_is_editable(call, call->record))
         return false;
     if (type.ptr && !slice_eq(type, own))
         return notion_invalid(call, "Block type cannot be changed: it is %.*s.",
                               SLICE_ARG(own.ptr ? own : SLICE("child_page")));
-    if (json_is(input, JSON_OBJECT)) {
-        if (!read_content(call, input, json_get(object, type), "body.rich_text", &content))
-            return false;
-        json_object_put(call->arena, object, type, content);
-    }
-    return read_members(call, object) && notion_save(call) && block_get(call);
+    if (type.ptr)
+        json_object_put(
+            call->arena, &call->object, type,
+            read_content(call, json_get(call->body, type), json_get(&call->object, type)));
+    return update(call) && block_get(call);
 }
 
 /* Lists the blocks of those from link up to end. */
 static bool list_blocks(struct call *call, const struct list *link, const struct list *end)
 {
-    struct notion_list list;
-    if (!notion_list_open(call, "block", &list))
-        return false;
+    struct json list = json_array();
     for (; link != end; link = link->next) {
         const struct record *child = LIST_ITEM(link, struct record, sibling_link);
-        if (notion_is_block(child) && notion_list_takes(&list, slice_cstr(child->id)))
-            notion_write_block(&list.w, call, child);
+        if (notion_is_block(child))
+            json_array_push(call->arena, &list, notion_show_block(call, child));
     }
-    return notion_list_close(call, &list);
+    return notion_list(call, "block", &list);
 }
 
 static bool children_list(struct call *call)
@@ -529,39 +419,26 @@ static bool children_list(struct call *call)
     return list_blocks(call, call->record->children.next, &call->record->children);
 }
 
-/* Where new children go: before a sibling, or last (*before NULL). */
-static bool read_position(struct call *call, struct list **before)
-{
-    const struct json *position = call_get(call, "position"), *after = call_get(call, "after");
-    slice type = json_get_str(position, SLICE("type"));
-    slice id = json_get_str(JSON_GET(position, "after_block"), SLICE("id"));
-    *before = slice_eq(type, SLICE("start")) ? call->record->children.next : NULL;
-    if (after)
-        return notion_should(call, "body.after", "be not present: use body.position", after);
-    if (!position || *before || slice_eq(type, SLICE("end")))
-        return true;
-    if (!slice_eq(type, SLICE("after_block")) || !id.len)
-        return notion_should(call, "body.position.type",
-                             "be `\"after_block\"`, `\"start\"` or `\"end\"`", position);
-    struct record *sibling = notion_find(call, id);
-    if (!sibling || sibling->parent != call->record)
-        return notion_invalid(call, "Block with ID %.*s is not a child of the parent.",
-                              SLICE_ARG(id));
-    *before = sibling->sibling_link.next;
-    return true;
-}
-
 static bool children_append(struct call *call)
 {
     struct record *parent = call->record;
-    struct list *before;
-    if (!notion_is_editable(call, parent) || !read_position(call, &before))
+    const struct json *position = call_get(call, "position");
+    slice type = json_get_str(position, SLICE("type"));
+    slice id = json_get_str(JSON_GET(position, "after_block"), SLICE("id"));
+    struct record *sibling = id.len ? notion_find(call, id) : NULL;
+    if (!notion_is_editable(call, parent))
         return false;
     if (parent->kind == NOTION_DATABASE)
         return notion_invalid(call, "Database children can not be appended; create pages instead.");
-    struct list *end = before ? before : &parent->children, *last = end->prev;
-    if (!notion_blocks_add(call, parent, before, call_get(call, "children"), "body.children", 1))
-        return false;
+    if (id.len && (!sibling || sibling->parent != parent))
+        return notion_invalid(call, "Block with ID %.*s is not a child of the parent.",
+                              SLICE_ARG(id));
+    struct list *end = sibling                          ? sibling->sibling_link.next
+                       : slice_eq(type, SLICE("start")) ? parent->children.next
+                                                        : &parent->children;
+    struct list *last = end->prev;
+    notion_blocks_add(call, parent, end == &parent->children ? NULL : end,
+                      call_get(call, "children"));
     notion_edit(call, parent, &call->object);
     notion_done(call,
                 last->next == end ? parent : LIST_ITEM(last->next, struct record, sibling_link));
@@ -572,14 +449,7 @@ static bool children_append(struct call *call)
 
 static bool users_list(struct call *call)
 {
-    struct notion_list list;
-    const struct json *users = JSON_GET(call->provider->notion->data, "users");
-    if (!notion_list_open(call, "user", &list))
-        return false;
-    for (uint32_t i = 0; i < users->count; i++)
-        if (notion_list_takes(&list, json_get_str(json_at(users, i), SLICE("id"))))
-            json_put(&list.w, json_at(users, i));
-    return notion_list_close(call, &list);
+    return notion_list(call, "user", JSON_GET(call->provider->notion->data, "users"));
 }
 
 /* Without an id: the bot itself. */
@@ -596,28 +466,23 @@ static bool user_get(struct call *call)
 
 static bool comments_list(struct call *call)
 {
-    struct notion_list list;
-    slice id = request_query(call->http, SLICE("block_id"));
+    struct json list = json_array();
+    slice id = json_str(call_get(call, "block_id"));
     const struct record *record = notion_find(call, id);
-    if (!id.len)
-        return notion_should(call, "query.block_id", "be defined", NULL);
     if (!record)
         return notion_not_found(call, "block", id);
-    if (!notion_list_open(call, "comment", &list))
-        return false;
     RECORD_EACH(&record->children, comment, sibling_link)
-        if (comment->kind == NOTION_COMMENT && notion_list_takes(&list, slice_cstr(comment->id)))
-            notion_write(&list.w, call, comment);
-    return notion_list_close(call, &list);
+        if (comment->kind == NOTION_COMMENT)
+            json_array_push(call->arena, &list, comment->json);
+    return notion_list(call, "comment", &list);
 }
 
 static bool comment_create(struct call *call)
 {
-    slice page = json_get_str(call_get(call, "parent"), SLICE("page_id"));
     slice discussion = json_str(call_get(call, "discussion_id"));
-    struct record *record = page.len ? notion_find(call, page) : NULL;
-    if (!page.len && !discussion.len)
-        return notion_should(call, "body.parent", "be defined", NULL);
+    struct record *record = NULL;
+    if (!discussion.len && !read_parent(call, &record))
+        return false;
     /* What the discussion is about. */
     MAP_EACH(&call->provider->notion->store.records, slot) {
         struct record *comment = discussion.len ? slot->value : NULL;
@@ -625,21 +490,12 @@ static bool comment_create(struct call *call)
             record = comment->parent;
     }
     if (!record)
-        return notion_not_found(call, page.len ? "page" : "discussion",
-                                page.len ? page : discussion);
-    if (!call_get(call, "rich_text"))
-        return notion_should(call, "body.rich_text", "be defined", NULL);
+        return notion_not_found(call, "discussion", discussion);
     struct json object = shape(call, NOTION_COMMENT, record);
     json_object_put(call->arena, &object, SLICE("discussion_id"),
-                    discussion.len ? json_string(discussion) : notion_id_new(call));
-    struct record *comment =
-        read_members(call, &object) ? add(call, NOTION_COMMENT, record, &object) : NULL;
-    return comment && notion_done(call, comment);
-}
-
-static bool comment_update(struct call *call)
-{
-    return read_members(call, &call->object) && notion_save(call);
+                    discussion.len ? json_string(discussion) : new_id(call));
+    read_members(call, &object);
+    return notion_done(call, add(call, NOTION_COMMENT, record, &object));
 }
 
 static bool comment_delete(struct call *call)
@@ -661,13 +517,13 @@ const struct route notion_routes[] = {
     {PATCH, "v1/pages/*/markdown", notion_markdown_update, "update", NOTION_PAGE, "pages.markdown"},
     {POST, "v1/databases", database_create, "insert", NOTION_KINDS, "databases.create"},
     {GET, "v1/databases/*", notion_get, "read", NOTION_DATABASE, NULL},
-    {PATCH, "v1/databases/*", database_update, "update", NOTION_DATABASE, "databases.update"},
+    {PATCH, "v1/databases/*", update, "update", NOTION_DATABASE, "databases.update"},
     {POST, "v1/data_sources", source_create, "insert", NOTION_KINDS, "data_sources.create"},
     {GET, "v1/data_sources/*", notion_get, "read", NOTION_SOURCE, NULL},
     {PATCH, "v1/data_sources/*", source_update, "update", NOTION_SOURCE, "data_sources.update"},
-    {POST, "v1/data_sources/*/query", notion_source_query, "read", NOTION_SOURCE, NULL},
+    {POST, "v1/data_sources/*/query", notion_source_query, "read", NOTION_SOURCE, "query"},
     {GET, "v1/data_sources/*/templates", source_templates, "read", NOTION_SOURCE, NULL},
-    {POST, "v1/search", notion_search, "read", NOTION_KINDS, NULL},
+    {POST, "v1/search", notion_search, "read", NOTION_KINDS, "search"},
     {GET, "v1/blocks/*", block_get, "read", NOTION_BLOCK, NULL},
     {PATCH, "v1/blocks/*", block_update, "update", NOTION_BLOCK, "blocks.update"},
     {DELETE, "v1/blocks/*", block_delete, "update", NOTION_BLOCK, "blocks.delete"},
@@ -676,10 +532,10 @@ const struct route notion_routes[] = {
     {GET, "v1/users", users_list, "users", NOTION_KINDS, NULL},
     {GET, "v1/users/me", user_get, NULL, NOTION_KINDS, NULL},
     {GET, "v1/users/*", user_get, "users", NOTION_KINDS, NULL},
-    {GET, "v1/comments", comments_list, "comments", NOTION_KINDS, NULL},
+    {GET, "v1/comments", comments_list, "comments", NOTION_KINDS, "comments.list"},
     {POST, "v1/comments", comment_create, "comments", NOTION_KINDS, "comments.create"},
     {GET, "v1/comments/*", notion_get, "comments", NOTION_COMMENT, NULL},
-    {PATCH, "v1/comments/*", comment_update, "comments", NOTION_COMMENT, "comments.update"},
+    {PATCH, "v1/comments/*", update, "comments", NOTION_COMMENT, "comments.update"},
     {DELETE, "v1/comments/*", comment_delete, "comments", NOTION_COMMENT, "comments.delete"},
 };
 

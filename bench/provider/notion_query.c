@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "provider/notion.h"
 
-enum { FILTER_DEPTH_MAX = 10, SORTS_MAX = 10 };
+enum { SORTS_MAX = 10 }; /* as in notion.json */
 
 enum { BELOW = 1, SAME = 2, ABOVE = 4 };
 
@@ -42,51 +42,27 @@ static const struct condition {
 
 /* A condition on a property: {"property": name, type: {condition: operand}}, or on a timestamp. */
 struct leaf {
-    slice property, type, name; /* property empty: the timestamp that type names */
+    slice property, type; /* property empty: the timestamp that type names */
     const struct condition *condition;
     const struct json *operand;
 };
 
-/* false: not one condition that is known. */
+/* false: there is no condition that is known. */
 static bool read_leaf(const struct json *filter, struct leaf *leaf)
 {
-    const struct json *asked = NULL;
     *leaf = (struct leaf){.property = json_get_str(filter, SLICE("property"))};
     for (uint32_t i = 0; i < filter->count; i++) {
-        if (!json_is(&filter->as.members[i].value, JSON_OBJECT))
+        const struct json *asked = &filter->as.members[i].value;
+        if (!json_is(asked, JSON_OBJECT))
             continue;
         leaf->type = json_str(&filter->as.members[i].key);
-        asked = &filter->as.members[i].value;
+        leaf->operand = &asked->as.members[0].value;
+        for (size_t k = 0; k < ARRAY_LEN(conditions); k++)
+            if (slice_has_word(slice_cstr(conditions[k].names),
+                               json_str(&asked->as.members[0].key)))
+                leaf->condition = &conditions[k];
     }
-    if (!asked || asked->count != 1)
-        return false;
-    leaf->name = json_str(&asked->as.members[0].key);
-    leaf->operand = &asked->as.members[0].value;
-    for (size_t i = 0; i < ARRAY_LEN(conditions); i++)
-        if (slice_has_word(slice_cstr(conditions[i].names), leaf->name))
-            leaf->condition = &conditions[i];
     return leaf->condition != NULL;
-}
-
-/* Whether the operand is of the kind that such a condition on such a property takes. */
-static bool takes(const struct leaf *leaf)
-{
-    const struct json *operand = leaf->operand;
-    bool is_number = slice_eq(leaf->type, SLICE("number"));
-    bool is_checkbox = slice_eq(leaf->type, SLICE("checkbox"));
-    switch (leaf->condition->ask) {
-    case ASK_EMPTY:
-        return json_is(operand, JSON_BOOL);
-    case ASK_DAYS:
-        return json_is(operand, JSON_OBJECT);
-    case ASK_ORDER:
-        if (is_number || is_checkbox)
-            return is_number ? json_is_number(operand) : json_is(operand, JSON_BOOL);
-        return json_is(operand, JSON_STRING) &&
-               (!slice_eq(leaf->type, SLICE("date")) || operand->count >= 10);
-    default:
-        return !is_number && !is_checkbox && json_is(operand, JSON_STRING);
-    }
 }
 
 static int order_of(const struct json *value, const struct json *operand)
@@ -138,60 +114,43 @@ static bool holds(const struct leaf *leaf, const struct json *value,
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
-/* Whether the leaf fits the schema; false: answered. */
-static bool check_leaf(struct call *call, const struct json *filter, struct leaf *leaf)
+/* Whether the filter fits the schema; false: answered. */
+static bool check(struct call *call, const struct json *filter)
 {
-    if (!JSON_GET(filter, "property") && !JSON_GET(filter, "timestamp"))
-        return notion_should(call, "body.filter.or", "be defined", NULL);
-    bool is_whole = read_leaf(filter, leaf);
-    const struct json *schema = notion_property(call->record, leaf->property);
+    const struct json *any = JSON_GET(filter, "or"), *parts = any ? any : JSON_GET(filter, "and");
+    struct leaf leaf = {0};
+    for (uint32_t i = 0; parts && i < parts->count; i++)
+        if (!check(call, json_at(parts, i)))
+            return false;
+    if (parts)
+        return true;
+    bool is_known = read_leaf(filter, &leaf);
+    const struct json *schema = notion_property(call->record, leaf.property);
     slice type = json_get_str(schema, SLICE("type"));
-    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf->type, SLICE("rich_text"));
-    if (leaf->property.len && !schema)
+    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
+    if (leaf.property.len && !schema)
         return notion_invalid(call, "Could not find property with name or id: %.*s",
-                              SLICE_ARG(leaf->property));
-    if (schema && !slice_eq(type, leaf->type) && !are_texts)
-        return notion_invalid(call, "database property %.*s does not match filter %.*s",
-                              SLICE_ARG(type), SLICE_ARG(leaf->type));
-    if (!is_whole)
-        return notion_should(
-            call, arena_printf(call->arena, "body.filter.%.*s", SLICE_ARG(leaf->type)).ptr,
-            "have one condition that is known", filter);
-    return takes(leaf) ||
-           notion_invalid(call,
-                          "body failed validation: body.filter.%.*s.%.*s is not a condition of the "
-                          "property, or has the wrong type.",
-                          SLICE_ARG(leaf->type), SLICE_ARG(leaf->name));
+                              SLICE_ARG(leaf.property));
+    return (is_known && (!schema || slice_eq(type, leaf.type) || are_texts)) ||
+           notion_invalid(call, "database property %.*s does not match filter %.*s",
+                          SLICE_ARG(type), SLICE_ARG(leaf.type));
 }
 
-/* Whether the page is found, into *is_found; page NULL: only the filter is checked, all of it.
- * false: it is not one, answered. */
-static bool match(struct call *call, const struct json *filter, const struct record *page,
-                  unsigned depth, bool *is_found)
+static bool match(struct call *call, const struct json *filter, const struct record *page)
 {
-    const struct json *any = JSON_GET(filter, "or"), *all = JSON_GET(filter, "and");
-    const struct json *parts = any ? any : all;
-    struct leaf leaf = {0};
-    if (!json_is(filter, JSON_OBJECT) || depth > FILTER_DEPTH_MAX)
-        return notion_should(call, "body.filter", "be an object, at most `10` deep", filter);
-    if (!json_is(parts, JSON_ARRAY)) {
-        if (!check_leaf(call, filter, &leaf))
-            return false;
-        if (!page)
-            return true;
-        const struct json *time = json_get(&page->json, leaf.type);
-        struct json value =
-            leaf.property.len ? notion_value_key(call->arena, notion_property(page, leaf.property))
-            : time            ? *time
-                              : json_null;
-        *is_found = holds(&leaf, &value, call->http) != leaf.condition->negates;
-        return true;
-    }
-    *is_found = !any || !parts->count;
-    for (uint32_t i = 0; i < parts->count && (!page || *is_found == !any); i++)
-        if (!match(call, json_at(parts, i), page, depth + 1, is_found))
-            return false;
-    return true;
+    const struct json *any = JSON_GET(filter, "or"), *parts = any ? any : JSON_GET(filter, "and");
+    struct leaf leaf;
+    for (uint32_t i = 0; parts && i < parts->count; i++)
+        if (match(call, json_at(parts, i), page) == (any != NULL))
+            return any != NULL;
+    if (parts || !read_leaf(filter, &leaf))
+        return !any || !parts->count;
+    const struct json *time = json_get(&page->json, leaf.type);
+    struct json value = leaf.property.len
+                            ? notion_value_key(call->arena, notion_property(page, leaf.property))
+                        : time ? *time
+                               : json_null;
+    return holds(&leaf, &value, call->http) != leaf.condition->negates;
 }
 
 /* ---- sorts ---- */
@@ -223,7 +182,7 @@ struct sorted {
 static struct sorted with_keys(struct call *call, const struct record *page, size_t index)
 {
     struct sorted out = {.page = page, .index = index, .sorts = call_get(call, "sorts")};
-    for (uint32_t i = 0; i < out.sorts->count; i++) {
+    for (uint32_t i = 0; out.sorts && i < out.sorts->count; i++) {
         const struct json *sort = json_at(out.sorts, i);
         slice property = json_get_str(sort, SLICE("property"));
         const struct json *own = json_get(&page->json, json_get_str(sort, SLICE("timestamp")));
@@ -250,57 +209,35 @@ static int compare(const void *one, const void *other)
     return a->index < b->index ? -1 : 1;
 }
 
-static bool check_sorts(struct call *call, const struct json *sorts)
-{
-    if (!json_is(sorts, JSON_ARRAY) || sorts->count > SORTS_MAX)
-        return notion_should(call, "body.sorts", "be an array of at most `10`", sorts);
-    for (uint32_t i = 0; i < sorts->count; i++) {
-        const struct json *direction = JSON_GET(json_at(sorts, i), "direction");
-        slice property = json_get_str(json_at(sorts, i), SLICE("property"));
-        if (!slice_has_word(SLICE("ascending descending"), json_str(direction)))
-            return notion_should(call, "body.sorts.direction",
-                                 "be `\"ascending\"` or `\"descending\"`", direction);
-        if (!JSON_GET(json_at(sorts, i), "timestamp") && !notion_property(call->record, property))
-            return notion_invalid(call, "Could not find sort property with name or id: %.*s",
-                                  SLICE_ARG(property));
-    }
-    return true;
-}
-
 /* Without sorts the pages are listed in their stored order, the newest first. */
 bool notion_source_query(struct call *call)
 {
     const struct json *filter = call_get(call, "filter"), *sorts = call_get(call, "sorts");
-    struct sorted *pages = NULL;
-    struct notion_list list;
+    struct json list = json_array();
     size_t count = 0;
-    bool is_found = true;
-    if ((filter && !match(call, filter, NULL, 1, &is_found)) ||
-        (sorts && !check_sorts(call, sorts)) ||
-        !notion_list_open(call, "page_or_data_source", &list))
+    for (uint32_t i = 0; sorts && i < sorts->count; i++) {
+        slice property = json_get_str(json_at(sorts, i), SLICE("property"));
+        if (property.len && !notion_property(call->record, property))
+            return notion_invalid(call, "Could not find sort property with name or id: %.*s",
+                                  SLICE_ARG(property));
+    }
+    if (filter && !check(call, filter))
         return false;
-    RECORD_EACH(&call->record->children, any, sibling_link)
-        count += sorts != NULL;
-    if (sorts)
-        pages = ARENA_ARRAY(call->arena, struct sorted, count + 1);
+    RECORD_EACH(&call->record->children, page, sibling_link)
+        count += !page->is_archived;
+    struct sorted *pages = ARENA_ARRAY(call->arena, struct sorted, count + 1);
     count = 0;
     RECORD_EACH(&call->record->children, page, sibling_link) {
-        is_found = !page->is_archived && !list.next.len;
-        if (!is_found || (filter && !match(call, filter, page, 1, &is_found)) || !is_found)
+        if (page->is_archived || (filter && !match(call, filter, page)))
             continue;
-        if (pages) {
-            pages[count] = with_keys(call, page, count);
-            count++;
-        } else if (notion_list_takes(&list, slice_cstr(page->id))) {
-            notion_write(&list.w, call, page);
-        }
+        pages[count] = with_keys(call, page, count);
+        count++;
     }
-    if (count)
+    if (sorts && count)
         qsort(pages, count, sizeof(*pages), compare);
     for (size_t i = 0; i < count; i++)
-        if (notion_list_takes(&list, slice_cstr(pages[i].page->id)))
-            notion_write(&list.w, call, pages[i].page);
-    return notion_list_close(call, &list);
+        json_array_push(call->arena, &list, notion_show(call, pages[i].page));
+    return notion_list(call, "page_or_data_source", &list);
 }
 
 /* ---- search ---- */
@@ -329,21 +266,15 @@ bool notion_search(struct call *call)
     slice query = slice_trim(json_str(call_get(call, "query")));
     slice direction = json_get_str(call_get(call, "sort"), SLICE("direction"));
     bool is_rising = slice_eq(direction, SLICE("ascending"));
-    struct notion_list list;
-    if (wanted && !slice_has_word(SLICE("page data_source"), json_str(wanted)))
-        return notion_should(call, "body.filter.value", "be `\"page\"` or `\"data_source\"`",
-                             wanted);
-    if (!notion_list_open(call, "page_or_data_source", &list))
-        return false;
-    for (const struct list *link = is_rising ? order->prev : order->next;
-         link != order && !list.next.len; link = is_rising ? link->prev : link->next) {
+    struct json list = json_array();
+    for (const struct list *link = is_rising ? order->prev : order->next; link != order;
+         link = is_rising ? link->prev : link->next) {
         const struct record *record = LIST_ITEM(link, struct record, order_link);
         bool is_wanted =
             record->kind != NOTION_DATABASE &&
             (!wanted || slice_eq_cstr(json_str(wanted), notion_kind_name(record->kind)));
-        if (is_wanted && !notion_is_gone(record) && title_matches(record->label, query) &&
-            notion_list_takes(&list, slice_cstr(record->id)))
-            notion_write(&list.w, call, record);
+        if (is_wanted && !notion_is_gone(record) && title_matches(record->label, query))
+            json_array_push(call->arena, &list, record->json);
     }
-    return notion_list_close(call, &list);
+    return notion_list(call, "page_or_data_source", &list);
 }

@@ -8,69 +8,22 @@
 #include "base/clock.h"
 #include "provider/notion.h"
 
-enum { ITEMS_MAX = 100, PROPERTIES_MAX = 200, NAME_MAX = 100 };
-
-/* What a value of the types is in JSON; JSON_NULL: only read. */
-static const struct {
-    const char *types;
-    enum json_type holds;
-} values[] = {
-    {"title rich_text multi_select people files relation", JSON_ARRAY},
-    {"select status date", JSON_OBJECT},
-    {"number", JSON_INT},
-    {"checkbox", JSON_BOOL},
-    {"url email phone_number", JSON_STRING},
-    {"created_time created_by last_edited_time last_edited_by", JSON_NULL},
-};
-
 static bool is_text(slice type)
 {
     return slice_has_word(SLICE("title rich_text"), type);
 }
 
-/* ---- texts ---- */
-
-/* With its type. */
-static bool read_item(struct call *call, const struct json *input, const char *where,
-                      struct json *out)
-{
-    const struct json *content = JSON_GET(JSON_GET(input, "text"), "content");
-    const char *type = content                       ? "text"
-                       : JSON_GET(input, "mention")  ? "mention"
-                       : JSON_GET(input, "equation") ? "equation"
-                                                     : NULL;
-    slice plain = json_str(content);
-    if (!type)
-        return notion_should(call, arena_printf(call->arena, "%s.text", where).ptr, "be defined",
-                             NULL);
-    *out = provider_copy(call->arena, input);
-    json_object_put(call->arena, out, SLICE("type"), json_string(slice_cstr(type)));
-    return !plain.len ||
-           notion_in_range(call, arena_printf(call->arena, "%s.text.content.length", where).ptr,
-                           (int64_t)plain.len, NOTION_TEXT_MAX);
-}
-
-bool notion_text_read(struct call *call, const struct json *input, const char *where,
-                      struct json *out)
+struct json notion_value(struct call *call, const char *type, const struct json *input)
 {
     const struct notion *notion = call->provider->notion;
-    struct json list = json_array();
-    if (!json_is(input, JSON_ARRAY))
-        return notion_should(call, where, "be an array", input);
-    if (input->count && !notion_in_range(call, arena_printf(call->arena, "%s.length", where).ptr,
-                                         input->count, ITEMS_MAX))
-        return false;
-    for (uint32_t i = 0; i < input->count; i++) {
-        struct json item;
-        slice inner = arena_printf(call->arena, "%s[%u]", where, i);
-        if (!read_item(call, json_at(input, i), inner.ptr, &item))
-            return false;
-        json_array_push(call->arena, &list, item);
-    }
+    const char *shape =
+        slice_has_word(SLICE("title rich_text description caption"), slice_cstr(type)) ? "text"
+                                                                                       : type;
     struct json scope =
-        OBJECT(call->arena, "texts plain", list, *JSON_GET(notion->data, "annotations"));
-    *out = shapes_make(&notion->shapes, call->arena, SLICE("rich_text"), &scope);
-    return true;
+        OBJECT(call->arena, "value plain", *input, *JSON_GET(notion->data, "annotations"));
+    return json_get(notion->shapes.data, slice_cstr(shape))
+               ? shapes_make(&notion->shapes, call->arena, slice_cstr(shape), &scope)
+               : *input;
 }
 
 static slice plain_text(struct arena *arena, const struct json *texts)
@@ -82,325 +35,189 @@ static slice plain_text(struct arena *arena, const struct json *texts)
     return text.ptr ? text : SLICE("");
 }
 
-/* ---- schemas ---- */
-
-static const struct json *find_property(const struct json *properties, slice name_or_id)
+static struct json_member *find_property(const struct json *properties, slice name_or_id)
 {
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
-        const struct json_member *member = &properties->as.members[i];
+        struct json_member *member = &properties->as.members[i];
         if (slice_eq(json_str(&member->key), name_or_id) ||
             slice_eq(json_get_str(&member->value, SLICE("id")), name_or_id))
-            return &member->value;
+            return member;
     }
     return NULL;
 }
 
 const struct json *notion_property(const struct record *record, slice name_or_id)
 {
-    return find_property(JSON_GET(&record->json, "properties"), name_or_id);
+    const struct json_member *found =
+        find_property(JSON_GET(&record->json, "properties"), name_or_id);
+    return found ? &found->value : NULL;
 }
 
 slice notion_label(struct arena *arena, const struct json *object)
 {
     const struct json *text = JSON_GET(object, "title");
+    const struct json_member *title = find_property(JSON_GET(object, "properties"), SLICE("title"));
     slice type = json_get_str(object, SLICE("type"));
-    if (!text)
-        text = JSON_GET(find_property(JSON_GET(object, "properties"), SLICE("title")), "title");
+    if (!text && title)
+        text = JSON_GET(&title->value, "title");
     if (!text)
         text = JSON_GET(type.len ? json_get(object, type) : object, "rich_text");
     return plain_text(arena, text);
 }
 
-/* false: there is no such type. */
-static bool find_type(slice type, enum json_type *holds)
-{
-    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
-        *holds = values[i].holds;
-        if (slice_has_word(slice_cstr(values[i].types), type))
-            return true;
-    }
-    return false;
-}
+/* ---- schemas ---- */
 
-static const struct json *find_option(const struct json *config, slice name_or_id)
+/* The option that is meant, by its name or id: that of the list, or a new one. */
+static struct json find_option(struct call *call, const struct json *options,
+                               const struct json *meant)
 {
-    const struct json *options = JSON_GET(config, "options");
+    slice name = json_get_str(meant, SLICE("name")), id = json_get_str(meant, SLICE("id"));
+    slice color = json_get_str(meant, SLICE("color"));
     for (uint32_t i = 0; json_is(options, JSON_ARRAY) && i < options->count; i++) {
         const struct json *option = json_at(options, i);
-        if (slice_eq(json_get_str(option, SLICE("name")), name_or_id) ||
-            slice_eq(json_get_str(option, SLICE("id")), name_or_id))
-            return option;
+        if (slice_eq(json_get_str(option, SLICE("name")), name) ||
+            slice_eq(json_get_str(option, SLICE("id")), id))
+            return *option;
     }
-    return NULL;
-}
-
-static struct json make_option(struct call *call, slice name, slice color)
-{
-    return OBJECT(call->arena, "id name color", notion_id_new(call), json_string(name),
+    return OBJECT(call->arena, "id name color", notion_id_random(call),
+                  json_string(name.len ? name : id),
                   json_string(color.len ? color : SLICE("default")));
 }
 
 /* The configuration with ids for its options; former ones are kept where they are named again. */
-static bool read_config(struct call *call, slice type, const struct json *input,
-                        const struct json *former, struct json *out)
+static struct json read_config(struct call *call, slice type, const struct json *input,
+                               const struct json *former)
 {
-    const struct json *given = JSON_GET(input, "options");
-    struct json options = json_array();
-    *out = provider_copy(call->arena, input);
-    if (!slice_has_word(SLICE("select multi_select status"), type))
-        return true;
-    for (uint32_t i = 0; json_is(given, JSON_ARRAY) && i < given->count; i++) {
-        slice name = json_get_str(json_at(given, i), SLICE("name"));
-        const struct json *old = find_option(former, name);
-        if (!name.len || name.len > NAME_MAX)
-            return notion_should(call, arena_printf(call->arena, "body.options[%u].name", i).ptr,
-                                 "be at most `100` long", JSON_GET(json_at(given, i), "name"));
-        json_array_push(
-            call->arena, &options,
-            old ? *old : make_option(call, name, json_get_str(json_at(given, i), SLICE("color"))));
-    }
-    json_object_put(call->arena, out, SLICE("options"), options);
-    return true;
+    const struct json *given = JSON_GET(input, "options"), *kept = JSON_GET(former, "options");
+    struct json options = json_array(), out = provider_copy(call->arena, input ? input : former);
+    for (uint32_t i = 0; given && i < given->count; i++)
+        json_array_push(call->arena, &options, find_option(call, kept, json_at(given, i)));
+    if (slice_has_word(SLICE("select multi_select status"), type))
+        json_object_put(call->arena, &out, SLICE("options"), given || !kept ? options : *kept);
+    return out;
 }
 
-/* "title", the seed's own, or four characters that need no percent-encoding. */
-static slice new_property_id(struct call *call, const struct json *schema, const struct json *entry,
-                             slice type)
+/* One entry of a schema over what it was, which goes to the end: null removes, a name renames, a
+ * type adds or changes. */
+static void read_entry(struct call *call, slice key, const struct json *entry, struct json *schema)
 {
-    slice id = call->provider->notion->seed ? json_get_str(entry, SLICE("id")) : SLICE_NONE;
+    struct json_member *found = find_property(schema, key);
+    struct json old = found ? found->value : json_null;
+    slice type = json_get_str(&old, SLICE("type")), id = json_get_str(&old, SLICE("id"));
+    slice name = json_get_str(entry, SLICE("name"));
+    if (!name.len)
+        name = found ? json_str(&found->key) : key;
+    for (uint32_t i = 0; i < entry->count && json_is(entry, JSON_OBJECT); i++)
+        if (json_is(&entry->as.members[i].value, JSON_OBJECT))
+            type = json_str(&entry->as.members[i].key);
+    if (!id.len && call->provider->notion->seed)
+        id = json_get_str(entry, SLICE("id"));
     if (slice_eq(type, SLICE("title")))
         id = type;
-    while (!id.len || find_property(schema, id))
+    while (!id.len || (!found && find_property(schema, id))) /* needs no percent-encoding */
         id = arena_printf(call->arena, "%04llx",
                           (unsigned long long)rng_below(&call->provider->rng, 0x10000));
-    return id;
-}
-
-/* Whether an entry may take the place of one of old_type, SLICE_NONE where there is none yet. */
-static bool may_become(struct call *call, slice key, const struct json *entry, slice old_type,
-                       slice type)
-{
-    bool is_title = slice_eq(old_type, SLICE("title")), is_removal = json_is(entry, JSON_NULL);
-    bool is_new_status = slice_eq(type, SLICE("status")) && !slice_eq(type, old_type);
-    if (is_removal && is_title)
-        return notion_invalid(call, "Cannot delete title property.");
-    if (!type.len && !is_removal)
-        return notion_should(call,
-                             arena_printf(call->arena, "body.properties.%.*s", SLICE_ARG(key)).ptr,
-                             "have one known property type", entry);
-    if (old_type.len && is_title != slice_eq(type, SLICE("title")))
-        return notion_invalid(call, "Cannot change the type of the title property.");
-    return !is_new_status || call->provider->notion->seed ||
-           notion_invalid(call,
-                          "Creating new status database properties is currently not supported.");
-}
-
-/* One entry of a schema over what it was: null removes, a name renames, a type adds or changes. */
-static bool read_entry(struct call *call, slice key, const struct json *entry, struct json *schema)
-{
-    struct json *found = (struct json *)(uintptr_t)find_property(schema, key);
-    struct json old = found ? *found : json_null, config;
-    enum json_type holds;
-    slice old_type = json_get_str(&old, SLICE("type")), type = old_type;
-    slice name = json_get_str(entry, SLICE("name")), id = json_get_str(&old, SLICE("id"));
-    for (uint32_t i = 0; json_is(entry, JSON_OBJECT) && i < entry->count; i++)
-        if (json_is(&entry->as.members[i].value, JSON_OBJECT) &&
-            find_type(json_str(&entry->as.members[i].key), &holds))
-            type = json_str(&entry->as.members[i].key);
-    if (!may_become(call, key, entry, old_type, type))
-        return false;
-    const struct json *input = json_get(entry, type), *former = json_get(&old, type);
-    if (!read_config(call, type, input ? input : former, former, &config))
-        return false;
-    if (!id.len)
-        id = new_property_id(call, schema, entry, type);
-    if (found) { /* it goes to the end */
-        struct json_member *member = CONTAINER_OF(found, struct json_member, value);
-        key = json_str(&member->key);
+    if (found) {
         schema->count--;
-        memmove(member, member + 1,
-                (size_t)(schema->as.members + schema->count - member) * sizeof(*member));
+        memmove(found, found + 1,
+                (size_t)(schema->as.members + schema->count - found) * sizeof(*found));
     }
     if (json_is(entry, JSON_NULL))
-        return true;
-    name = name.len ? name : key;
+        return;
     struct json added =
         OBJECT(call->arena, "id name type", json_string(id), json_string(name), json_string(type));
-    json_object_set(call->arena, &added, type, config);
+    json_object_set(call->arena, &added, type,
+                    read_config(call, type, json_get(entry, type), json_get(&old, type)));
     json_object_put(call->arena, schema, name, added);
-    return true;
 }
 
-bool notion_schema_read(struct call *call, struct json *source, const struct json *input)
+bool notion_schema_read(struct call *call, struct json *schema, const struct json *input)
 {
-    struct json schema = provider_copy(call->arena, JSON_GET(source, "properties"));
     size_t titles = 0;
-    if (!json_is(input, JSON_OBJECT) || input->count > PROPERTIES_MAX)
-        return notion_should(call, "body.properties", "be an object with at most `200` members",
-                             input);
+    *schema = provider_copy(call->arena, schema);
     for (uint32_t i = 0; i < input->count; i++)
-        if (!read_entry(call, json_str(&input->as.members[i].key), &input->as.members[i].value,
-                        &schema))
-            return false;
-    for (uint32_t i = 0; i < schema.count; i++)
-        titles += JSON_GET(&schema.as.members[i].value, "title") != NULL;
-    json_object_put(call->arena, source, SLICE("properties"), schema);
-    return titles == 1 || notion_invalid(call, titles ? "Only one title property is allowed."
-                                                      : "Title is not provided");
+        read_entry(call, json_str(&input->as.members[i].key), &input->as.members[i].value, schema);
+    for (uint32_t i = 0; i < schema->count; i++)
+        titles += JSON_GET(&schema->as.members[i].value, "title") != NULL;
+    return titles == 1 ||
+           notion_invalid(call, "A data source has one title property, not %zu.", titles);
 }
 
 /* ---- values ---- */
 
-struct reading {
-    struct call *call;
-    struct record *source; /* NULL: a sub-page */
-    slice name, type;
-    enum json_type holds;
-    const struct json *config; /* of the schema, below the type */
-};
-
-static bool expected(const struct reading *r)
+/* The option of the schema that input names; a new one is added to it, except for a status. */
+static bool read_option(struct call *call, struct record *source, slice type,
+                        const struct json *config, const struct json *input, struct json *out)
 {
-    return notion_invalid(r->call, "%.*s is expected to be %.*s.", SLICE_ARG(r->name),
-                          SLICE_ARG(r->type));
-}
-
-/* The option that input names; a new one is added to the schema, except for a status. */
-static bool read_option(const struct reading *r, const struct json *input, struct json *out)
-{
-    slice name = json_get_str(input, SLICE("name"));
-    slice key = name.len ? name : json_get_str(input, SLICE("id"));
-    const struct json *option = find_option(r->config, key);
-    if (!key.len || key.len > NAME_MAX)
-        return expected(r);
-    if (slice_find_char(key, ',') >= 0)
-        return notion_invalid(r->call, "Invalid select option, commas not allowed: %.*s",
-                              SLICE_ARG(key));
-    if (!option && slice_eq(r->type, SLICE("status")))
-        return notion_invalid(r->call,
+    struct json *options = (struct json *)(uintptr_t)JSON_GET(config, "options");
+    *out = json_is(input, JSON_NULL) ? json_null : find_option(call, options, input);
+    for (uint32_t i = 0; i < options->count; i++)
+        if (json_is(input, JSON_NULL) || json_equal(json_at(options, i), out))
+            return true;
+    if (slice_eq(type, SLICE("status")))
+        return notion_invalid(call,
                               "Invalid status option. Status option \"%.*s\" does not exist\".",
-                              SLICE_ARG(key));
-    *out = option ? *option : make_option(r->call, key, json_get_str(input, SLICE("color")));
-    struct json *options = (struct json *)(uintptr_t)JSON_GET(r->config, "options");
-    const struct json *kept = option || !options ? NULL : json_dup(&r->source->arena, out);
+                              SLICE_ARG(json_get_str(out, SLICE("name"))));
+    const struct json *kept = json_dup(&source->arena, out);
     if (kept)
-        json_array_push(&r->source->arena, options, *kept);
+        json_array_push(&source->arena, options, *kept);
     return true;
 }
 
-/* "2026-12-01" or a date-time. */
-static bool is_date(struct arena *arena, slice text)
-{
-    int64_t time_us;
-    return time_parse(
-        text.len == 10 ? arena_printf(arena, "%.*sT00:00:00Z", SLICE_ARG(text)) : text, &time_us);
-}
-
-static bool read_date(const struct reading *r, const struct json *input, struct json *out)
-{
-    static const char *const fields[] = {"start", "end", "time_zone"};
-    struct arena *arena = r->call->arena;
-    *out = json_object();
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        const struct json *value = json_get(input, slice_cstr(fields[i]));
-        slice text = json_str(value);
-        if (text.ptr ? i < 2 && !is_date(arena, text) : i == 0)
-            return notion_should(
-                r->call,
-                arena_printf(arena, "body.properties.%.*s.date.%s", SLICE_ARG(r->name), fields[i])
-                    .ptr,
-                "be a valid ISO 8601 date string", value);
-        json_object_set(arena, out, slice_cstr(fields[i]), value ? *value : json_null);
-    }
-    return true;
-}
-
-/* One of multi_select, people, relation or files. */
-static bool read_member(const struct reading *r, const struct json *input, struct json *out)
-{
-    slice id = json_get_str(input, SLICE("id"));
-    if (slice_eq(r->type, SLICE("multi_select")))
-        return read_option(r, input, out);
-    if (!json_is(input, JSON_OBJECT) || (!id.len && !slice_eq(r->type, SLICE("files"))))
-        return expected(r);
-    *out = provider_copy(r->call->arena, input);
-    if (slice_eq(r->type, SLICE("people")))
-        json_object_put(r->call->arena, out, SLICE("object"), json_string(SLICE("user")));
-    return true;
-}
-
-static bool read_typed(const struct reading *r, const struct json *input, struct json *out)
-{
-    bool is_null = json_is(input, JSON_NULL) && r->holds != JSON_ARRAY && r->holds != JSON_BOOL;
-    bool is_number = r->holds == JSON_INT && json_is_number(input);
-    if (r->holds == JSON_NULL)
-        return notion_invalid(r->call, "%.*s is read-only.", SLICE_ARG(r->name));
-    if (is_text(r->type))
-        return notion_text_read(r->call, input, "body.properties", out);
-    if (!is_null && !is_number && !json_is(input, r->holds))
-        return expected(r);
-    *out = *input;
-    if (is_null || r->holds < JSON_ARRAY)
-        return true;
-    if (r->holds == JSON_OBJECT)
-        return slice_eq(r->type, SLICE("date")) ? read_date(r, input, out)
-                                                : read_option(r, input, out);
-    *out = json_array();
-    for (uint32_t i = 0; i < input->count && i < ITEMS_MAX; i++) {
-        struct json member;
-        if (!read_member(r, json_at(input, i), &member))
-            return false;
-        json_array_push(r->call->arena, out, member);
-    }
-    return true;
-}
-
-/* One property of the schema into out; false: answered. */
-static bool read_value(struct reading *r, const struct json *entry, const struct json *page,
+/* A value of an entry of the source's schema. */
+static bool read_typed(struct call *call, struct record *source, const struct json *entry,
                        const struct json *input, struct json *out)
 {
-    struct arena *arena = r->call->arena;
-    slice id = json_get_str(entry, SLICE("id"));
-    r->type = json_get_str(entry, SLICE("type"));
-    (void)find_type(r->type, &r->holds);
-    r->config = json_get(entry, r->type);
-    const struct json *by_name = json_get(input, r->name);
-    const struct json *given = by_name ? by_name : json_get(input, id);
-    bool is_short = json_is(given, JSON_ARRAY) && slice_eq(r->type, SLICE("title"));
-    const struct json *typed = is_short ? given : json_get(given, r->type);
-    /* What the page has where nothing is said. */
-    const struct json *own = find_property(JSON_GET(page, "properties"), id);
-    const struct json *former = json_get(r->holds == JSON_NULL ? page : own, r->type);
-    struct json value = former                   ? *former
-                        : r->holds == JSON_ARRAY ? json_array()
-                        : r->holds == JSON_BOOL  ? json_bool(false)
-                                                 : json_null;
-    if (given && !(typed ? read_typed(r, typed, &value) : expected(r)))
-        return false;
-    struct json property = OBJECT(arena, "id type", json_string(id), json_string(r->type));
-    json_object_set(arena, &property, r->type, value);
-    json_object_set(arena, out, r->name, property);
+    slice type = json_get_str(entry, SLICE("type"));
+    const struct json *config = json_get(entry, type);
+    struct json option;
+    if (slice_has_word(SLICE("select status"), type))
+        return read_option(call, source, type, config, input, out);
+    *out = json_array();
+    for (uint32_t i = 0; i < input->count && slice_eq(type, SLICE("multi_select")); i++) {
+        if (!read_option(call, source, type, config, json_at(input, i), &option))
+            return false;
+        json_array_push(call->arena, out, option);
+    }
+    if (!slice_eq(type, SLICE("multi_select")))
+        *out = notion_value(call, arena_cstr(call->arena, type), input);
     return true;
 }
 
 bool notion_values_read(struct call *call, struct record *parent, struct json *page,
                         const struct json *input)
 {
+    const struct json *data = call->provider->notion->data;
     struct record *source = parent && parent->kind == NOTION_SOURCE ? parent : NULL;
     const struct json *schema = source ? JSON_GET(&source->json, "properties")
-                                       : JSON_GET(call->provider->notion->data, "title_only");
+                                       : JSON_GET(data, "title_only");
     struct json properties = json_object();
-    struct reading r = {.call = call, .source = source};
-    if (input && !json_is(input, JSON_OBJECT))
-        return notion_should(call, "body.properties", "be an object", input);
     for (uint32_t i = 0; input && i < input->count; i++)
         if (!find_property(schema, json_str(&input->as.members[i].key)))
             return notion_invalid(call, "%.*s is not a property that exists.",
                                   SLICE_ARG(json_str(&input->as.members[i].key)));
     for (uint32_t i = 0; i < schema->count; i++) {
-        r.name = json_str(&schema->as.members[i].key);
-        if (!read_value(&r, &schema->as.members[i].value, page, input, &properties))
+        const struct json *entry = &schema->as.members[i].value, *given;
+        slice name = json_str(&schema->as.members[i].key), id = json_get_str(entry, SLICE("id"));
+        slice type = json_get_str(entry, SLICE("type"));
+        const struct json_member *own = find_property(JSON_GET(page, "properties"), id);
+        /* What the page has where nothing is said. */
+        const struct json *former = own ? json_get(&own->value, type) : NULL;
+        const struct json *empty = json_get(JSON_GET(data, "values"), type);
+        struct json value = *(former ? former : empty ? empty : json_get(page, type));
+        given = json_get(input, name) ? json_get(input, name) : json_get(input, id);
+        if (json_is(given, JSON_OBJECT))
+            given = json_get(given, type);
+        else if (!slice_eq(type, SLICE("title")))
+            given = NULL;
+        if (!given && (json_get(input, name) || json_get(input, id)))
+            return notion_invalid(call, "%.*s is expected to be %.*s.", SLICE_ARG(name),
+                                  SLICE_ARG(type));
+        if (given && !read_typed(call, source, entry, given, &value))
             return false;
+        struct json property = OBJECT(call->arena, "id type", json_string(id), json_string(type));
+        json_object_set(call->arena, &property, type, value);
+        json_object_set(call->arena, &properties, name, property);
     }
     json_object_put(call->arena, page, SLICE("properties"), properties);
     return true;
