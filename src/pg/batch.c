@@ -1,10 +1,10 @@
 /*
  * A batch on the wire: for each statement one message in set mode (or one a query in pipe mode),
- * then one Sync; and the way back from its results to the queries.
+ * then one Sync; and the assignment of results to the queries.
  *
  * All messages of a batch run in one implicit transaction that ends at the Sync (PostgreSQL,
- * "Message Flow: Pipelining"), so a batch costs one commit. libpq copies what PQsend* is given;
- * nothing of a query is borrowed past pg_batch_send. Results belong to the batch until
+ * "Message Flow: Pipelining"), so a batch costs one commit. libpq copies the arguments of PQsend*,
+ * so no part of a query is borrowed after pg_batch_send. Results belong to the batch until
  * pg_batch_free clears them; rows are copied into the arena of each query's op.
  */
 #include "base/mem.h"
@@ -28,7 +28,7 @@ void pg_batch_free(struct pg_batch *batch)
     if (!batch)
         return;
     ASSERT(list_is_empty(&batch->link) || !batch->queries);
-    /* One past command_count: a commit that fails leaves its error with the Sync. PQclear takes
+    /* One past command_count: a commit that fails leaves its error with the Sync. PQclear accepts
      * NULL. */
     for (size_t i = 0; batch->commands && i <= batch->command_count; i++)
         PQclear(batch->commands[i].result);
@@ -69,7 +69,7 @@ static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     const struct pg_query *query = command->queries[0];
-    /* For converted numbers; text and bytes are sent from where they are. */
+    /* For converted numbers; text and bytes are sent in place. */
     char scratch[PG_PARAMS_MAX][8];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -89,7 +89,7 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     struct buf *scratch = &lane->pool->scratch;
-    /* Offsets first, pointers only when all arrays are in the buffer: it moves while it grows. */
+    /* Offsets first, pointers only once all arrays are in the buffer: it moves while it grows. */
     size_t ends[PG_PARAMS_MAX];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -108,13 +108,13 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
     }
     bool is_sent = PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_SET],
                                        stmt->param_count, values, lengths, formats, 1);
-    /* PQsendQueryPrepared has copied the arrays. A rare large batch must not keep its memory. */
+    /* PQsendQueryPrepared has copied the arrays. The memory of a rare large batch is not kept. */
     buf_shrink(scratch, SCRATCH_KEEP_BYTES);
     return is_sent;
 }
 
-/* A group of one goes as a plain statement in either mode: unnesting arrays of one element only
- * costs. Without parameters there is no array that could carry the number of queries. */
+/* A group of one goes as a plain statement in either mode: unnesting arrays of one element is pure
+ * overhead. Without parameters there is no array to carry the number of queries. */
 static enum pg_mode group_mode(const struct pg_pool *pool, const struct pg_stmt *stmt, size_t count)
 {
     return pool->mode == PG_MODE_SET && count > 1 && stmt->param_count ? PG_MODE_SET : PG_MODE_PIPE;
@@ -157,8 +157,8 @@ static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_
     return heads;
 }
 
-/* The shards that the batch names, each as a query of the guards' parameters; NULL: out of memory.
- * A linear search: a node has tens of shards. */
+/* The shards of the batch's queries, each as a query with the guards' parameters; NULL: out of
+ * memory. A linear search: a node has tens of shards. */
 static struct pg_query **guard_queries(struct pg_batch *batch, int64_t group, size_t *count)
 {
     struct pg_query **guards = ARENA_ARRAY(&batch->arena, struct pg_query *, batch->query_count);
@@ -180,9 +180,8 @@ static struct pg_query **guard_queries(struct pg_batch *batch, int64_t group, si
     return guards;
 }
 
-/* What marks a statement as prepared: later batches of the pipeline execute it without a Prepare
- * of their own, before the server has answered. pg_batch_unprepare takes it back when this batch
- * fails. */
+/* Marks a statement as prepared: later batches of the pipeline execute it without a Prepare of
+ * their own, before the server has answered. pg_batch_unprepare reverts it if this batch fails. */
 static struct pg_command *plan_prepare(struct pg_lane *lane, struct pg_slot *slot,
                                        enum pg_mode mode, struct pg_command *next)
 {
@@ -216,7 +215,7 @@ static struct pg_command *plan_guards(struct pg_batch *batch, struct pg_lane *la
     return guards ? next : NULL;
 }
 
-/* Turns the queries into commands; those before the Sync. false: out of memory. */
+/* Turns the queries into commands, which precede the Sync. false: out of memory. */
 static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 {
     bool is_guarded = lane->pool->coordinator != NULL;
@@ -224,8 +223,8 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
-        /* One for the Prepare. group_heads may leave fewer queries and so another mode: in pipe
-         * mode one message for each head, never more than counted here. */
+        /* One for the Prepare. group_heads may leave fewer queries, and so select another mode: in
+         * pipe mode there is one message for each head, never more than counted here. */
         max += 1 + (is_set ? 1 : end - at);
     }
     batch->commands = ARENA_ARRAY(&batch->arena, struct pg_command, max);
@@ -258,9 +257,9 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     return true;
 }
 
-/* Prepared statements are not transactional: what the server prepared before the command that
- * failed stays, in spite of the rollback. From that command on it skipped everything up to the
- * Sync; the batches that were sent meanwhile count on it. */
+/* Prepared statements are not transactional: statements that the server prepared before the failed
+ * command stay, in spite of the rollback. From that command on the server skipped everything up to
+ * the Sync, but batches that were sent meanwhile rely on it. */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
 {
     bool is_skipped = false;
@@ -284,7 +283,7 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
         bool is_sent = command->is_prepare            ? send_prepare(lane, command)
                        : command->mode == PG_MODE_SET ? send_set(lane, command)
                                                       : send_pipe(lane, command);
-        /* libpq cannot take back what was queued, so the caller gives the connection up. Without a
+        /* libpq cannot take back queued messages, so the caller drops the connection. Without a
          * Sync nothing of the batch is committed. */
         if (!is_sent)
             return false;
@@ -295,7 +294,7 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
 
 /* ---- delivering ---- */
 
-/* Columns in front of the statement's own: the ordinal. */
+/* Columns before the statement's own: the ordinal. */
 static size_t lead_columns(const struct pg_stmt *stmt)
 {
     return stmt->match == PG_MATCH_ORD ? 1 : 0;
@@ -314,8 +313,8 @@ static int fill_query(struct pg_query *query, const PGresult *result, const size
                         rows, count, &query->rows);
 }
 
-/* Which query of a set a row belongs to; every row has one. Binary search: the queries are sorted
- * by the same key (cmp_queries), and pg_value_cmp_cell orders as pg_value_cmp does. */
+/* The query of a set that a row belongs to; every row has one. Binary search: the queries are
+ * sorted by the same key (cmp_queries), and pg_value_cmp_cell orders as pg_value_cmp does. */
 static size_t find_by_key(const struct pg_command *command, size_t row)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
@@ -353,7 +352,7 @@ static size_t find_query(const struct pg_command *command, size_t row)
     return (size_t)ord - 1;
 }
 
-/* Counting sort of row numbers by their query, stable, so rows of one query keep the server's
+/* Counting sort of row numbers by their query, stable, so the rows of one query keep the server's
  * order. Linear in rows and queries. starts has one entry more than there are queries. false: out
  * of memory. */
 static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, size_t row_count,
@@ -378,10 +377,10 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
     return true;
 }
 
-/* Under READ COMMITTED a statement sees what was committed when it began. The second sending of a
- * write may begin while the first, whose answer was lost, still holds the row: it waits, finds the
- * row changed by that commit, and returns no row, since `again` searched the older snapshot. Run
- * once more it finds what the first sending did. */
+/* Under READ COMMITTED a statement sees what was committed when it began. A write that is sent
+ * again may begin while the first attempt, whose answer was lost, still locks the row. It waits,
+ * finds the row changed by that commit, and returns no row, since `again` searched the older
+ * snapshot. Run once more, it finds the result of the first attempt. */
 static bool must_rerun(const struct pg_query *query)
 {
     return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&
@@ -398,10 +397,10 @@ static void deliver(struct pg_query *query, int status)
     pg_query_again(query);
 }
 
-/* What later batches of this statement have to reckon with; a large one is forgotten slowly. */
+/* The size to expect for later batches of this statement; a large one is forgotten slowly. */
 static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
 {
-    /* PQresultMemorySize counts what libpq allocated (PostgreSQL 12), not bytes of the wire. */
+    /* PQresultMemorySize counts memory that libpq allocated (PostgreSQL 12), not bytes received. */
     size_t mean = PQresultMemorySize(command->result) / command->count;
     size_t faded = slot->result_bytes - slot->result_bytes / 8;
     slot->result_bytes = mean > faded ? mean : faded;
@@ -435,7 +434,7 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
 
 void pg_batch_deliver(struct pg_batch *batch)
 {
-    /* The commit is durable here (synchronous_commit is left to the operator), so ops may report
+    /* The commit is durable here (synchronous_commit is the operator's choice), so ops may report
      * it. */
     ASSERT(batch->command_at == batch->command_count && batch->failed_at == SIZE_MAX);
     struct pg_query *first = batch->queries[0];

@@ -4,7 +4,7 @@
  */
 #include "pg/bind.h"
 
-/* ---- out of a struct ---- */
+/* ---- from a struct ---- */
 
 static unsigned load_word(const struct pg_column *column, const char *at)
 {
@@ -26,7 +26,7 @@ static void bind_member(const struct pg_column *column, const char *at, struct p
         break;
     case PG_IS_I64:
         memcpy(&value->as.i64, at, sizeof(value->as.i64));
-        /* 0 is no time (pg_time). */
+        /* 0 means no time (pg_time). */
         value->is_null = value->as.i64 == 0 && (column->has_null || column->type == PG_TIME);
         break;
     case PG_IS_BOOL:
@@ -70,14 +70,15 @@ void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value
     ASSERT(used == count);
 }
 
-/* ---- into a struct ---- */
+/* ---- to a struct ---- */
 
 static unsigned find_word(const struct pg_words *words, slice word)
 {
     for (unsigned i = 0; i < words->count; i++)
         if (words->list[i] ? slice_eq_cstr(word, words->list[i]) : !word.ptr)
             return i;
-    ASSERT(words->unknown < words->count); /* else a CHECK of the table has all words */
+    ASSERT(words->unknown <
+           words->count); /* otherwise a CHECK of the table allows only these words */
     return words->unknown;
 }
 

@@ -1,6 +1,6 @@
 /*
- * bind: a statement's parameters out of a struct, and its rows into one. Each column of a statement
- * names the member that it stands for (pg/pg.h), so nothing is counted by hand.
+ * bind: maps a struct to a statement's parameters, and its rows to a struct. Each column of a
+ * statement names its member (pg/pg.h), so nothing is counted by hand.
  */
 #ifndef PG_BIND_H
 #define PG_BIND_H
@@ -8,16 +8,16 @@
 #include "base/clock.h"
 #include "pg/pg.h"
 
-/* Fills stmt->param_count parameters: members out of `from` (NULL where no column is of a struct),
- * the others from `values`, in the order of the columns. Slices stay borrowed. All `count` values
- * must be used (asserted). */
+/* Fills stmt->param_count parameters: members from `from` (NULL if no column is in a struct), the
+ * others from `values`, in the order of the columns. Slices stay borrowed. All `count` values must
+ * be used (asserted). */
 void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value *values,
              size_t count, struct pg_value *params);
-/* Reads the columns of a row that are members into `out`; the other members keep what they have.
- * Slices are those of the cells. */
+/* Reads the columns of a row that are members into `out`; the other members stay unchanged. Slices
+ * are those of the cells. */
 void pg_read(const struct pg_stmt *stmt, const struct pg_rows *rows, size_t row, void *out);
 
-/* The values of a call, as the last two arguments of pg_bind and of what passes them on. */
+/* The values of a call, as the last two arguments of pg_bind and of functions that pass them on. */
 #define PG_VALUES(...)                      \
     (const struct pg_value[]){__VA_ARGS__}, \
         sizeof((struct pg_value[]){__VA_ARGS__}) / sizeof(struct pg_value)

@@ -1,10 +1,10 @@
 /*
- * Which of the waiting queries make the next batch: their tenants take turns, each tenant's queries
- * go in their order, as many as the limits let, but at most one operation a row over all batches in
- * flight. A query whose row is being changed stays in the queue; so do later ones of that row,
+ * Selects the waiting queries of the next batch: tenants take turns, each tenant's queries stay in
+ * order, as many as the limits allow, but at most one operation on a row over all batches in
+ * flight. A query whose row is being changed stays in the queue; so do later ones on that row,
  * which keeps their order. So no two connections of this process ever wait for each other's rows.
- * Those of other processes can: sets lock their rows in one order, and what deadlocks all the same
- * is rolled back by the server and sent again.
+ * Those of other processes can: sets lock their rows in one order, and if a deadlock occurs anyway
+ * the server rolls it back and the queries are sent again.
  */
 #include <stdlib.h>
 
@@ -18,10 +18,10 @@ struct collection {
     struct pg_pool *pool;
     struct pg_batch *batch;
     size_t rows_max, bytes, result_bytes, kinds, skips;
-    bool is_full; /* with one that goes alone */
+    bool is_full; /* contains a query that goes alone */
 };
 
-/* key_hash 0: the query changes no row that another could. */
+/* key_hash 0: the query does not change a row that another could. */
 static bool row_is_busy(const struct pg_pool *pool, uint64_t key_hash)
 {
     size_t bit = key_hash & (PG_ROWS_BUSY - 1);
@@ -37,7 +37,7 @@ static void row_flip(struct pg_pool *pool, uint64_t key_hash)
 
 static bool goes_alone(const struct pg_query *query)
 {
-    /* Citus commits each statement of a pipeline by itself: none may share another's fate. */
+    /* Citus commits each statement of a pipeline by itself, so none may share another's outcome. */
     bool commits_each = query->pool->is_coordinator && query->stmt->access != PG_READ;
     return commits_each || query->is_single || query->stmt->goes_alone || query->stmt->is_large ||
            query->param_bytes > PG_ALONE_BYTES;
@@ -47,7 +47,7 @@ enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
 
 static enum verdict collection_check(struct collection *c, const struct pg_query *query)
 {
-    /* First of all: a row that is in flight, or already in this batch, rules the query out whatever
+    /* First: a row that is in flight, or already in this batch, excludes the query whatever
      * fits. */
     if (row_is_busy(c->pool, query->key_hash))
         return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
@@ -55,7 +55,8 @@ static enum verdict collection_check(struct collection *c, const struct pg_query
         return c->batch->query_count ? STOP : TAKE_LAST;
     if (c->batch->query_count == c->rows_max)
         return STOP;
-    /* The first query is taken whatever its size; else one above the limit would wait for ever. */
+    /* The first query is taken whatever its size; otherwise one above the limit would wait
+     * forever. */
     if (c->batch->query_count && c->bytes + query->param_bytes > PG_BATCH_BYTES_MAX)
         return STOP;
     if (c->batch->query_count &&
@@ -83,8 +84,8 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-/* In the order of the queue; queries in lines only with has_lines. Queries in no line are sent
- * again and stand in front, so the first one with a line ends the part without. */
+/* In the order of the queue; queries in lines only with has_lines. Queries outside of lines are
+ * being sent again and come first, so the first one with a line ends that part. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
@@ -102,8 +103,8 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* Takes the line's next query; false: none of it goes into this batch any more. The line may have
- * been freed on return: pg_line_leave does so with its last query. */
+/* Takes the line's next query; false: this batch takes no more of the line. The line may be freed
+ * on return: pg_line_leave does so with its last query. */
 static bool collection_take_next(struct collection *c, struct pg_line *line)
 {
     unsigned skips = 0;
@@ -123,9 +124,9 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
     return false;
 }
 
-/* One query of each line in turn, from where the last batch ended. A line that can give nothing
- * more leaves the ring for the rest of this batch, which bounds the loop. In the end those lines
- * stand in front: they had no turn, or only some, and are first next time. */
+/* One query of each line in turn, from where the last batch ended. A line without a suitable query
+ * leaves the ring for the rest of this batch, which bounds the loop. At the end these lines are put
+ * first: they had no turn, or fewer, and are first next time. */
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
@@ -144,8 +145,8 @@ static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 }
 
 /* By kind in order of first appearance, then by row: sets of all processes lock their rows in one
- * order, and those that share an answer stand next to each other. qsort is not stable, so the time
- * of submission decides in the end: of one key the older query is first. */
+ * order, and queries that share an answer are adjacent. qsort is not stable, so the time of
+ * submission decides last: for the same key the older query is first. */
 static int cmp_queries(const void *left, const void *right)
 {
     const struct pg_query *a = *(struct pg_query *const *)left;
@@ -163,9 +164,9 @@ static int cmp_queries(const void *left, const void *right)
     return (a->queued_ns > b->queued_ns) - (a->queued_ns < b->queued_ns);
 }
 
-/* Some reads of a turn that are all of different statements, as a page asks for them, are shared
- * out among the readers that have nothing to do: what each takes the database is not added up.
- * Reads of one statement are not, since together they cost less. */
+/* Several reads of a turn that are all different statements, as a page sends them, are divided
+ * among the idle readers, so that the database works on them in parallel. Reads of one statement
+ * are not divided, since they cost less together. */
 static size_t part_of_reads(const struct pg_pool *pool, const struct pg_queue *queue)
 {
     const struct pg_slot *slots[PG_SHARED_OUT_MAX];
@@ -207,7 +208,7 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
     /* A new mark makes every slot's `kind` stale at once, so no slot has to be reset. 64 bits do
      * not wrap. */
     lane->pool->batch_mark++;
-    /* With one tenant, or none, turns are pointless: the queue's order is the line's. */
+    /* With one tenant, or none, turns are pointless: the queue has the order of the line. */
     bool is_one_line = queue->ring.next == queue->ring.prev;
     collection_run(&c, queue, is_one_line);
     if (!is_one_line && !c.is_full)

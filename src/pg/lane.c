@@ -1,14 +1,14 @@
 /*
- * A lane sends batches and sorts out what comes back. Results count only once the batch's Sync has
- * come back (the commit). A batch that failed was rolled back as a whole: its queries are sent
- * again one by one, each with a Sync of its own, and only the guilty one sees its error. What was
- * in flight on a connection that is lost has an unknown outcome: it is sent again where that is
- * harmless, else it ends as ERR_CLOSED.
+ * A lane sends batches and handles their results. Results count only once the batch's Sync has come
+ * back (the commit). A failed batch was rolled back as a whole: its queries are sent again one by
+ * one, each with its own Sync, and only the faulty one gets its error. Queries in flight on a lost
+ * connection have an unknown outcome: they are sent again if that is harmless, else they end as
+ * ERR_CLOSED.
  *
- * What libpq gives in pipeline mode, and this file relies on: results come in the order of the
- * commands, a NULL ends each command's results, PGRES_PIPELINE_SYNC stands for each Sync and has no
- * NULL behind it, and behind an error every command up to the Sync yields PGRES_PIPELINE_ABORTED. A
- * PGresult belongs to its caller until PQclear.
+ * This file relies on libpq's behaviour in pipeline mode: results come in the order of the
+ * commands, a NULL ends each command's results, PGRES_PIPELINE_SYNC represents each Sync and is not
+ * followed by a NULL, and after an error every command up to the Sync yields
+ * PGRES_PIPELINE_ABORTED. A PGresult belongs to its caller until PQclear.
  */
 #include "pg/lane.h"
 
@@ -80,11 +80,11 @@ static void query_fail(struct pg_query *query, const PGresult *result)
     slice code = slice_first(slice_cstr(state ? state : "XX000"), PG_SQLSTATE_LEN);
     memcpy(query->sqlstate, code.ptr, code.len);
     query->sqlstate[code.len] = '\0';
-    /* The message goes into the op's arena, which must not be used once the op has ended. */
+    /* The message is copied into the op's arena, which must not be used once the op has ended. */
     if (op_is_active(query->wait.op))
         query->message = arena_dup(&query->wait.op->arena, slice_cstr(text));
     int status = ERR_IO;
-    /* query_canceled, by statement_timeout, and lock_not_available, by lock_timeout. */
+    /* query_canceled (statement_timeout) and lock_not_available (lock_timeout). */
     if (slice_eq(code, SLICE("57014")) || slice_eq(code, SLICE("55P03")))
         status = ERR_TIMEOUT;
     /* Classes data_exception and integrity_constraint_violation: the caller's values are at
@@ -99,7 +99,7 @@ static void query_fail(struct pg_query *query, const PGresult *result)
 }
 
 /* After a rollback nothing is unknown: the query did not take effect, and a write may be sent again
- * even where it is not replayable. */
+ * even if it is not replayable. */
 static void query_rolled_back(struct pg_query *query, const PGresult *result)
 {
     if (query->is_abandoned)
@@ -110,9 +110,9 @@ static void query_rolled_back(struct pg_query *query, const PGresult *result)
         pg_query_again(query);
 }
 
-/* The connection was lost between sending and the commit's answer, so the server may have committed
- * or not. pg_query_choose selects `again` for such a write. It runs before pg_query_again, since it
- * needs memory and its failure must end the query. */
+/* The connection was lost between sending and the commit's answer, so the server may or may not
+ * have committed. pg_query_choose selects `again` for such a write. It runs before pg_query_again,
+ * since it needs memory and its failure must end the query. */
 static void query_lost(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
@@ -131,14 +131,14 @@ static void query_lost(struct pg_query *query)
 
 /* ---- a batch ends ---- */
 
-/* Class 40 (deadlock_detected, serialization_failure): the same again may work. */
+/* Class 40 (deadlock_detected, serialization_failure): it may succeed if repeated. */
 static bool is_retryable(const PGresult *result)
 {
     return slice_starts_with(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), SLICE("40"));
 }
 
-/* Citus says 0A000 of a statement that it cannot plan, too, which no new session mends. The name of
- * the server's function is no part of a translated message. */
+/* Citus also reports 0A000 for a statement that it cannot plan, which a new session does not fix.
+ * The name of the server's function is never translated in a message. */
 static bool is_stale_plan(const struct pg_lane *lane, const PGresult *result)
 {
     slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
@@ -162,9 +162,9 @@ static bool is_not_prepared(const PGresult *result)
     return slice_eq_cstr(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), "26000");
 }
 
-/* The session is unfit, not the statement: 25006 read_only_sql_transaction after a failover, 0A000
- * "cached plan must not change result type" and 26000 after a migration or behind a pooler. A new
- * connection prepares everything again. */
+/* The session is unusable, not the statement: 25006 read_only_sql_transaction after a failover,
+ * 0A000 "cached plan must not change result type" and 26000 after a migration or with a pooler in
+ * between. A new connection prepares everything again. */
 static bool is_session_stale(const struct pg_lane *lane, const PGresult *result)
 {
     slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
@@ -172,8 +172,8 @@ static bool is_session_stale(const struct pg_lane *lane, const PGresult *result)
            is_not_prepared(result);
 }
 
-/* The batch was refused before anything was done: a shard has moved, is about to, or its lock was
- * not to be had in time. */
+/* The batch was refused before anything was done: a shard has moved, is about to move, or its lock
+ * could not be taken in time. */
 static void lane_reroute(struct pg_batch *batch)
 {
     for (size_t i = batch->query_count; i-- > 0;) {
@@ -185,8 +185,8 @@ static void lane_reroute(struct pg_batch *batch)
 static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
 {
     const PGresult *result = batch->commands[batch->failed_at].result;
-    /* Of a batch of one the guilty query is known. Of a larger one it is not: in set mode one
-     * message carries many queries. So all are sent again, alone, and only the guilty one fails
+    /* In a batch of one the faulty query is known. In a larger one it is not: in set mode one
+     * message carries many queries. So all are sent again, alone, and only the faulty one fails
      * again. */
     struct pg_query *first = batch->queries[0];
     if (first->stmt->access != PG_READ && is_unknown(lane, result)) {
@@ -202,7 +202,7 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
         query_fail(first, result);
         return;
     }
-    /* Each goes to the front of the queue, so from last to first they keep the batch's order. */
+    /* Each goes to the front of the queue, so going from last to first keeps the batch's order. */
     for (size_t i = batch->query_count; i-- > 0;) {
         batch->queries[i]->is_single = !is_stale && !is_skipped;
         query_rolled_back(batch->queries[i], result);
@@ -214,7 +214,7 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
 
 static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
-    /* Before lane_replay, which may lose the connection and with it all that is prepared. */
+    /* Before lane_replay, which may lose the connection and everything prepared on it. */
     pg_batch_unprepare(batch, lane);
     if (batch->failed_at < batch->guard_count &&
         !is_session_stale(lane, batch->commands[batch->failed_at].result))
@@ -248,14 +248,14 @@ static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
 
 static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
 {
-    /* libpq reports a lost connection as an error result of the oldest command; that is no
+    /* libpq reports a lost connection as an error result of the oldest command; that is not a
      * rollback. */
     if (PQstatus(lane->link.conn) == CONNECTION_BAD) {
         PQclear(result);
         pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
         return;
     }
-    /* Only the first error is the cause. A second one can only come with the Sync. */
+    /* Only the first error is the cause. A second one can come only with the Sync. */
     if (batch->failed_at != SIZE_MAX || batch->command_at > batch->command_count) {
         PQclear(result);
         return;
@@ -279,7 +279,7 @@ static void lane_take_result(struct pg_lane *lane, PGresult *result)
     case PGRES_TUPLES_OK:
         lane_take_success(batch, result);
         break;
-    /* Skipped behind an error; the Sync will end the batch. */
+    /* Skipped after an error; the Sync will end the batch. */
     case PGRES_PIPELINE_ABORTED:
         PQclear(result);
         break;
@@ -295,9 +295,10 @@ static void lane_take_result(struct pg_lane *lane, PGresult *result)
 static void on_readable(struct pg_link *link)
 {
     struct pg_lane *lane = lane_of(link);
-    unsigned nulls = 0; /* one ends each command; two in a row with work left is no protocol */
+    unsigned nulls =
+        0; /* one ends each command; two in a row with commands left violate the protocol */
     lane->heard_ns = loop_now_ns(link->loop);
-    /* PQgetResult blocks unless PQisBusy says no. Delivering a batch may lose or close the
+    /* PQgetResult blocks unless PQisBusy returns 0. Delivering a batch may lose or close the
      * connection, so is_up is checked each time. */
     while (link->is_up && lane->flight_count && nulls < 2 && !PQisBusy(link->conn)) {
         PGresult *result = PQgetResult(link->conn);
@@ -309,7 +310,7 @@ static void on_readable(struct pg_link *link)
         pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
 }
 
-/* ---- the connection comes and goes ---- */
+/* ---- the connection is up or down ---- */
 
 static void on_up(struct pg_link *link)
 {
@@ -325,7 +326,7 @@ static void on_up(struct pg_link *link)
               LOG_INT("backend", PQbackendPID(link->conn)));
 }
 
-/* Newest batch first, and of each the last query first: each query goes to the front of its queue,
+/* Newest batch first, and in each the last query first: each query goes to the front of its queue,
  * so all end up in their old order. */
 static void on_down(struct pg_link *link, const struct err *why)
 {
@@ -343,7 +344,7 @@ static void on_down(struct pg_link *link, const struct err *why)
     lane->pool->is_dirty = true;
 }
 
-/* A node's address may be another by now. */
+/* A node's address may have changed by now. */
 static void on_failure(struct pg_link *link)
 {
     const struct pg_pool *coordinator = lane_of(link)->pool->coordinator;
@@ -369,8 +370,8 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns)
     if (!lane->link.is_up || lane->flight_count == 0)
         return;
     const struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
-    /* A lane that was idle has heard nothing for long, so the silence counts from the sending.
-     * stall_ns is above statement_timeout: a server that works answers before, if only with an
+    /* An idle lane has received nothing for long, so the silence counts from the last send.
+     * stall_ns is above statement_timeout: a working server answers earlier, if only with an
      * error. */
     uint64_t since_ns = batch->sent_ns > lane->heard_ns ? batch->sent_ns : lane->heard_ns;
     if (now_ns > since_ns + lane->pool->stall_ns)

@@ -15,25 +15,25 @@
 enum {
     PG_SLOTS_MIN = 256,                          /* room for statements at first */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
-    PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and what they are likely to bring */
+    PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and of their expected results */
     PG_FLIGHT_WRITES = 1, /* batches in flight: the next one collects meanwhile */
     PG_FLIGHT_READS = 4,
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
     PG_STALE_ATTEMPTS_MAX = 2, /* then the error is the statement's own */
-    PG_SKIPS_MAX = 1024,     /* queries passed over in a queue because their row is being changed */
-    PG_LINE_SKIPS_MAX = 128, /* and in a tenant's line, where there are several */
-    PG_ROWS_BUSY = 65536,    /* bits for rows being changed, by hash; a power of two */
-    PG_HOLD_MS = 5,          /* a batch in flight for longer holds back no other lane's */
-    PG_KINDS_MAX = 64,       /* statements in a batch */
-    PG_SHARED_OUT_MIN = 3,   /* reads of a turn among idle readers (pg/collect.c) */
+    PG_SKIPS_MAX = 1024,       /* queries skipped in a queue because their row is being changed */
+    PG_LINE_SKIPS_MAX = 128,   /* and in a tenant's line, if there are several */
+    PG_ROWS_BUSY = 65536,      /* bits for rows being changed, by hash; a power of two */
+    PG_HOLD_MS = 5,            /* a batch in flight for longer does not hold back other lanes */
+    PG_KINDS_MAX = 64,         /* statements in a batch */
+    PG_SHARED_OUT_MIN = 3,     /* reads of a turn among idle readers (pg/collect.c) */
     PG_SHARED_OUT_MAX = 8,
     PG_GUARD_COUNT = 2,
 };
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED, QUERY_SPREAD };
 
-/* A statement as this pool knows it, for each shard it has been sent to. */
+/* A statement as this pool knows it, for each shard that it has been sent to. */
 struct pg_slot {
     struct pg_slot_key {
         const struct pg_stmt *stmt;
@@ -41,8 +41,8 @@ struct pg_slot {
     } key;                /* in the map */
     const struct pg_stmt *stmt;
     unsigned index;
-    unsigned tenant_at; /* the parameter account_id; PG_PARAMS_MAX: there is none */
-    char *sql[2];       /* by enum pg_mode; set is NULL without parameters */
+    unsigned tenant_at;                  /* the parameter account_id; PG_PARAMS_MAX: none */
+    char *sql[2];                        /* by enum pg_mode; set is NULL without parameters */
     char name[2][PG_STMT_NAME_MAX + 24]; /* prepared statement: s_name, p_name, p_name_SHARD */
     uint64_t batch_mark;                 /* number of the batch being built ... */
     size_t kind;                         /* ... and this statement's group in it */
@@ -50,27 +50,27 @@ struct pg_slot {
 };
 
 struct pg_queue {
-    struct list queries; /* all, oldest first; those that are sent again in front, in no line */
+    struct list queries; /* all, oldest first; first those that are sent again, outside of lines */
     size_t count;
     struct lines lines; /* struct pg_line, by tenant */
     struct list ring;   /* lines, next one first */
 };
 
-/* What waits of one tenant. */
+/* The waiting queries of one tenant. */
 struct pg_line {
     struct line line;    /* in the queue's ring; struct pg_query.line_link */
     struct list *cursor; /* while a batch is collected: the next one to consider */
     size_t count;
 };
 
-/* One message of a batch and what came back for it. */
+/* One message of a batch and its result. */
 struct pg_command {
     struct pg_slot *slot;
     enum pg_mode mode;
     bool is_prepare;
     struct pg_query **queries; /* one in pipe mode */
     size_t count;
-    /* Queries to answer: each of these queries, followed by those that ask for the same. */
+    /* Queries to answer: each of `queries`, followed by those that ask for the same rows. */
     struct pg_query **sharers;
     size_t sharer_count;
     PGresult *result;
@@ -82,8 +82,8 @@ struct pg_batch {
     struct pg_query **queries; /* by kind, then by key */
     size_t query_count;
     struct pg_command *commands; /* one more than command_count: the Sync, which may fail too */
-    size_t command_count, command_at; /* results have come for those before command_at */
-    size_t guard_count;               /* the first ones, of a node of a sharded database */
+    size_t command_count, command_at; /* results have arrived for those before command_at */
+    size_t guard_count;               /* the first ones, on a node of a sharded database */
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
     bool is_large; /* of the queue of large reads */
@@ -107,10 +107,10 @@ struct pg_pool {
     struct timer sweep, hold;
     struct pg_target *target;
     enum pg_mode mode;
-    /* Of a Citus cluster, or may be (a command's): statements are planned by their values, which
-     * name the shard, and each is committed by itself. */
+    /* Of a Citus cluster, or possibly one (for commands): statements are planned by their values,
+     * which name the shard, and each is committed by itself. */
     bool is_coordinator;
-    /* A query has waited for a connection in vain, and none has come up since. */
+    /* A query has waited for a connection in vain, and none has been established since. */
     bool is_unreachable;
     size_t queue_max, batch_rows_max;
     uint64_t queue_timeout_ns, stall_ns;
@@ -119,7 +119,7 @@ struct pg_pool {
     size_t slot_count, slots_room;
     struct pg_queue writes, reads, large;
     /* Of a sharded database. The coordinator's pool has a router, and keeps queries whose node is
-     * not known; a node's pool has its coordinator. */
+     * unknown; a node's pool has its coordinator. */
     struct pg_router *router;
     struct pg_queue homeless;
     struct pg_pool *coordinator;
@@ -131,38 +131,36 @@ struct pg_pool {
     size_t writer_count, lane_count, lanes_alive;
     struct buf scratch; /* arrays of the statement being sent */
     uint64_t batch_mark;
-    /* Rows in batches in flight and in the one being collected, by hash: two rows that share a bit
-     * wait for each other, which costs time and nothing else. */
+    /* Rows in batches in flight and in the one being collected, by hash: two rows with the same bit
+     * wait for each other, which only costs time. */
     uint64_t rows_busy[PG_ROWS_BUSY / 64];
     bool is_dirty, is_closing;
     struct loop_garbage garbage;
 };
 
 /*
- * What divides the queries of a coordinator's pool among the nodes of a sharded database. It is
- * given to the pool before its first turn, and ends with it.
+ * Divides the queries of a coordinator's pool among the nodes of a sharded database. The pool gets
+ * it before its first turn, and frees it.
  */
 struct pg_router {
-    /* The queue that a query of the coordinator's pool belongs into; its pool is that queue's from
-     * then on. */
+    /* The queue for a query of the coordinator's pool; afterwards its pool is that queue's. */
     struct pg_queue *(*route)(struct pg_query *query);
-    /* Asks each shard. op is held until the query has ended, as by pg_submit. false: out of memory,
-     * nothing was started. */
+    /* Sends it to each shard. op is held until the query has ended, as by pg_submit. false: out of
+     * memory, nothing was started. */
     bool (*spread)(struct pg_router *router, struct pg_query *query, struct op *op);
     /* A query of a node's pool whose shard has left, or could not be locked: it waits without a
-     * node until it is known where the shard is. */
+     * node until the shard's location is known. */
     void (*moved)(struct pg_query *query);
-    /* What is known of the nodes may be wrong: it is read again. */
+    /* The known placement of the nodes may be outdated: it is read again. */
     void (*refresh)(struct pg_router *router);
-    /* The SQL with the tables' names replaced by those of the shard's. false: there is no such
-     * shard any more. */
+    /* The SQL with the tables' names replaced by the shard's. false: the shard no longer exists. */
     bool (*rename)(const struct pg_router *router, int64_t shard_id, slice sql, struct buf *out);
-    /* Of the nodes' pools: queries waiting and in flight, those that wait, and whether one of them
-     * can be asked. */
+    /* For the nodes' pools: queries waiting and in flight, waiting ones, and whether one of the
+     * pools is connected. */
     size_t (*pending)(const struct pg_router *router);
     size_t (*waiting)(const struct pg_router *router);
     bool (*is_ready)(const struct pg_router *router);
-    /* Ends what is under way with ERR_BUSY, and the nodes' pools. */
+    /* Ends the reads under way with ERR_BUSY, and the nodes' pools. */
     void (*free)(struct pg_router *router);
     /* The commands that a batch on a node begins with. Parameters: shard_id, group_id. */
     const struct pg_stmt *guards[PG_GUARD_COUNT];
@@ -170,16 +168,17 @@ struct pg_router {
 
 /* pool.c */
 void pg_query_end(struct pg_query *query, int status);
-/* Back into its queue, in front: it is sent once more. */
+/* Back to the front of its queue: it is sent again. */
 void pg_query_again(struct pg_query *query);
-/* Which statement it is sent as: by whether it may have been done. false: out of memory. */
+/* The statement to send: depends on whether it may have been executed already. false: out of
+ * memory. */
 bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_unlink(struct pg_query *query);
-/* Where the pool keeps those that wait to be sent. */
+/* The pool's queue for it while it waits to be sent. */
 struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt);
-/* Something is pending: deadlines are watched. */
+/* Queries are pending, so deadlines are watched. */
 void pg_pool_arm_sweep(struct pg_pool *pool);
 /* Submits it to a node's pool, for that shard. */
 void pg_submit_to(struct pg_pool *node, struct pg_query *query, struct op *op, int64_t shard_id);
@@ -188,23 +187,23 @@ void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
 extern const struct pg_link_events pg_lane_events;
-/* Sends one batch of what waits in this queue of the pool, if there is something and the lane may;
+/* Sends one batch from this queue of the pool, if there is something to send and the lane may;
  * true: it did, so call again. Then pg_lane_flush. */
 bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
-/* A lane that is silent for too long is given up. */
+/* A lane that is silent for too long is dropped. */
 void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 
 /* line.c */
 void pg_queue_init(struct pg_queue *queue);
 void pg_queue_deinit(struct pg_queue *queue);
-/* Into the line of its tenant. ERR_BUSY: this tenant, or all, have as many waiting as they may.
- * ERR_NOMEM. */
+/* Into the line of its tenant. ERR_BUSY: this tenant, or all together, have reached their limit of
+ * waiting queries. ERR_NOMEM. */
 int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
-/* Harmless where it is in none. */
+/* Harmless if it is in none. */
 void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 
-/* slot.c: this pool's slot of a statement (of a shard; 0: none), made when new; NULL when out of
+/* slot.c: this pool's slot of a statement (of a shard; 0: none), made if it is new; NULL: out of
  * memory. A template that does not expand is a bug: it prints and aborts. */
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt,
                             int64_t shard_id) MUST_CHECK;
@@ -212,18 +211,18 @@ void pg_slot_free_all(struct pg_pool *pool);
 /* Room for that many slots, in the lanes, too. false: out of memory. */
 bool pg_slots_make_room(struct pg_pool *pool, size_t room) MUST_CHECK;
 
-/* collect.c: takes queries from the queue; NULL when all that wait do so for their row, or
- * when out of memory (the first query then ends with ERR_NOMEM). */
+/* collect.c: takes queries from the queue; NULL if all that wait do so for their row, or if out of
+ * memory (the first query then ends with ERR_NOMEM). */
 struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 /* The batch is no longer in flight: its rows may be changed again. */
 void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch);
 /* batch.c */
 /* false: the connection broke. */
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;
-/* It has failed: what it was to prepare from there on is not. (Counted as prepared from the moment
- * of sending, since batches that follow in the pipeline rely on it.) */
+/* The batch has failed: its statements from the failed one on are not prepared. (They count as
+ * prepared from the moment of sending, since later batches in the pipeline rely on them.) */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane);
-/* All results are there and committed: fills and ends the queries. */
+/* All results have arrived and are committed: fills and ends the queries. */
 void pg_batch_deliver(struct pg_batch *batch);
 void pg_batch_free(struct pg_batch *batch);
 

@@ -1,10 +1,10 @@
 /*
- * Lines: what waits in a queue, by tenant, so that each gets its turn. A line exists while queries
- * are in it; some unused ones are kept, so that a query costs no allocation.
+ * Lines: the waiting queries of a queue, by tenant, so that each gets its turn. A line exists while
+ * queries are in it; some unused ones are kept, so that a query costs no allocation.
  *
  * A query that waits is linked twice: in its tenant's line (line_link) and in the queue (link). The
- * share of a tenant follows base/share.h: alone it may fill seven eighths of the queue, next to
- * others less.
+ * share of a tenant follows base/share.h: alone it may fill seven eighths of the queue, together
+ * with others less.
  */
 #include "base/share.h"
 #include "pg/lane.h"

@@ -1,13 +1,13 @@
 /*
- * The life of a connection: rest, resolve, connect, be up until it is lost, and again.
+ * The life of a connection: pause, resolve, connect, stay up until it is lost, and start again.
  * PQconnectPoll may close its socket and open another under the same number, so the watch is
  * dropped before each call and made again after it.
  *
- * A host that swallows packets would use up every attempt, since libpq has no time-out a host when
- * it does not block: an attempt that ran out of time makes the next one begin with the next host.
+ * A host that drops packets would use up every attempt, since libpq has no time-out per host in
+ * non-blocking mode. So after an attempt that timed out, the next one begins with the next host.
  *
- * conn is set while the link connects or is up. Whatever ends it goes through link_drop_conn, which
- * drops the watch before PQfinish closes the socket. Two holds keep the op waiting, one while it
+ * conn is set while the link connects or is up. Every end goes through link_drop_conn, which drops
+ * the watch before PQfinish closes the socket. Two holds keep the op waiting, one while it
  * connects, one while it is up; the function that clears the flag releases the hold.
  */
 #include "pg/link.h"
@@ -30,7 +30,7 @@ enum link_step { STEP_REST, STEP_LOOKUP, STEP_CONNECT, STEP_CONNECTED, STEP_AGAI
 
 OP_OF(link_of, pg_link)
 
-/* ---- letting go ---- */
+/* ---- release ---- */
 
 static void link_drop_watch(struct pg_link *link)
 {
@@ -46,8 +46,8 @@ static void link_drop_conn(struct pg_link *link)
     link->is_up = false;
 }
 
-/* Logged at failures 1, 2, 4, 8 and so on in a row: a database that is down for hours fills no
- * log. */
+/* Logged at failures 1, 2, 4, 8 and so on in a row: a database that is down for hours does not fill
+ * the log. */
 static void link_note_failure(struct pg_link *link, enum err_code code, const char *why)
 {
     slice text = slice_trim(slice_cstr(why));
@@ -64,7 +64,7 @@ static void link_note_failure(struct pg_link *link, enum err_code code, const ch
         link->events->on_failure(link);
 }
 
-/* The attempt has ended. On success conn stays for step_connected; else it is NULL by now. */
+/* The attempt has ended. On success conn stays for step_connected; otherwise it is NULL by now. */
 static void link_end_attempt(struct pg_link *link)
 {
     ASSERT(link->is_connecting);
@@ -85,7 +85,7 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
     ASSERT(link->is_up);
     link_note_failure(link, code, why);
     link->is_up = false;
-    /* While conn is there: `why` may be its own message, and the owner may still read its state.
+    /* While conn exists: `why` may be its own message, and the owner may still read its state.
      * is_up is false already, so the owner cannot lose it twice. */
     link->events->on_down(link, &link->last_err);
     link_drop_conn(link);
@@ -96,14 +96,15 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
 
 static void link_watch(struct pg_link *link, int events);
 
-/* Writing is watched only while something is left to write, else every turn would wake. Reading
- * always: the server blocks when its results are not read (a deadlock of two full buffers). */
+/* Writing is watched only while something is left to write; otherwise every turn would wake.
+ * Reading always: the server blocks if its results are not read (a deadlock of two full
+ * buffers). */
 static int flush_events(int rc)
 {
     return rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ;
 }
 
-/* libpq reads and writes by itself; whatever is left is done at the next event. */
+/* libpq reads and writes by itself; the rest follows at the next event. */
 static void link_poll_settings(struct pg_link *link)
 {
     PGresult *result = NULL;
@@ -125,7 +126,7 @@ static void link_poll_settings(struct pg_link *link)
         link_end_attempt(link);
 }
 
-/* The session is there. Its settings are a part of the attempt, and of its time-out. */
+/* The session is established. Its settings are part of the attempt, and of its time-out. */
 static void link_send_settings(struct pg_link *link)
 {
     link->is_setting = PQsetnonblocking(link->conn, 1) == 0 &&
@@ -141,7 +142,8 @@ static void link_poll_connect(struct pg_link *link)
 {
     link_drop_watch(link);
     switch (PQconnectPoll(link->conn)) {
-    /* libpq says which readiness it waits for; it reads and writes by itself in the next call. */
+    /* libpq returns the readiness that it waits for; it reads and writes by itself in the next
+     * call. */
     case PGRES_POLLING_READING:
         link_watch(link, POLL_READ);
         break;
@@ -168,7 +170,7 @@ static void on_ready(void *owner, int events)
         return;
     }
     if (events & POLL_READ) {
-        /* It reads what the socket has without blocking; results are taken by the owner. */
+        /* Reads the available bytes without blocking; the owner takes the results. */
         if (!PQconsumeInput(link->conn)) {
             pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
             return;
@@ -176,7 +178,7 @@ static void on_ready(void *owner, int events)
         link->events->on_readable(link);
     }
     /* on_readable may have lost the connection. libpq asks for a PQflush after PQconsumeInput in
-     * non-blocking mode: reading may have made room in the server for what is queued here. */
+     * non-blocking mode: reading may have made room in the server for bytes queued here. */
     if (link->is_up)
         pg_link_flush(link);
 }
@@ -255,8 +257,8 @@ static void link_add_addresses(struct pg_link *link)
     }
 }
 
-/* Runs once for each name: takes the answer of the lookup before, then starts the next one, or goes
- * on when all hosts are done. A host whose name does not resolve is left out of the attempt. */
+/* Runs once for each name: takes the answer of the previous lookup, then starts the next one, or
+ * continues after the last host. A host whose name does not resolve is left out of the attempt. */
 static enum op_result step_lookup(struct op *op)
 {
     struct pg_link *link = link_of(op);
@@ -310,12 +312,12 @@ static enum op_result step_connect(struct op *op)
     link->is_connecting = true;
     link->is_setting = false;
     timer_start_in_ms(&link->connect_timer, link->connect_timeout_ms);
-    link_watch(link, POLL_WRITE); /* PGRES_POLLING_WRITING is where libpq wants to begin */
+    link_watch(link, POLL_WRITE); /* libpq wants to begin with PGRES_POLLING_WRITING */
     /* a watch that failed has ended the attempt, and released the hold, within link_watch */
     return link->is_connecting ? OP_WAIT : OP_NEXT;
 }
 
-/* NULL when this server will do. */
+/* NULL: this server is suitable. */
 static const char *link_check_server(struct pg_link *link)
 {
     if (PQserverVersion(link->conn) < SERVER_VERSION_MIN)
@@ -324,7 +326,7 @@ static const char *link_check_server(struct pg_link *link)
     const char *encoding = PQparameterStatus(link->conn, "server_encoding");
     if (!slice_eq(slice_cstr(encoding), SLICE("UTF8")))
         return "the database's encoding is not UTF8; create it with encoding 'UTF8'";
-    /* From here on the connection takes only the extended protocol: no PQexec, no PQsendQuery. */
+    /* From here on the connection accepts only the extended protocol: no PQexec, no PQsendQuery. */
     if (link->is_pipeline && !PQenterPipelineMode(link->conn))
         return PQerrorMessage(link->conn);
     return NULL;
@@ -347,7 +349,7 @@ static enum op_result step_connected(struct op *op)
         link_drop_conn(link);
         return op_jump(op, STEP_REST);
     }
-    /* Only now: a server that accepts and then does not fit must meet the back-off, too. */
+    /* Only now: a server that accepts but turns out unsuitable must get the back-off, too. */
     link->failures = 0;
     link->is_up = true;
     link->connects++;
@@ -375,7 +377,7 @@ static void on_cancel(struct op *op)
         return;
     struct err why;
     err_set(&why, ERR_CLOSED, "closed by this program");
-    /* As pg_link_lost, but it is no failure: nothing is counted or logged. */
+    /* As pg_link_lost, but this is not a failure: nothing is counted or logged. */
     link->is_up = false;
     link->events->on_down(link, &why);
     link_drop_conn(link);
@@ -385,7 +387,7 @@ static void on_cancel(struct op *op)
 static void on_end(struct op *op, enum op_end end)
 {
     ASSERT(end == OP_ENDED_CANCELLED);
-    /* a connection that an attempt had just ended with and no step has taken over */
+    /* a connection that an attempt had just established and no step has taken over */
     link_drop_conn(link_of(op));
 }
 

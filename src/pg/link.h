@@ -1,7 +1,7 @@
 /*
- * link: one connection to the database that is always wanted: it resolves names, connects without
- * blocking, notifies its owner, and begins again with back-off when it is lost. One op for its
- * whole life ("pg_link").
+ * link: one permanent connection to the database: it resolves names, connects without blocking,
+ * notifies its owner, and starts again with back-off when it is lost. One op for its whole life
+ * ("pg_link").
  */
 #ifndef PG_LINK_H
 #define PG_LINK_H
@@ -13,20 +13,20 @@
 
 struct pg_link;
 
-/* first_rest_ms of connections that a server can begin without: a server on a few cores is ready
- * sooner when not all of its backends start at once. */
+/* first_rest_ms of connections that a server can start without: a server on a few cores is ready
+ * sooner if not all of its backends start at once. */
 enum { PG_LINK_SPARE_MS = 30 };
 
 struct pg_link_events {
     /* Connected; conn is non-blocking. May call pg_link_lost. */
     void (*on_up)(struct pg_link *link);
-    /* The socket is readable, and PQconsumeInput has run well. May call pg_link_lost. */
+    /* The socket is readable, and PQconsumeInput has succeeded. May call pg_link_lost. */
     void (*on_readable)(struct pg_link *link);
-    /* It was up and is lost, or is closed while up; conn is still there to read. */
+    /* It was up and is lost, or is closed while up; conn can still be read. */
     void (*on_down)(struct pg_link *link, const struct err *why);
     /* An attempt to connect has failed, or the connection was lost; may be NULL. */
     void (*on_failure)(struct pg_link *link);
-    /* The last call: memory may go. */
+    /* The last call: memory may be freed. */
     void (*on_freed)(struct pg_link *link);
 };
 
@@ -43,7 +43,7 @@ struct pg_link {
     /* public to the owner */
     PGconn *conn; /* NULL unless connecting or up */
     bool is_up;
-    struct err last_err; /* of the last failure; code OK when there was none */
+    struct err last_err; /* of the last failure; code OK if there was none */
     uint64_t connects, failures_total;
     /* private */
     struct op_timer rest;
@@ -60,11 +60,11 @@ struct pg_link {
 void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_target *target,
                    struct dns_resolver *dns, uint64_t connect_timeout_ms, bool is_pipeline,
                    const struct pg_link_events *events, void *owner);
-/* Ends it for good; on_down when it was up, on_freed at the bottom of a turn. */
+/* Ends it permanently; on_down if it was up, on_freed at the bottom of a turn. */
 void pg_link_close(struct pg_link *link);
 /* The owner found it unusable: drops the connection and reconnects. */
 void pg_link_lost(struct pg_link *link, enum err_code code, const char *why);
-/* Call after PQsend*: flushes, and watches for writing where the socket did not take all. */
+/* Call after PQsend*: flushes, and watches for writing if the socket did not take everything. */
 void pg_link_flush(struct pg_link *link);
 
 #endif

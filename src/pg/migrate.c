@@ -2,11 +2,11 @@
  * Migrations. The checksum is computed by the database itself (sha256, PostgreSQL 11), so that this
  * room needs no hash of its own.
  *
- * One advisory lock of the session serializes migrating processes; it goes with the connection, so
- * a process that dies leaves no lock. A file and its record commit together: after any crash or
- * lost connection the record says exactly which files were applied, and running again goes on from
- * there. That is why no file may hold what PostgreSQL refuses in a transaction (create index
- * concurrently).
+ * One advisory lock of the session serializes migrating processes; the lock ends with the
+ * connection, so a process that dies leaves no lock. A file and its record commit together: after
+ * any crash or lost connection the record shows exactly which files were applied, and the next run
+ * continues from there. That is why no file may contain a statement that PostgreSQL refuses in a
+ * transaction (create index concurrently).
  */
 #include "pg/migrate.h"
 
@@ -64,8 +64,8 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
         unsigned version = file_version(&files[i]);
         if (version == 0)
             continue;
-        /* Numbers without gaps: the database records only how far it is, so a file put in between
-         * later would never be applied where a higher one is recorded. */
+        /* Numbers without gaps: the database records only the highest one, so a file inserted later
+         * would never be applied if a higher one is recorded. */
         if (version != m->known_count + 1)
             return err_set(m->err, ERR_INVALID, "migration %s is out of order: number %04u is due",
                            files[i].name, m->known_count + 1);
@@ -121,8 +121,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
     if (version != row + 1)
         return err_set(m->err, ERR_REFUSED,
                        "the database's record of migrations has a gap before number %u", version);
-    /* Applied by a newer binary: nothing to compare with. The caller decides whether it may
-     * serve. */
+    /* Applied by a newer binary: there is nothing to compare with. The caller decides whether it
+     * may serve. */
     if (version > m->known_count)
         return OK;
     const struct embed_file *file = m->known[version - 1].file;
@@ -139,8 +139,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
                    version, SLICE_ARG(name), file->name);
 }
 
-/* Sets found. A database without the table is at 0: to_regclass is null where the schema is
- * missing, too, and needs no right to read it. */
+/* Sets found. A database without the table is at 0: to_regclass is null if the schema is missing,
+ * too, and needs no right to read it. */
 static int migrator_read(struct migrator *m)
 {
     struct pg_rows rows;
@@ -173,8 +173,8 @@ static int migrator_prepare(struct migrator *m)
     /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
      * the first may take long; then it reads the record and finds nothing to do. The limit comes
      * back for DDL, which must not queue for long behind a running transaction while others queue
-     * behind it. Citus refuses a file that changes distributed and copied tables unless it goes
-     * from shard to shard; elsewhere that setting means nothing. */
+     * behind it. Citus refuses a file that changes distributed and copied tables unless it runs
+     * shard by shard; elsewhere that setting has no effect. */
     rc = pg_sync_run(m->sync,
                      "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"
                      "set lock_timeout = '10s';"
@@ -219,8 +219,8 @@ static int migrator_apply(struct migrator *m, const struct migration *migration)
         rc = pg_sync_run(m->sync, "commit", m->err);
     if (rc == OK)
         return OK;
-    /* A connection lost in "commit" is reported so, too. Running `migrate` again settles it by the
-     * record. */
+    /* A connection lost in "commit" is reported this way, too. Running `migrate` again settles it
+     * by the record. */
     err_prefix(m->err, "migration %s failed and was rolled back", migration->file->name);
     struct err ignored;
     (void)!pg_sync_run(m->sync, "rollback", &ignored);
@@ -249,7 +249,7 @@ static int migrator_run(struct migrator *m, const struct pg_migrate_events *even
     return rc;
 }
 
-/* ---- doors ---- */
+/* ---- entry points ---- */
 
 static int migrator_open(struct migrator *m, const char *conninfo, const struct embed_file *files,
                          size_t file_count, struct err *err)

@@ -1,7 +1,7 @@
 /*
  * Migrations: the numbered files of sql/, each applied once, in a transaction of its own, under an
- * advisory lock, and recorded with its SHA-256 in sluice.migration. What is recorded must be what
- * the binary holds: an unknown number or another checksum is refused with a sentence.
+ * advisory lock, and recorded with its SHA-256 in sluice.migration. The record must match the files
+ * in the binary: an unknown number or another checksum is refused with a sentence.
  */
 #ifndef PG_MIGRATE_H
 #define PG_MIGRATE_H
@@ -21,20 +21,20 @@ struct pg_migrate_events {
 
 /* Blocking; runs before the loop. Applies what is missing and ends with today's partitions made
  * (the last file of the schema does that by its own function). files: sorted by name, "NNNN_*.sql"
- * with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets how many
- * were. ERR_REFUSED: the database holds what this binary does not know, or the encoding is not
- * UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own words. */
+ * with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets their
+ * number. ERR_REFUSED: the database has migrations that this binary does not know, or the encoding
+ * is not UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own message. */
 int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
                const struct pg_migrate_events *events, unsigned *applied,
                struct err *err) MUST_CHECK;
 
-/* What `serve` asks before it starts: *version is the highest recorded one (0: no schema). OK where
+/* The check of `serve` before it starts: *version is the highest recorded one (0: no schema). OK if
  * the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade), and all
- * checksums of 1..N are ours. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
+ * checksums of 1..N match. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;
-/* The same, and gives the connection that it used; NULL where that says ERR_. The shared clock
- * (base/clock.h) is known from then on. */
+/* The same, and returns the connection that it used; NULL in case of an error. The shared clock
+ * (base/clock.h) is set from then on. */
 struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *files,
                                size_t file_count, struct err *err) MUST_CHECK;
 /* The number of migrations in files: the version this binary was built with. */

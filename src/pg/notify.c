@@ -1,10 +1,10 @@
 /*
- * LISTEN and NOTIFY. What waits to be sent goes as one statement at the end of a turn.
+ * LISTEN and NOTIFY. Waiting payloads are sent as one statement at the end of a turn.
  *
  * Not in pipeline mode: a notification comes between results, and one statement at a time is enough
- * for hints. What is queued while the connection is down stays queued, up to PG_NOTIFY_QUEUE_MAX,
- * and goes out once LISTEN is done; what was sent on a connection that is lost is gone, and
- * listeners cover that by loading what they missed when they are called with SLICE_NONE.
+ * for hints. Payloads queued while the connection is down stay queued, up to PG_NOTIFY_QUEUE_MAX,
+ * and are sent once LISTEN is done. Payloads sent on a connection that is then lost may be lost,
+ * too; so listeners load what they missed when they are called with SLICE_NONE.
  */
 #include "pg/notify.h"
 
@@ -19,7 +19,7 @@ enum { CHANNEL_MAX = 63 };
 
 struct payload {
     struct list link;
-    slice text; /* behind the struct; also its key in the map */
+    slice text; /* after the struct; also its key in the map */
 };
 
 struct pg_notify {
@@ -116,7 +116,7 @@ static void on_turn_end(struct loop_hook *hook)
                                      values, lengths, formats, 1);
     buf_deinit(&array);
     if (!is_sent)
-        return; /* lost hints; a broken connection shows by itself */
+        return; /* lost hints; a broken connection is noticed anyway */
     notify->is_busy = true;
     pg_link_flush(&notify->link);
 }
@@ -158,8 +158,7 @@ static bool take_results(struct pg_notify *notify)
         notify->is_busy = false;
         if (notify->is_listening)
             continue;
-        /* From here on nothing is missed; what changed before LISTEN took effect is covered by the
-         * call. */
+        /* From here on nothing is missed; the call covers changes before LISTEN took effect. */
         notify->is_listening = true;
         notify->config.on_notify(notify->config.owner, SLICE_NONE);
     }
@@ -172,8 +171,8 @@ static void on_readable(struct pg_link *link)
     if (!take_results(notify))
         return;
     PGnotify *note;
-    /* The callback may call pg_notify_free, after which conn is NULL. The note itself is the
-     * caller's. */
+    /* The callback may call pg_notify_free, after which conn is NULL. The note itself belongs to
+     * the caller. */
     while (!notify->is_closing && (note = PQnotifies(link->conn))) {
         notify->config.on_notify(notify->config.owner, slice_cstr(note->extra));
         PQfreemem(note);

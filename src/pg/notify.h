@@ -11,7 +11,7 @@
 
 enum {
     PG_NOTIFY_BYTES_MAX = 4000, /* a payload; PostgreSQL's own limit is 8000 */
-    PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal ones count once; past it, dropped */
+    PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal ones count once; more are dropped */
 };
 
 struct pg_notify;
@@ -21,14 +21,14 @@ struct pg_notify_config {
     const char *channel;      /* [a-z_]+ */
     struct dns_resolver *dns; /* outlives it */
     /* payload is borrowed for the call. SLICE_NONE: (re)connected, so something may have been
-     * missed. The sender hears its own payloads, too. */
+     * missed. The sender receives its own payloads, too. */
     void (*on_notify)(void *owner, slice payload);
     void *owner;
 };
 
 struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config *config,
                                 struct err *err) MUST_CHECK;
-/* No callback follows. NULL is fine. */
+/* No callback follows. Accepts NULL. */
 void pg_notify_free(struct pg_notify *notify);
 /* Queued and sent at the end of the turn; equal payloads of a turn once. Best effort. */
 void pg_notify_send(struct pg_notify *notify, slice payload);

@@ -1,22 +1,22 @@
 /*
  * pg: statements for PostgreSQL, batched. Many requests of one loop turn become one transaction:
- * while a batch is in flight on a connection the next one collects, and when it returns all that
- * waited goes out together with one Sync, so one fsync (src/README.md "The database").
+ * while a batch is in flight on a connection the next one collects, and when it returns, all
+ * waiting queries are sent together with one Sync, so one fsync (src/README.md "The database").
  *
- * Users: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, hand it to
- * a store function and return OP_WAIT; they are woken when the commit is durable. Nothing is
- * reported as done before its commit.
+ * Users: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, pass it to a
+ * store function and return OP_WAIT; they are woken once the commit is durable. Nothing is reported
+ * as done before its commit.
  *
  * Each statement is written once, as a template (struct pg_stmt), and expanded twice:
  *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
  *   pipe  one plain statement a query, each naming its account by `account_id = $1`
  *
- * Of a Citus cluster (is_sharded) the pool has one of these for each node, and sends a query to the
- * node that has its account's shard (shard/shards.h, shard/route.c).
+ * For a Citus cluster (is_sharded) the pool has one such pool for each node, and sends a query to
+ * the node that has its account's shard (shard/shards.h, shard/route.c).
  *
  * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
- * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of what such queries brought
- * lately; a query with over PG_ALONE_BYTES of parameters goes alone.
+ * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of expected results; a query
+ * with over PG_ALONE_BYTES of parameters is sent alone.
  */
 #ifndef PG_PG_H
 #define PG_PG_H
@@ -39,7 +39,7 @@ enum {
     PG_PARAMS_MAX = 25,
     PG_COLUMNS_MAX = 32,
     PG_ALONE_BYTES = 256 * 1024,
-    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query: ERR_LIMIT past it */
+    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query: ERR_LIMIT above */
     PG_SQLSTATE_LEN = 5,
 };
 
@@ -55,25 +55,25 @@ enum pg_type {
     PG_BOOL,
 };
 
-/* The words by which a table keeps an enum, or a bool (false first): words[value]. NULL: no word,
+/* The words that a table stores for an enum, or a bool (false first): words[value]. NULL: no word,
  * which is NULL in the database. */
 struct pg_words {
     const char *const *list;
     unsigned count;
-    unsigned unknown; /* what a word of a newer version stands for; count: there can be none */
+    unsigned unknown; /* the value for a word of a newer version; count: there can be none */
 };
 
-/* What of a struct a column is (pg/bind.h). */
+/* The struct member of a column (pg/bind.h). */
 enum pg_member_kind {
-    PG_IS_VALUE, /* nothing: a value of the call */
+    PG_IS_VALUE, /* none: a value of the call */
     PG_IS_UUID,
     PG_IS_I64, /* int64_t, size_t */
     PG_IS_BOOL,
     PG_IS_SLICE,
     PG_IS_ARRAY, /* bytes of the member's own size */
     PG_IS_WORD,  /* an enum or a bool, by words */
-    PG_IS_NOW,   /* nothing: the shared clock */
-    PG_IS_NEW,   /* nothing: a new id */
+    PG_IS_NOW,   /* none: the shared clock */
+    PG_IS_NEW,   /* none: a new id */
 };
 
 /* A parameter or a column of the result; written by the macros below. */
@@ -82,12 +82,13 @@ struct pg_column {
     enum pg_type type;
     enum pg_member_kind kind;
     uint16_t at, len; /* of the member: where it begins, its size */
-    bool has_null;    /* the nil uuid and 0 are NULL in the database; they are themselves else */
-    bool has_no_null; /* a slice without bytes is an empty value; it is NULL else */
+    bool has_null;    /* the nil uuid and 0 are NULL in the database; otherwise they are stored as
+                         values */
+    bool has_no_null; /* a slice without bytes is an empty value; otherwise it is NULL */
     const struct pg_words *words;
 };
 
-/* One that is in no struct; one of the time or an id that the statement draws. */
+/* A column outside of structs; the time, or an id that the statement draws. */
 #define PG_ARG(name_, type_)             \
     {                                    \
         .name = (name_), .type = (type_) \
@@ -100,7 +101,7 @@ struct pg_column {
     {                                                       \
         .name = (name_), .type = PG_UUID, .kind = PG_IS_NEW \
     }
-/* A member of a struct, with what else its line has to say. */
+/* A member of a struct, with the other properties of its line. */
 #define PG_MEMBER(name_, type_, kind_, struct_, member_, ...)                                \
     {                                                                                        \
         .name = (name_), .type = (type_), .kind = (kind_), .at = offsetof(struct_, member_), \
@@ -138,10 +139,10 @@ enum pg_match {
  *   @read(table)      FROM and WHERE of a lookup by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise
- * A uuid parameter called account_id says whose query it is: what waits goes in turn by account.
- * The key parameters are the first key_count ones and are named as their columns are. The last
- * three pin the plan: a nested loop from the input over the primary key whatever the table's
- * statistics say (pg/stmt.c says how). A template may begin with `with x as (...)`.
+ * A uuid parameter called account_id names the account of the query: waiting queries take turns by
+ * account. The key parameters are the first key_count ones and are named like their columns. The
+ * last three pin the plan: a nested loop from the input over the primary key whatever the table's
+ * statistics are (pg/stmt.c explains how). A template may begin with `with x as (...)`.
  */
 struct pg_stmt {
     const char *name; /* unique, [a-z0-9_], below 48 characters */
@@ -150,32 +151,34 @@ struct pg_stmt {
     const struct pg_column *columns; /* results, without ord */
     uint8_t param_count, column_count;
     /* The first key_count parameters name the row: at most one change of a row is in flight, in the
-     * order they were submitted, and sets are sorted by them. 0: rows cannot meet. */
+     * order of submission, and sets are sorted by them. 0: different queries cannot change the same
+     * row. */
     uint8_t key_count;
     enum pg_match match;
     enum pg_access access;
     bool goes_alone; /* never shares a batch: DDL */
-    /* It stores what has been done, so it waits its time while the database is unreachable, even
-     * where a client waits for it. */
+    /* It stores the result of something done, so it waits for its full time while the database is
+     * unreachable, even if a client waits for it. */
     bool is_result;
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
-     * read meanwhile where there is a second. So no small read waits behind it. */
+     * read meanwhile if there is a second reader. So no small read waits after it. */
     bool is_large;
-    /* A read that many are likely to make at a time with the same parameters: of a batch it is
-     * made once for all of these, and each has a copy of its rows. */
+    /* A read that many are likely to send at a time with the same parameters: in a batch it is sent
+     * once for all of these, and each gets a copy of its rows. */
     bool is_shared;
-    /* What is sent where this one may have been done already, its answer lost: the same parameters
-     * and columns, and it finds what it did. So that the usual case does not check. NULL: itself.
-     */
+    /* The statement to send instead if this one may have been executed already, its answer lost:
+     * the same parameters and columns, and it finds that result. So the usual case needs no check.
+     * NULL: this statement itself. */
     const struct pg_stmt *again;
-    /* Of a table of which each node of a sharded database has a copy, kept alike by the
-     * coordinator: it is asked there (shard/shards.h), as statements without an account are. */
+    /* For a table of which each node of a sharded database has a copy, kept in sync by the
+     * coordinator: it is sent there (shard/shards.h), as statements without an account are. */
     bool is_copied;
-    /* Without an account, over tables that are distributed: a sharded database is asked for each
-     * shard. Of all their rows the first spread_max are answered (0: all), in ascending order of
-     * the columns that spread_order names, divided by spaces; each shard answers as many in that
-     * order. Without an order the shards take turns. Parameters PG_HASH_MIN and PG_HASH_MAX become
-     * the bounds of uuid_hash(account_id) in the shard. A shard whose node is away has no rows. */
+    /* Without an account, over distributed tables: on a sharded database it is sent to each shard.
+     * Of all their rows the first spread_max are returned (0: all), in ascending order of the
+     * columns in spread_order, separated by spaces; each shard returns as many in that order.
+     * Without an order the shards take turns. Parameters PG_HASH_MIN and PG_HASH_MAX become the
+     * bounds of uuid_hash(account_id) in the shard. A shard whose node is unreachable has no
+     * rows. */
     bool is_spread;
     uint16_t spread_max;
     const char *spread_order;
@@ -188,7 +191,7 @@ struct pg_stmt {
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
-/* The same of columns that no other statement has. */
+/* The same for columns that no other statement has. */
 #define PG_TAKES(...) PG_PARAMS(((const struct pg_column[]){__VA_ARGS__}))
 #define PG_GIVES(...) PG_COLUMNS(((const struct pg_column[]){__VA_ARGS__}))
 
@@ -231,13 +234,13 @@ struct pg_rows {
     struct pg_cell *cells; /* count * column_count, row by row; cells and bytes in an arena */
 };
 
-/* Getters: row < count, col < column_count (asserted). Of NULL: the nil uuid, 0, false,
+/* Getters: row < count, col < column_count (asserted). For NULL: the nil uuid, 0, false,
  * SLICE_NONE. A value whose length does not fit the type reads as NULL. */
 bool pg_is_null(const struct pg_rows *rows, size_t row, size_t col);
 struct uuid pg_get_uuid(const struct pg_rows *rows, size_t row, size_t col);
 int64_t pg_get_i64(const struct pg_rows *rows, size_t row, size_t col);
 bool pg_get_bool(const struct pg_rows *rows, size_t row, size_t col);
-/* Text, json or bytea; borrowed from the arena; NUL-terminated behind its length. */
+/* Text, json or bytea; borrowed from the arena; a NUL follows that its length does not count. */
 slice pg_get_bytes(const struct pg_rows *rows, size_t row, size_t col);
 /* Microseconds since 1970; 0 for NULL; +-infinity are INT64_MAX and INT64_MIN. */
 int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col);
@@ -254,24 +257,23 @@ struct pg_query {
     const struct pg_stmt *stmt;
     uint64_t deadline_ns; /* for waiting and for being sent again; 0: the pool's queue_timeout_ms */
     struct pg_value params[PG_PARAMS_MAX];
-    /* in and out: the operation may have been done already, its answer lost (pg_stmt.again). Left
-     * so by ERR_CLOSED, for a caller that tries again with the same query; gone after OK. */
+    /* in and out: the operation may have been executed already, its answer lost (pg_stmt.again).
+     * Stays set with ERR_CLOSED, for a caller that retries with the same query; cleared after
+     * OK. */
     bool is_unknown;
     /* out */
-    /* OK
-     * ERR_BUSY     never sent: queue full, or no database before the deadline, or none since
+    /* OK ERR_BUSY     never sent: queue full, or no database before the deadline, or none since
      *              another's deadline and a client waits (op.h); nothing was done
-     * ERR_CLOSED   sent, connection lost, and not replayable, or whatever but ERR_INVALID and
-     *              ERR_LIMIT became of sending it again: unknown
-     * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done
-     * ERR_INVALID  refused by a constraint or by the value's type (SQLSTATE class 22, 23)
-     * ERR_IO       any other SQL error: rolled back
-     * ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent
-     * ERR_NOMEM    done, but the result did not fit the op's arena */
+     * ERR_CLOSED   sent, connection lost, and not replayable, or sent again with any result
+     *              other than ERR_INVALID and ERR_LIMIT: unknown
+     * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done ERR_INVALID
+     * refused by a constraint or by the value's type (SQLSTATE class 22, 23) ERR_IO       any other
+     * SQL error: rolled back ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent ERR_NOMEM
+     * done, but the result did not fit the op's arena */
     int status;
     char sqlstate[PG_SQLSTATE_LEN +
                   1];    /* of an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */
-    slice message;       /* the server's sentence, in the op's arena; may be SLICE_NONE. For logs */
+    slice message;       /* the server's message, in the op's arena; may be SLICE_NONE. For logs */
     struct pg_rows rows; /* in the op's arena */
     bool is_partial;     /* OK, but shards of a sharded database did not answer (is_spread) */
     /* private to pg */
@@ -284,11 +286,11 @@ struct pg_query {
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
-    int64_t shard_id;  /* of a sharded database, for a node; 0: none */
-    struct op *spread; /* what asks all shards for it */
+    int64_t shard_id;  /* in a sharded database, for a node; 0: none */
+    struct op *spread; /* the op that sends it to all shards */
     uint8_t state, attempts;
     bool is_single, is_abandoned, has_rerun;
-    char text[48]; /* a parameter that the store made up */
+    char text[48]; /* a parameter made by the store */
 };
 
 /* ---- pool ---- */
@@ -296,46 +298,45 @@ struct pg_query {
 enum pg_mode { PG_MODE_SET, PG_MODE_PIPE };
 
 struct pg_pool_config {
-    const char *conninfo; /* URI or key=value; several hosts and Unix sockets are fine; copied */
+    const char *conninfo; /* URI or key=value; several hosts and Unix sockets are allowed; copied */
     const char *application_name; /* NULL: "sluice" */
     struct dns_resolver *dns;     /* outlives the pool */
     enum pg_mode mode;            /* for tests: PG_MODE_PIPE makes no sets */
-    /* Of a command, on whatever database: plans depend on the values, no write shares a batch. */
+    /* For commands, on any database: plans depend on the values, no write shares a batch. */
     bool is_command;
     bool is_sharded; /* conninfo is that of the coordinator of a Citus cluster (shard/shards.h) */
-    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together. Of each node */
+    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together. For each node */
     size_t queue_max;              /* queries waiting, 0: 10000; shared (base/share.h) */
     size_t batch_rows_max;         /* 0: 1024 */
     unsigned queue_timeout_ms;     /* 0: 5000 */
     unsigned statement_timeout_ms; /* 0: 10000 */
     unsigned lock_timeout_ms;      /* 0: 1000 */
     unsigned connect_timeout_ms;   /* one attempt, 0: 5000 */
-    /* private to pg: a node of the cluster, in the place of the conninfo's hosts */
+    /* private to pg: a node of the cluster, instead of the conninfo's hosts */
     const char *host, *port;
     int64_t group;
 };
 
 enum { PG_LANES_MAX = 64 };
 
-/* Starts connecting; queries may be submitted at once and wait. Reconnects for ever with back-off
+/* Starts connecting; queries may be submitted at once and wait. Reconnects forever with back-off
  * and jitter. NULL: err says what is wrong with the conninfo. Each connection is an op of its own
  * ("pg_link", counted in op_count). */
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config,
                             struct err *err) MUST_CHECK;
-/* Ends what waits with ERR_BUSY and what is in flight with ERR_CLOSED, closes the connections; the
- * memory goes at the bottom of this turn or the next. NULL is fine. */
+/* Ends waiting queries with ERR_BUSY and those in flight with ERR_CLOSED, closes the connections;
+ * the memory is freed at the bottom of this turn or the next. Accepts NULL. */
 void pg_pool_free(struct pg_pool *pool);
 /* At least one writer and one reader are connected. For /readyz. */
 bool pg_pool_is_ready(const struct pg_pool *pool);
 /* Queries waiting and in flight. */
 size_t pg_pool_pending(const struct pg_pool *pool);
 
-/* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released at
- * a later point of the loop with the out fields set. The query lives inside op's memory. Do not
- * submit a query that is under way (asserted).
- * When op is cancelled, a query that was not sent yet ends with ERR_BUSY and lets go of op; one in
- * flight is drained by the pool, which holds op until then (bounded by statement_timeout) but
- * copies no result and sends it never again. */
+/* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released at a
+ * later point of the loop with the out fields set. The query lives inside op's memory. Do not
+ * submit a query that is under way (asserted). When op is cancelled, a query that was not sent yet
+ * ends with ERR_BUSY and releases op; the pool drains one in flight and holds op until then
+ * (bounded by statement_timeout), but copies no result and never sends it again. */
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

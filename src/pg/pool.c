@@ -1,10 +1,10 @@
 /*
- * The pool: routes queries to lanes, bounds what waits, and ends what waited too long. At the end
- * of each turn every lane that may send does (loop hook, phase DATABASE).
+ * The pool: routes queries to lanes, bounds the waiting ones, and ends those that waited too long.
+ * At the end of each turn every lane that may send does (loop hook, phase DATABASE).
  *
- * The queries of a queue (writes, reads, large reads) are sent in order of submission as far
- * as pg/collect.c lets them; between queues there is no order. An op that needs one waits for the
- * first before it submits the second.
+ * The queries of a queue (writes, reads, large reads) are sent in order of submission as far as
+ * pg/collect.c allows; there is no order between queues. An op that needs one waits for the first
+ * query before it submits the second.
  */
 #include <stdio.h>
 
@@ -56,7 +56,7 @@ void pg_queue_unlink(struct pg_query *query)
     query->pool->waiting--;
 }
 
-/* The sweep runs only while queries are pending: an idle process wakes for nothing. */
+/* The sweep runs only while queries are pending: an idle process is not woken. */
 void pg_pool_arm_sweep(struct pg_pool *pool)
 {
     if (!timer_is_armed(&pool->sweep))
@@ -65,9 +65,9 @@ void pg_pool_arm_sweep(struct pg_pool *pool)
 
 /* ---- queries ---- */
 
-/* A write whose answer was lost is sent again, and `status` is what became of the last sending. It
- * settles the first one only when both must have ended alike: OK found what was done, a refused
- * value is refused each time. Every other status leaves the first one unknown. */
+/* A write whose answer was lost is sent again, and `status` is the result of the last attempt. It
+ * settles the first one only if both must have ended alike: OK found the result, and a refused
+ * value is refused each time. Any other status leaves the first one unknown. */
 static int status_of_all(const struct pg_query *query, int status)
 {
     bool is_same_for_all = status == OK || status == ERR_INVALID || status == ERR_LIMIT;
@@ -93,7 +93,8 @@ void pg_query_again(struct pg_query *query)
 {
     query->attempts++;
     metric_inc(&replay_metric);
-    /* It joins no line and no share: it was admitted once, and must not be refused now. */
+    /* It joins no line and counts in no share: it was admitted once, and must not be refused
+     * now. */
     pg_queue_push_front(query->queue, query);
 }
 
@@ -117,8 +118,8 @@ static void query_check(const struct pg_query *query)
 static void query_init(struct pg_pool *pool, struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
-    /* A caller may submit the same query again after ERR_CLOSED; only then the flag still
-     * counts. */
+    /* A caller may submit the same query again after ERR_CLOSED; only then does the flag still
+     * count. */
     query->is_unknown = query->is_unknown && query->status != OK;
     query->status = OK;
     query->sqlstate[0] = '\0';
@@ -130,7 +131,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     list_init(&query->link);
     list_init(&query->line_link);
     query->queued_ns = loop_now_ns(pool->loop);
-    /* Checked only while it waits: what is sent is bounded by statement_timeout. */
+    /* Checked only while it waits: a sent query is bounded by statement_timeout. */
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
@@ -140,7 +141,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);
-    /* Reads do not exclude each other, and inserts without a key cannot meet on a row. */
+    /* Reads do not exclude each other, and inserts without a key never change the same row. */
     bool has_row = stmt->access != PG_READ && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
 }
@@ -174,7 +175,7 @@ static void query_cut(struct op_wait *wait)
         pg_query_end(query, query->status);
         break;
     case QUERY_SENT:
-        /* It cannot be taken out of a batch; the op stays held until its result has come. */
+        /* It cannot be taken out of a batch; the op stays held until its result has arrived. */
         query->is_abandoned = true;
         break;
     case QUERY_SPREAD:
@@ -194,7 +195,7 @@ static bool has_lane(const struct pg_pool *pool)
 }
 
 /* While the database is unreachable, the first requests wait for it, as it may be back in a moment;
- * for those that come later that has been tried. */
+ * later ones need not try that again. */
 static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
 {
     const struct op *op = query->wait.op;
@@ -202,7 +203,7 @@ static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
            !has_lane(pool);
 }
 
-/* Into the queue, or it ends at the end of this turn. */
+/* Puts it into the queue, or it ends at the end of this turn. */
 static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
 {
     struct pg_pool *pool = query->pool;
@@ -255,8 +256,8 @@ static void pool_end_rejected(struct pg_pool *pool)
     }
 }
 
-/* The reader with the fewest batches in flight, one without a large read before one with it; NULL
- * when none is connected. A linear search: there are at most PG_LANES_MAX lanes. */
+/* The reader with the fewest batches in flight, preferably without a large read; NULL if none is
+ * connected. A linear search: there are at most PG_LANES_MAX lanes. */
 static struct pg_lane *pool_best_reader(struct pg_pool *pool)
 {
     struct pg_lane *best = NULL;
@@ -271,8 +272,9 @@ static struct pg_lane *pool_best_reader(struct pg_pool *pool)
     return best;
 }
 
-/* The last reader that is connected, while no large read is in flight; else NULL. The last, because
- * pool_best_reader prefers the first of equals: so small reads and large ones meet rarely. */
+/* The last connected reader, while no large read is in flight; else NULL. The last, because
+ * pool_best_reader prefers the first of equals: so small reads and large ones rarely share a
+ * reader. */
 static struct pg_lane *pool_large_reader(struct pg_pool *pool)
 {
     struct pg_lane *last = NULL;
@@ -285,8 +287,8 @@ static struct pg_lane *pool_large_reader(struct pg_pool *pool)
     return last;
 }
 
-/* Queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not count, so that a
- * slow one, waiting for a lock, holds back nothing. */
+/* Queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not count, so a slow
+ * one that waits for a lock holds back nothing. */
 static size_t pool_writing(const struct pg_pool *pool)
 {
     uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
@@ -300,7 +302,7 @@ static size_t pool_writing(const struct pg_pool *pool)
 }
 
 /* A batch costs the database about as much as ten of its rows, so under load a few large batches
- * are fastest: while others are in flight, a batch leaves only when it has as many queries as they
+ * are fastest: while others are in flight, a batch is sent only once it has as many queries as they
  * have together. A lone query does not wait, and none is held back for more than PG_HOLD_MS. */
 static bool pool_holds_back(struct pg_pool *pool)
 {
@@ -319,7 +321,7 @@ static void on_hold_end(struct timer *timer)
 static void pool_flush(struct pg_pool *pool)
 {
     for (size_t i = 0; i < pool->writer_count; i++)
-        /* Asked before each batch: the one just sent counts as in flight. */
+        /* Checked before each batch: the one just sent counts as in flight. */
         while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i], &pool->writes))
             continue;
     struct pg_lane *reader;
@@ -332,7 +334,7 @@ static void pool_flush(struct pg_pool *pool)
             pg_lane_flush(pool->lanes[i]);
 }
 
-/* Of the nodes' pools, too. */
+/* Includes the nodes' pools. */
 static size_t pool_waiting(const struct pg_pool *pool)
 {
     const struct pg_pool *whole = pool->coordinator ? pool->coordinator : pool;
@@ -381,7 +383,7 @@ static void on_sweep(struct timer *timer)
         pg_pool_arm_sweep(pool);
 }
 
-/* ---- making and unmaking ---- */
+/* ---- creation and removal ---- */
 
 static void pool_free_memory(struct loop_garbage *garbage)
 {
@@ -427,7 +429,7 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         list_init(&lane->flight);
         pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
                       &pg_lane_events, lane);
-        /* One writer and one reader connect at once, which is what pg_pool_is_ready asks for. */
+        /* One writer and one reader connect at once, which pg_pool_is_ready requires. */
         bool is_first = i == 0 || i == pool->writer_count;
         lane->link.first_rest_ms = is_first ? 0 : PG_LINK_SPARE_MS;
         pool->lanes_alive++;
@@ -446,10 +448,10 @@ static struct pg_target *pool_target(const struct pg_pool_config *config, struct
     char settings[1024];
     unsigned statement_ms = config->statement_timeout_ms ? config->statement_timeout_ms : 10000;
     unsigned lock_ms = config->lock_timeout_ms ? config->lock_timeout_ms : 1000;
-    /* The coordinator's plans depend on the values, which tell the shard. */
+    /* The coordinator's plans depend on the values, which select the shard. */
     const char *plans = is_coordinator(config) ? "auto" : "force_generic_plan";
     /* A node's own settings refuse to change a shard's tables by their names: Citus does not know
-     * that shard/shards.c keeps its rules. */
+     * that shard/shards.c follows its rules. */
     const char *more = config->host ? ",('citus.enable_manual_changes_to_shards','on')" : "";
     snprintf(settings, sizeof(settings),
              PG_SETTINGS_PLAN
@@ -473,8 +475,7 @@ static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *c
     pool->queue_max = config->queue_max ? config->queue_max : 10000;
     pool->batch_rows_max = config->batch_rows_max ? config->batch_rows_max : 1024;
     pool->queue_timeout_ns = (uint64_t)queue_ms * 1000 * 1000;
-    /* 5 s above the server's own limit: a server that is alive has answered or cancelled by
-     * then. */
+    /* 5 s above the server's own limit: a live server has answered or cancelled by then. */
     pool->stall_ns = ((uint64_t)statement_ms + 5000) * 1000 * 1000;
     pool->writer_count = config->writers ? config->writers : 2;
     pool->lane_count = pool->writer_count + (config->readers ? config->readers : 2);
@@ -489,7 +490,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     pool_set_limits(pool, config);
     ASSERT(pool->lane_count <= PG_LANES_MAX);
     map_init(&pool->slots, SLOTS_MAX);
-    /* A maximum far above need: arrays are built only for batches of several queries, about 1
+    /* A maximum far above the need: arrays are built only for batches of several queries, about 1
      * MB. */
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
     pg_queue_init(&pool->writes);
@@ -516,8 +517,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     return pool;
 }
 
-/* Those of a node that is let go ask for their node again, last one first: each goes to the front.
- */
+/* Queries of a dropped node are routed again, last one first: each goes to the front. */
 static void queue_end_all(struct pg_pool *pool, struct pg_queue *queue)
 {
     while (!list_is_empty(&queue->queries)) {

@@ -2,14 +2,14 @@
 
 #include "base/ascii.h"
 
-/* Bytes up to the end of the first `end` in text from `start` on; all of them without one. */
+/* Bytes of text from `start` up to the end of the first `end`; all of them if there is none. */
 static size_t length_to(slice text, size_t start, slice end)
 {
     ptrdiff_t at = slice_find(slice_from(text, start), end);
     return at < 0 ? text.len : start + (size_t)at + end.len;
 }
 
-/* "$$" or "$name$" that text begins with; SLICE_NONE: it is a parameter, or nothing of the kind. */
+/* "$$" or "$name$" at the start of text; SLICE_NONE: a parameter, or something else. */
 static slice dollar_tag(slice text)
 {
     size_t len = 1;
@@ -19,8 +19,8 @@ static slice dollar_tag(slice text)
     return is_tag ? slice_first(text, len + 1) : SLICE_NONE;
 }
 
-/* Bytes of the comment, string, quoted name or dollar quote that text begins with, else 1. A quote
- * that is doubled inside ends one string and begins the next. */
+/* Bytes of the comment, string, quoted name or dollar quote at the start of text, else 1. A doubled
+ * quote inside ends one string and begins the next. */
 static size_t token_length(slice text)
 {
     char first = text.ptr[0];

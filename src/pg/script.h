@@ -8,9 +8,9 @@
 #include "base/slice.h"
 
 /* Cuts the next statement, without its semicolon, off *script. false: the script has ended; *script
- * is empty then. Semicolons in strings, quoted names, dollar quotes and comments end nothing. Not
- * known: backslashes in E'' strings, SQL bodies of functions (begin atomic). What is never closed
- * reaches to the end, and the database complains. */
+ * is empty then. Semicolons in strings, quoted names, dollar quotes and comments do not end a
+ * statement. Not supported: backslashes in E'' strings, SQL bodies of functions (begin atomic). An
+ * unclosed quote reaches to the end, and the database reports it. */
 bool pg_script_next(slice *script, slice *statement);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Slots: what a pool knows of each statement it has run. Found by the statement's address, and by
+ * Slots: the state of each statement that a pool has run. Found by the statement's address, and by
  * the shard whose tables it names.
  *
  * The address is the key because statements are static and constant. Slots live as long as the
@@ -20,7 +20,7 @@ static char *slot_take_text(struct buf *text)
     return sql;
 }
 
-/* NULL: out of memory, or there is no such shard any more. */
+/* NULL: out of memory, or the shard no longer exists. */
 static char *slot_expand(const struct pg_pool *pool, const struct pg_slot_key *key,
                          enum pg_mode mode)
 {
@@ -30,7 +30,7 @@ static char *slot_expand(const struct pg_pool *pool, const struct pg_slot_key *k
     buf_init(&text, PG_SQL_MAX);
     int rc = pg_stmt_expand(stmt, mode, &text, &err);
     /* ERR_LIMIT is memory here: a text over PG_SQL_MAX fails the unit test that expands all
-     * statements. Anything else is a mistake in the source, which no run of it can survive. */
+     * statements. Anything else is a mistake in the source, which aborts the program. */
     if (rc != OK && rc != ERR_LIMIT) {
         fprintf(stderr, "pg: %s\n", err.text);
         UNREACHABLE("a statement's template does not expand");
@@ -100,7 +100,7 @@ bool pg_slots_make_room(struct pg_pool *pool, size_t room)
         memset(prepared + pool->slots_room, 0, room - pool->slots_room);
         lane->prepared = prepared;
     }
-    /* Last: what did not fail before is merely larger than it has to be. */
+    /* Last: anything that succeeded before a failure is only larger than necessary. */
     pool->slots_room = room;
     return true;
 }

@@ -1,23 +1,24 @@
 /*
- * Templates to SQL. One text a statement keeps the two modes from drifting apart; tests run all of
+ * Templates to SQL. One text for each statement keeps the two modes consistent; tests run all of
  * them in both.
  *
  * Plans are cached per connection, as generic ones (PG_SETTINGS_PLAN): with arrays as parameters a
  * custom plan would be made for each batch. A text must therefore have one plan that is right for
  * an empty table and for a full one.
  *
- * Why set mode does not simply join input and table by equality: the planner, free to choose, turns
- * such a join round when the table's statistics say "tiny" (all of the table outside, the input
+ * Why set mode does not simply join input and table by equality: a planner that is free to choose
+ * reverses such a join when the table's statistics say "tiny" (all of the table outside, the input
  * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
  *
- * - Lookups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
+ * - Lookups are lateral subqueries behind OFFSET 0, which can be neither flattened nor reversed:
  *   they run once an input row, with the key as their condition.
  *
  * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
  *   equality, the planner does not, so it offers no ordered walk over the whole index to build a
  *   join on; and with sequential scans off (PG_SETTINGS_PLAN) an index scan for each input row is
- *   all that is left. Key columns behind the first are pinned by >= and <=: of a second any() the
- *   planner may make a mere filter, and does while the table is empty, which then reads the whole
+ *   all that is left. Key columns after the first are pinned by >= and <=: the planner may turn a
+ *   second
+ *   any() into a filter, and does while the table is empty; it then reads the whole
  *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
  * as well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
  *   that another session changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
@@ -30,7 +31,7 @@
 
 static const struct {
     const char *name;
-    unsigned oid, array_oid; /* of pg_type.dat; built in, so fixed for ever */
+    unsigned oid, array_oid; /* from pg_type.dat; built in, so they never change */
 } types[] = {
     [PG_UUID] = {"uuid", 2950, 2951},  [PG_I64] = {"bigint", 20, 1016},
     [PG_TEXT] = {"text", 25, 1009},    [PG_JSON] = {"json", 114, 199},
@@ -73,7 +74,7 @@ static bool is_name_byte(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
 
-/* Takes the word that rest begins with; may be empty. */
+/* Takes the word at the start of rest; may be empty. */
 static slice take_word(struct expansion *x)
 {
     size_t len = 0;
@@ -84,7 +85,7 @@ static slice take_word(struct expansion *x)
     return word;
 }
 
-/* Takes "(table)" behind a marker; SLICE_NONE where there is none or it is empty. */
+/* Takes "(table)" after a marker; SLICE_NONE if there is none or it is empty. */
 static slice take_table(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(x->rest, ')');
@@ -124,8 +125,8 @@ static void put_read(struct expansion *x, slice table)
         put_key_condition(x, "t");
         return;
     }
-    /* `k` inside, `t` outside, so that a template's own conditions name the row alike in both
-     * modes. */
+    /* `k` inside, `t` outside, so that a template's own conditions name the row the same way in
+     * both modes. */
     buf_printf(x->out, "from input i, lateral (select * from %.*s k where ", SLICE_ARG(table));
     put_key_condition(x, "k");
     put_sql(x, " offset 0) t where true");
@@ -142,7 +143,8 @@ static void put_change(struct expansion *x, const char *word)
     buf_printf(x->out, "%s input i where ", word);
     for (size_t i = 0; i < x->stmt->key_count; i++) {
         const char *name = x->stmt->params[i].name;
-        /* The head of this file says why the first column has another operator than the rest. */
+        /* The head of this file explains why the first column has another operator than the
+         * rest. */
         if (i == 0)
             buf_printf(x->out, "t.%s = any(array[i.%s])", name, name);
         else
@@ -154,7 +156,7 @@ static bool put_table_marker(struct expansion *x, slice marker)
 {
     if (x->stmt->key_count == 0)
         return false;
-    /* Before the marker is known: none of the three goes without a table. */
+    /* Before the marker is known: all three need a table. */
     slice table = take_table(x);
     if (table.len == 0)
         return false;
@@ -215,7 +217,7 @@ static void put_input(struct expansion *x)
     for (size_t i = 0; i < x->stmt->param_count; i++)
         buf_printf(x->out, "%s, ", x->stmt->params[i].name);
     put_sql(x, "ord))");
-    /* Two WITH lists cannot follow each other; the template's becomes the rest of this one. */
+    /* Two WITH lists cannot follow each other; the template's list becomes the rest of this one. */
     if (slice_starts_with(x->rest, SLICE("with "))) {
         x->rest = slice_from(x->rest, 4);
         put_sql(x, ",");
@@ -235,8 +237,8 @@ static void copy_sql(struct expansion *x)
     x->rest = slice_from(x->rest, len);
 }
 
-/* A literal may hold ':' and '@', as a time or an address does. '' inside one is two literals here,
- * which copies the same bytes. */
+/* A literal may contain ':' and '@', as in a time or an address. '' inside one is two literals
+ * here, which copies the same bytes. */
 static void copy_quoted(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(slice_from(x->rest, 1), '\'');

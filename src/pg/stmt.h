@@ -20,7 +20,7 @@ const char *pg_type_name(enum pg_type type);
 /* Which parameter is the account; PG_PARAMS_MAX: none is. */
 unsigned pg_stmt_account_at(const struct pg_stmt *stmt);
 
-/* GUCs of each connection of ours as pg_target_new wants them: plans pinned (pg/stmt.c), no
+/* GUCs for each connection, in the form of pg_target_new: plans pinned (pg/stmt.c), and no
  * surprises from role settings. */
 #define PG_SETTINGS_PLAN                                                              \
     "('enable_seqscan','off'),('enable_hashjoin','off'),('enable_bitmapscan','off')," \

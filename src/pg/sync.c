@@ -1,7 +1,7 @@
 /*
  * Blocking statements for operator commands and migrations. Each statement is a transaction of its
- * own unless pg_sync_run has begun one. A connection that is lost stays lost: every later call ends
- * with ERR_IO, and the command gives up.
+ * own unless pg_sync_run has begun one. A lost connection stays lost: every later call ends with
+ * ERR_IO, and the command fails.
  */
 #include "pg/sync.h"
 
@@ -38,7 +38,7 @@ struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
     if (!sync)
         return err_null(err, ERR_NOMEM, "out of memory");
     /* Ten times the pool's: a person waits for the command, and DDL waits for running transactions.
-     * No statement_timeout of ours, because a migration may rewrite a table. */
+     * No statement_timeout, because a migration may rewrite a table. */
     sync->target = pg_target_new(conninfo, NULL, "('lock_timeout','10000')", err);
     if (sync->target)
         sync->conn = pg_target_connect_blocking(sync->target);
@@ -69,8 +69,8 @@ const char *pg_sync_sqlstate(const struct pg_sync *sync)
     return sync->sqlstate;
 }
 
-/* OK, or the error of a result. NULL is libpq without memory or without a connection; then the
- * connection has the message. */
+/* OK, or the error of a result. NULL means that libpq has no memory or no connection; the
+ * connection then has the message. */
 static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *err)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -97,7 +97,7 @@ static int sync_finish(struct pg_sync *sync, PGresult *result, size_t lead, stru
     size_t columns = result ? (size_t)PQnfields(result) : 0;
     if (rc == OK && rows) {
         ASSERT(arena && (columns >= lead || columns == 0));
-        /* No columns at all (an INSERT without RETURNING) has no ordinal in front either. */
+        /* Without any columns (an INSERT without RETURNING) there is no ordinal either. */
         rc = pg_rows_copy(arena, result, lead, columns ? columns - lead : 0, NULL,
                           (size_t)PQntuples(result), rows);
         if (rc != OK)

@@ -1,6 +1,6 @@
 /*
  * A plain blocking connection for operator commands (`sluice accounts`, `keys`, `connections`) and
- * migrations, which run without a loop. Never used by `serve` once its loop turns.
+ * migrations, which run without a loop. `serve` never uses it once its loop runs.
  */
 #ifndef PG_SYNC_H
 #define PG_SYNC_H
@@ -13,15 +13,15 @@ struct pg_sync;
 struct pg_sync *pg_sync_open(const char *conninfo, struct err *err) MUST_CHECK;
 void pg_sync_close(struct pg_sync *sync);
 /* Runs a statement in its pipe form. params: stmt->param_count values. Rows go to the arena; rows
- * may be NULL. ERR_INVALID for constraint violations (err names the constraint), ERR_IO else. */
+ * may be NULL. ERR_INVALID for constraint violations (err names the constraint), else ERR_IO. */
 int pg_sync_exec(struct pg_sync *sync, const struct pg_stmt *stmt, const struct pg_value *params,
                  struct arena *arena, struct pg_rows *rows, struct err *err) MUST_CHECK;
-/* Runs constant text that may hold several statements ("begin", DDL); no results. */
+/* Runs constant text that may contain several statements ("begin", DDL); no results. */
 int pg_sync_run(struct pg_sync *sync, const char *sql, struct err *err) MUST_CHECK;
 /* Runs one statement without parameters, result cells as text. For tests and small reports. */
 int pg_sync_text(struct pg_sync *sync, const char *sql, struct arena *arena, struct pg_rows *rows,
                  struct err *err) MUST_CHECK;
-/* Five characters of the last error, "" when there was none. */
+/* Five characters of the last error, "" if there was none. */
 const char *pg_sync_sqlstate(const struct pg_sync *sync);
 
 #endif

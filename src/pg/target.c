@@ -1,6 +1,7 @@
 /*
  * Conninfo strings: parsed by libpq (URI or key=value), host lists split here, defaults from the
- * environment. What libpq would resolve by itself and so block on (service files) is refused.
+ * environment. Settings that libpq would resolve by itself, and so block on, are refused (service
+ * files).
  *
  * Passwords live only in libpq's options (target->options) and in its PGconn. No message of this
  * file quotes the conninfo.
@@ -29,7 +30,7 @@ static size_t list_count(slice list)
     return count;
 }
 
-/* Item i of a comma-separated list; a list of one item counts for all. */
+/* Item i of a comma-separated list; a list of one item applies to all. */
 static slice list_item(slice list, size_t i)
 {
     if (list_count(list) == 1)
@@ -58,7 +59,7 @@ static void host_deinit(struct pg_host *host)
 static int target_split_hosts(struct pg_target *target, slice names, slice addresses, slice ports,
                               struct err *err)
 {
-    /* As libpq pairs them: hostaddr and host item by item, one port for all or one a host. */
+    /* Paired as in libpq: hostaddr and host item by item, one port for all or one for each host. */
     size_t count = list_count(names.len ? names : addresses);
     if (count > PG_HOSTS_MAX)
         return err_set(err, ERR_INVALID,
@@ -83,8 +84,8 @@ static int target_split_hosts(struct pg_target *target, slice names, slice addre
 
 static int target_find_hosts(struct pg_target *target, struct err *err)
 {
-    /* PQconninfoParse fills in no defaults. They count only where the conninfo names neither host
-     * nor hostaddr: a PGHOST next to an explicit hostaddr would name another server. */
+    /* PQconninfoParse fills in no defaults. They apply only if the conninfo names neither host nor
+     * hostaddr: a PGHOST next to an explicit hostaddr would name another server. */
     PQconninfoOption *defaults = PQconndefaults();
     if (!defaults)
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -116,7 +117,7 @@ static int target_parse(struct pg_target *target, const char *conninfo, struct e
     char *why = NULL;
     target->options = PQconninfoParse(conninfo, &why);
     if (!target->options) {
-        /* libpq's sentence may quote the text, password and all */
+        /* libpq's message may quote the text, including the password */
         PQfreemem(why);
         return err_set(err, ERR_INVALID,
                        "the database address is neither a postgresql:// URI nor key=value pairs");
@@ -137,7 +138,7 @@ struct pg_target *pg_target_new(const char *conninfo, const char *application_na
         return err_null(err, ERR_NOMEM, "out of memory");
     if (target_parse(target, conninfo, err) != OK)
         goto fail;
-    /* By a statement and not in the startup packet, which poolers refuse. */
+    /* By a statement, not in the startup packet, which poolers refuse. */
     struct buf text;
     buf_init(&text, 64 * 1024);
     buf_printf(&text,
@@ -223,8 +224,8 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
     const char *const texts[] = {host->name, address, host->port};
     if (endpoints->count == PG_ENDPOINTS_MAX)
         return;
-    /* A host with several addresses has as many entries: libpq wants the three lists equally
-     * long. */
+    /* A host with several addresses has as many entries: libpq requires three lists of equal
+     * length. */
     const char *comma = endpoints->count++ ? "," : "";
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         buf_printf(&endpoints->lists[i], "%s%s", comma, texts[i]);
@@ -258,7 +259,7 @@ static bool keyword_is_ours(const char *name)
 static bool target_keywords(const struct pg_target *target, struct pg_endpoints *endpoints,
                             struct keywords *k)
 {
-    /* In front of the conninfo's options: of a keyword given twice libpq takes the last. */
+    /* Before the conninfo's options: if a keyword is given twice, libpq takes the last. */
     keyword_add(k, "fallback_application_name", target->application_name);
     keyword_add(k, "connect_timeout", "10");
     for (const PQconninfoOption *o = target->options; o->keyword; o++)
@@ -295,7 +296,7 @@ PGconn *pg_target_connect_blocking(const struct pg_target *target)
     bool fits = target_keywords(target, &endpoints, &k);
     PGconn *conn = fits ? PQconnectdbParams(k.names, k.values, 0) : NULL;
     pg_endpoints_deinit(&endpoints);
-    /* An error closes nothing: the command's own statements will meet its cause. */
+    /* An error closes nothing: the command's own statements will run into its cause. */
     if (conn && PQstatus(conn) == CONNECTION_OK)
         PQclear(PQexec(conn, target->settings));
     return conn;

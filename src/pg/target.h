@@ -1,6 +1,6 @@
 /*
- * Where to connect: a conninfo taken apart, so that names can be resolved without libpq, which
- * would block.
+ * Where to connect: a parsed conninfo, so that names can be resolved without libpq, which would
+ * block.
  */
 #ifndef PG_TARGET_H
 #define PG_TARGET_H
@@ -16,7 +16,7 @@ enum { PG_HOSTS_MAX = 16, PG_ENDPOINTS_MAX = 64 };
 
 struct pg_host {
     char *name;    /* a name, an address, a directory of sockets; "" is libpq's default socket */
-    char *address; /* hostaddr that the operator gave; "" for none */
+    char *address; /* hostaddr given by the operator; "" for none */
     char *port;
 };
 
@@ -28,21 +28,21 @@ struct pg_target {
     struct pg_host hosts[PG_HOSTS_MAX];
 };
 
-/* settings: "('name','value'),..." of a session; what the conninfo's `options` set stays. Defaults
- * come from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that holds no
- * password. */
+/* settings: "('name','value'),..." of a session; settings in the conninfo's `options` win. Defaults
+ * come from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that never
+ * contains a password. */
 struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
                                 const char *settings, struct err *err) MUST_CHECK;
-/* Another server in the place of all hosts, with the same user, database and options. false: out of
+/* Another server instead of all hosts, with the same user, database and options. false: out of
  * memory, nothing changed. */
 bool pg_target_point_to(struct pg_target *target, const char *host, const char *port) MUST_CHECK;
-/* Whether it is that server alone. */
+/* Whether it already points to that server alone. */
 bool pg_target_points_to(const struct pg_target *target, const char *host, const char *port);
 void pg_target_free(struct pg_target *target);
 /* Is host i a name that must be resolved first? */
 bool pg_host_needs_lookup(const struct pg_host *host);
 
-/* The lists of one attempt: libpq wants as many addresses as hosts. */
+/* The lists of one attempt: libpq requires as many addresses as hosts. */
 struct pg_endpoints {
     struct buf lists[3]; /* hosts, addresses, ports */
     size_t count;
@@ -50,14 +50,14 @@ struct pg_endpoints {
 void pg_endpoints_init(struct pg_endpoints *endpoints);
 void pg_endpoints_deinit(struct pg_endpoints *endpoints);
 void pg_endpoints_clear(struct pg_endpoints *endpoints);
-/* address "" where none is known or needed. What is over PG_ENDPOINTS_MAX is left out. */
+/* address "" if none is known or needed. Entries over PG_ENDPOINTS_MAX are left out. */
 void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
                       const char *address);
-/* PQconnectStartParams; NULL when out of memory. */
+/* PQconnectStartParams; NULL: out of memory. */
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
-/* Connects and waits (at most 10 s a host where the operator gave no connect_timeout); libpq looks
- * names up. For operator commands. The session has its settings. NULL when out of memory, else
+/* Connects and waits (at most 10 s for each host unless the operator set connect_timeout); libpq
+ * looks up names. For operator commands. The session has its settings. NULL: out of memory, else
  * PQstatus has the result. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 

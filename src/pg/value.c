@@ -1,9 +1,9 @@
 /*
- * Binary formats: integers big-endian, times as microseconds since 2000-01-01, arrays with a
- * header of dimensions (utils/array.h and *_send of PostgreSQL).
+ * Binary formats: integers big-endian, times as microseconds since 2000-01-01, arrays with a header
+ * of dimensions (utils/array.h and *_send of PostgreSQL).
  *
- * Binary on both ways: no quoting, no parsing of numbers, and bytea is not doubled in size. The
- * numbers of this file are part of PostgreSQL's wire format and do not change between versions.
+ * Binary in both directions: no quoting, no parsing of numbers, and bytea is not doubled in size.
+ * The numbers of this file are part of PostgreSQL's wire format and do not change between versions.
  */
 #include "pg/value.h"
 
@@ -102,8 +102,7 @@ slice pg_value_encode(const struct pg_value *value, char scratch[8])
 
 size_t pg_value_size(const struct pg_value *value)
 {
-    /* As arrays have it: 4 bytes of length for each element. Used for limits, so BOOL may count
-     * 8. */
+    /* As in arrays: 4 bytes of length for each element. Used for limits, so BOOL may count 8. */
     if (value->is_null)
         return 4;
     bool is_bytes = value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES;

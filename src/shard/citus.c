@@ -1,6 +1,6 @@
 /*
- * Citus' catalogs (pg_dist_*) exist only where the extension does, so each query that names one
- * comes after the question for its version.
+ * Citus' catalogs (pg_dist_*) exist only if the extension does, so each query that names one comes
+ * after the check of its version.
  */
 #include "shard/citus.h"
 
@@ -36,7 +36,7 @@ static int citus_begin(struct citus *citus, struct pg_sync *sync, struct err *er
     return rc;
 }
 
-/* The node that database-url names knows all others, and is the one that `node` is on. */
+/* Citus' coordinator is the node in database-url, where `node` is; it knows all others. */
 static int citus_demand_coordinator(struct citus *citus)
 {
     struct pg_rows rows;
@@ -55,7 +55,8 @@ static int citus_demand_coordinator(struct citus *citus)
     "where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p') " \
     "and not c.relispartition "
 
-/* *missing: the names of tables that lack it, but for sluice.node; "" where none does. */
+/* *missing: the names of tables that are not distributed, except sluice.node; "" if there are
+ * none. */
 static int citus_tables(struct citus *citus, bool *is_distributed, slice *missing)
 {
     struct pg_rows rows;
@@ -90,7 +91,7 @@ int citus_is_distributed(struct pg_sync *sync, bool *is_distributed, struct err 
 
 /* ---- the check of a server ---- */
 
-/* A migration that added a table leaves it on the coordinator until it is distributed, too. */
+/* A table that a migration added stays on the coordinator until it is distributed, too. */
 static int check_sharded(struct citus *citus, bool is_distributed, slice missing)
 {
     if (!is_distributed)
@@ -124,7 +125,7 @@ int citus_check(struct pg_sync *sync, bool is_sharded, struct err *err)
 
 /* ---- distributing ---- */
 
-/* A cluster of the coordinator alone has nowhere to put shards. */
+/* A cluster with only a coordinator has no node for shards. */
 static int citus_demand_nodes(struct citus *citus)
 {
     struct pg_rows rows;
@@ -137,7 +138,7 @@ static int citus_demand_nodes(struct citus *citus)
     return rc;
 }
 
-/* Before anything is changed: an older one lacks functions in the middle of the script. */
+/* Before anything is changed: an older version would lack functions in the middle of the script. */
 static int citus_demand_version(struct citus *citus)
 {
     if (!citus->version.len)
@@ -166,7 +167,7 @@ int citus_demand(struct pg_sync *sync, struct err *err)
     return rc;
 }
 
-/* One process at a time: the lock is that of migrations, and goes with the connection. */
+/* One process at a time: the lock is that of migrations, and ends with the connection. */
 static int citus_prepare(struct citus *citus, unsigned shards)
 {
     char sql[64];
@@ -180,8 +181,8 @@ static int citus_prepare(struct citus *citus, unsigned shards)
     return pg_sync_run(citus->sync, sql, citus->err);
 }
 
-/* A statement of the script asks whether its table is distributed already, so that the whole may
- * run again. */
+/* A statement of the script checks whether its table is distributed already, so that the whole
+ * script may run again. */
 static int citus_run_script(struct citus *citus, slice script, const struct citus_events *events)
 {
     slice statement;
@@ -193,14 +194,14 @@ static int citus_run_script(struct citus *citus, slice script, const struct citu
         int rc = citus_ask(citus, sql, &rows);
         if (rc != OK)
             return rc;
-        /* Without a result, or NULL: there was nothing to do. */
+        /* No result, or NULL: there was nothing to do. */
         if (rows.count > 0 && !pg_is_null(&rows, 0, 0) && events->on_done)
             events->on_done(events->owner, pg_get_bytes(&rows, 0, 0));
     }
     return OK;
 }
 
-/* The last line: how far the tables are spread now. */
+/* The last line: how far the tables are distributed now. */
 static int citus_sum_up(struct citus *citus, const struct citus_events *events)
 {
     struct pg_rows rows;

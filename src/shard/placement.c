@@ -1,7 +1,7 @@
 /*
  * The statements below read Citus' catalogs (pg_dist_*), whose columns its documentation describes
  * under "Citus Tables and Views". hash_bytes() is PostgreSQL's (common/hashfn.c), Bob Jenkins'
- * lookup3; hash partitions on disk rest on it, so it does not change.
+ * lookup3; hash partitions on disk depend on it, so it does not change.
  */
 #include "shard/placement.h"
 
@@ -20,7 +20,8 @@ const struct pg_stmt placement_nodes = {
     .no_account = "where accounts lie",
 };
 
-/* One row a shard of each table; a reference table has no bounds, and a placement on every node. */
+/* One row for each shard of each table; a reference table has no bounds, and a placement on every
+ * node. */
 const struct pg_stmt placement_shards = {
     .name = "placement_shards",
     .sql = "select :ord, c.relname::text, s.shardid, s.shardminvalue::bigint, "
@@ -37,7 +38,7 @@ const struct pg_stmt placement_shards = {
 
 struct shard_table {
     slice name;
-    int64_t *ids; /* by index of the shard; one of a reference table */
+    int64_t *ids; /* by index of the shard; one for a reference table */
     size_t count;
 };
 
@@ -74,7 +75,7 @@ int32_t placement_hash(struct uuid id)
     return (int32_t)c;
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static int no_memory(struct err *err)
 {
@@ -98,7 +99,7 @@ static int take_nodes(struct placement *placement, const struct pg_rows *rows, s
     return OK;
 }
 
-/* The table whose rows begin at `row`; *end is the first row behind them. */
+/* The table whose rows begin at `row`; *end is the first row after them. */
 static int take_table(struct placement *placement, const struct pg_rows *rows, size_t row,
                       size_t *end, struct err *err)
 {
@@ -139,7 +140,7 @@ static int take_shards(struct placement *placement, const struct pg_rows *rows, 
     return OK;
 }
 
-/* Every value of the hash has one shard: no gap, no overlap. */
+/* Every hash value has one shard: no gap, no overlap. */
 static bool covers_all(const struct placement *placement)
 {
     int64_t next = INT32_MIN;
@@ -152,7 +153,7 @@ static bool covers_all(const struct placement *placement)
     return next == (int64_t)INT32_MAX + 1;
 }
 
-/* Distributed alike: what one account has lies in shards of the same index. */
+/* Colocated: an account's rows are in shards of the same index. */
 static bool are_alike(const struct placement *placement)
 {
     MAP_EACH(&placement->tables, slot) {
@@ -205,7 +206,7 @@ void placement_free(struct placement *placement)
     mem_free(placement);
 }
 
-/* ---- asking it ---- */
+/* ---- lookups ---- */
 
 const struct shard *placement_of(const struct placement *placement, struct uuid account)
 {

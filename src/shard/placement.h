@@ -1,11 +1,11 @@
 /*
- * Where the rows of an account lie in a database that Citus distributes: on which of its nodes, in
- * the tables of which shard. A snapshot of Citus' catalogs, never changed once made.
+ * Where the rows of an account are in a database that Citus distributes: on which node, in the
+ * tables of which shard. A snapshot of Citus' catalogs, immutable.
  *
- * All tables are distributed by account_id and colocated, so an account's rows are in the shards
- * of one index, on one node. A shard is named by the id of its part of sluice.connection, which
- * stays the same when it moves. Tables that each node has a copy of (reference tables) have one
- * shard, whose id is the same everywhere.
+ * All tables are distributed by account_id and colocated, so an account's rows are in the shards of
+ * one index, on one node. A shard is named by the id of its part of sluice.connection, which stays
+ * the same when it moves. Reference tables, of which each node has a copy, have one shard, whose id
+ * is the same everywhere.
  */
 #ifndef SHARD_PLACEMENT_H
 #define SHARD_PLACEMENT_H
@@ -39,16 +39,16 @@ struct placement {
     struct map tables; /* name -> struct shard_table */
 };
 
-/* What it is made of, asked of the coordinator. */
+/* Its sources, read from the coordinator. */
 extern const struct pg_stmt placement_nodes, placement_shards;
 
-/* From the results of both. NULL: err says what is wrong with them (ERR_INVALID: this is no
- * database that `sluice migrate --citus` has distributed) or ERR_NOMEM. */
+/* From the results of both. NULL: err says what is wrong with them (ERR_INVALID: `sluice migrate
+ * --citus` has not distributed this database) or ERR_NOMEM. */
 struct placement *placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
                                 struct err *err) MUST_CHECK;
 void placement_free(struct placement *placement);
 const struct shard *placement_of(const struct placement *placement, struct uuid account);
-/* NULL: there is no such shard any more. */
+/* NULL: the shard no longer exists. */
 const struct shard *placement_by_id(const struct placement *placement, int64_t id);
 /* Appends the SQL with the tables' names replaced by those of the shard's parts. */
 void placement_rename(const struct placement *placement, const struct shard *shard, slice sql,

@@ -1,6 +1,7 @@
 /*
- * Which pool of a sharded database a query goes to: the coordinator's, the one of the node that has
- * its account's shard, or none yet, while that is not known. A query keeps its deadline on the way.
+ * The pool of a sharded database that a query goes to: the coordinator's, the one of the node that
+ * has its account's shard, or none yet, while that is unknown. A query keeps its deadline on the
+ * way.
  */
 #include "shard/shards.h"
 
@@ -13,7 +14,8 @@ static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
     pg_pool_arm_sweep(pool);
 }
 
-/* What has no account, or is kept alike everywhere, is the coordinator's own. */
+/* Statements without an account, and on tables that are copied everywhere, go to the coordinator
+ * itself. */
 struct pg_queue *shard_query_route(struct pg_query *query)
 {
     struct pg_pool *pool = query->pool;
@@ -51,12 +53,11 @@ void shard_route_homeless(struct pg_pool *coordinator)
     }
 }
 
-/* Bounded by its attempts: a shard that moves again and again must not hold its queries for ever.
- */
+/* Bounded by attempts: a shard that moves again and again must not hold its queries forever. */
 void shard_query_moved(struct pg_query *query)
 {
     struct pg_pool *coordinator = query->pool->coordinator;
-    /* One of a shard, not of an account: whoever scans comes again. */
+    /* A query for a shard, not for an account: the scan is repeated anyway. */
     bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
     if (!coordinator->is_closing)
         shards_refresh(shards_of(coordinator->router));

@@ -1,13 +1,13 @@
 /*
- * shard: a database that Citus distributes, seen as one pool (src/README.md "The database").
+ * shard: a database that Citus distributes, used as one pool (src/README.md "The database").
  */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 
 #include "pg/pg.h"
 
-/* As pg_pool_new, of the cluster whose coordinator config names (is_sharded): queries of an account
- * go to the node that has its rows. It ends with pg_pool_free, as any pool. */
+/* As pg_pool_new, for the cluster whose coordinator is in config (is_sharded): queries of an
+ * account go to the node that has its rows. Ended by pg_pool_free, like any pool. */
 struct pg_pool *shard_pool_new(struct loop *loop, const struct pg_pool_config *config,
                                struct err *err) MUST_CHECK;
 

@@ -10,10 +10,11 @@ struct shards_load {
     struct op op;
     struct op_timer rest;
     struct pg_query nodes, tables;
-    struct shards *shards; /* NULL: gone */
+    struct shards *shards; /* NULL: freed */
 };
 
-/* ShareLock is 5 (storage/lockdefs.h); what a move takes in the end, ExclusiveLock, excludes it. */
+/* ShareLock is 5 (storage/lockdefs.h); it excludes the ExclusiveLock that a move takes at its
+ * end. */
 static const struct pg_column guard_params[] = {PG_ARG("shard_id", PG_I64),
                                                 PG_ARG("group_id", PG_I64)};
 static const struct pg_stmt guard_lock = {
@@ -23,8 +24,8 @@ static const struct pg_stmt guard_lock = {
     .match = PG_MATCH_NONE,
     .no_account = "locks shards",
 };
-/* A statement of its own: its snapshot is taken when the locks are held. A shard that has left
- * fails it (division_by_zero). */
+/* A statement of its own: its snapshot is taken once the locks are held. It fails if a shard has
+ * left (division_by_zero). */
 static const struct pg_stmt guard_check = {
     .name = "guard_check",
     .sql = "select 1 / (select count(*)::integer from pg_catalog.pg_dist_placement p "
@@ -44,8 +45,8 @@ static struct shards_node *node_of(struct shards *shards, int64_t group)
     return NULL;
 }
 
-/* A pool for the node. Where it had another address the pool of that one goes, and its queries go
- * to the new one. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
+/* A pool for the node. If the node had another address, that pool ends and its queries move to the
+ * new one. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
 static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};
@@ -77,8 +78,7 @@ static bool node_take(struct shards *shards, const struct placement_node *addres
     return true;
 }
 
-/* A node may be in the cluster and have none: the coordinator, one that was just added or emptied.
- */
+/* A node of the cluster may have no shards: the coordinator, one that was just added or emptied. */
 static bool has_shards(const struct placement *placement, int64_t group)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
@@ -87,8 +87,8 @@ static bool has_shards(const struct placement *placement, int64_t group)
     return false;
 }
 
-/* Only nodes that have shards get connections. One that has lost its last shard keeps them until
- * nothing of it is under way. */
+/* Only nodes with shards get connections. One that has lost its last shard keeps them until no
+ * query is under way. */
 static bool nodes_take(struct shards *shards, const struct placement *placement)
 {
     for (size_t i = shards->node_count; i-- > 0;) {
@@ -127,7 +127,7 @@ static enum op_result load_ask(struct op *op)
     return OP_WAIT;
 }
 
-/* NULL: err has what the database said, or what is wrong with its answer. */
+/* NULL: err has the database's message, or what is wrong with its answer. */
 static struct placement *load_result(const struct shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
@@ -155,7 +155,7 @@ static enum op_result load_take(struct op *op)
     return op_wait_then(op, LOAD_ASK);
 }
 
-/* What has waited goes on, and what was asked for meanwhile is read now. */
+/* Queries that waited continue, and a reading requested meanwhile starts now. */
 static void load_on_end(struct op *op, enum op_end end)
 {
     struct shards *shards = CONTAINER_OF(op, struct shards_load, op)->shards;
@@ -185,13 +185,13 @@ void shards_refresh(struct shards *shards)
         return;
     struct shards_load *load = mem_zalloc(sizeof(*load));
     if (!load)
-        return; /* the next query that waits for it asks again */
+        return; /* the next query that waits for it starts a new reading */
     load->shards = shards;
     shards->load = load;
     op_start(&load->op, &class, shards->coordinator->loop, NULL, LOAD_BYTES_MAX);
 }
 
-/* ---- what the coordinator's pool asks ---- */
+/* ---- callbacks of the coordinator's pool ---- */
 
 static void router_refresh(struct pg_router *router)
 {
@@ -208,7 +208,7 @@ static bool router_rename(const struct pg_router *router, int64_t shard_id, slic
     return shard != NULL;
 }
 
-/* One that is down concerns its accounts alone. */
+/* A node that is down only affects its own accounts. */
 static bool router_is_ready(const struct pg_router *router)
 {
     const struct shards *shards = shards_of(router);
@@ -236,7 +236,7 @@ static size_t router_waiting(const struct pg_router *router)
     return count;
 }
 
-/* Within it the nodes' queries move to the coordinator, which is closing and ends them. */
+/* In here the nodes' queries move to the coordinator, which is closing and ends them. */
 static void router_free(struct pg_router *router)
 {
     struct shards *shards = shards_of(router);
@@ -253,7 +253,7 @@ static void router_free(struct pg_router *router)
     mem_free(shards);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 /* NULL: out of memory. */
 static struct shards *shards_new(struct pg_pool *coordinator, const struct pg_pool_config *config)
@@ -287,8 +287,8 @@ static struct shards *shards_new(struct pg_pool *coordinator, const struct pg_po
     return NULL;
 }
 
-/* The coordinator is made first: a node's pool ends with it, and none is made before the first
- * placement is read. */
+/* The coordinator is created first: a node's pool ends with it, and none is created before the
+ * first placement is read. */
 struct pg_pool *shard_pool_new(struct loop *loop, const struct pg_pool_config *config,
                                struct err *err)
 {

@@ -1,12 +1,12 @@
 /*
  * A pool for each node of a database that Citus distributes: each query goes to the node that has
  * its account's rows, and names the tables of the account's shard there, as that node's own tables.
- * So it is planned, batched and committed as on a PostgreSQL that stands alone.
+ * So it is planned, batched and committed as on a single PostgreSQL.
  *
- * Citus may move a shard meanwhile. Each batch therefore begins with what Citus' own executor does:
- * it locks the metadata of its shards (lock_shard_metadata, share mode), which a move waits for
- * before it switches over, and then checks that they are still here. If not, nothing was done, and
- * its queries go where the shards are now. For the files of this room.
+ * Citus may move a shard meanwhile. Each batch therefore begins as in Citus' own executor: it locks
+ * the metadata of its shards (lock_shard_metadata, share mode), which a move waits for before it
+ * switches over, and then checks that they are still here. If not, nothing was done, and its
+ * queries go to the shards' new nodes. For the files of this room.
  */
 #ifndef SHARD_SHARDS_H
 #define SHARD_SHARDS_H
@@ -20,14 +20,14 @@ struct shards {
     struct pg_pool *coordinator;
     struct pg_pool_config config;
     char *conninfo, *application_name;
-    struct placement *placement; /* NULL: not known yet */
+    struct placement *placement; /* NULL: unknown */
     struct shards_node {
         int64_t group;
         struct pg_pool *pool;
     } nodes[PLACEMENT_NODES_MAX];
     size_t node_count;
     struct shards_load *load; /* NULL: none is under way */
-    bool is_outdated;         /* asked for while one is under way */
+    bool is_outdated;         /* requested while one is under way */
     struct list spreads;      /* struct spread, under way */
 };
 
@@ -36,9 +36,9 @@ static inline struct shards *shards_of(const struct pg_router *router)
     return CONTAINER_OF((struct pg_router *)router, struct shards, router);
 }
 
-/* The pool of a shard's node; NULL: none is known (moved keeps the query then). */
+/* The pool of a shard's node; NULL: unknown (moved then keeps the query). */
 struct pg_pool *shards_pool(const struct shards *shards, const struct shard *shard);
-/* The placement is not what the database has: it is read again. */
+/* The placement differs from the database: it is read again. */
 void shards_refresh(struct shards *shards);
 
 /* route.c, for the router. */
@@ -49,7 +49,7 @@ void shard_route_homeless(struct pg_pool *coordinator);
 
 /* spread.c, likewise. */
 bool spread_start(struct pg_router *router, struct pg_query *query, struct op *op) MUST_CHECK;
-/* Ends the queries of all that are under way with ERR_BUSY. */
+/* Ends all queries under way with ERR_BUSY. */
 void spread_end_all(struct shards *shards);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * A query that is asked of each shard of a sharded database: an op below the caller's, whose parts
- * are queries of the nodes' pools. It ends well when one part did: a node that is away must not
- * stop what concerns the accounts of the others. The parts' rows lie in its own arena, those that
- * are answered are copied into the caller's.
+ * A query to each shard of a sharded database: an op below the caller's, whose parts are queries of
+ * the nodes' pools. It succeeds if one part does: an unreachable node must not stop work for
+ * accounts on the others. The parts' rows are in its own arena; the returned ones are copied into
+ * the caller's.
  */
 #include "base/mem.h"
 #include "shard/shards.h"
@@ -28,8 +28,8 @@ enum { SPREAD_ASK, SPREAD_MERGE };
 
 OP_OF(spread_of, spread)
 
-/* A statement that reads what each node has a copy of asks for the accounts of a shard alone, by
- * parameters of these names. */
+/* A statement on tables that each node has a copy of selects the accounts of a shard by parameters
+ * of these names. */
 static void part_fill(struct pg_query *part, const struct pg_query *query,
                       const struct shard *shard)
 {
@@ -63,7 +63,8 @@ static enum op_result spread_ask(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
-/* OK of any part is that of all; else an error of the database says more than ERR_BUSY. */
+/* OK of any part makes the whole OK; otherwise an error of the database is more informative than
+ * ERR_BUSY. */
 static void merge_status(struct spread *spread)
 {
     struct pg_query *query = spread->query;
@@ -79,7 +80,7 @@ static void merge_status(struct spread *spread)
     }
 }
 
-/* The columns that the statement orders by; their number. */
+/* The columns that the statement orders by; returns their number. */
 static size_t order_columns(const struct pg_stmt *stmt, size_t columns[SPREAD_ORDER_MAX])
 {
     slice names = slice_cstr(stmt->spread_order ? stmt->spread_order : "");
@@ -102,8 +103,8 @@ static const struct pg_cell *next_cells(const struct spread_part *part)
     return &part->query.rows.cells[part->taken * part->query.rows.column_count];
 }
 
-/* Whose next row comes first. Without an order the parts take turns: where the rows of one cannot
- * be dealt with, those of the others are not held up. */
+/* Which part's next row comes first. Without an order the parts take turns, so that a part whose
+ * rows cannot be processed does not hold up the others. */
 static bool comes_first(const struct spread_part *a, const struct spread_part *b,
                         const size_t columns[SPREAD_ORDER_MAX], size_t count)
 {
@@ -146,8 +147,8 @@ static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t coun
     return true;
 }
 
-/* The first rows of all parts together, in their order. Each part has its own first ones, so there
- * is none between them that no part has. */
+/* The first rows of all parts together, in their order. Each part returned its own first rows, so
+ * none is missed. */
 static int merge_rows(struct spread *spread)
 {
     struct pg_query *query = spread->query;
@@ -182,7 +183,7 @@ static enum op_result spread_merge(struct op *op)
     return OP_DONE;
 }
 
-/* The caller's query ends; none ends twice. */
+/* The caller's query ends, once. */
 static void spread_leave(struct spread *spread, int status)
 {
     struct pg_query *query = spread->query;
@@ -230,7 +231,7 @@ bool spread_start(struct pg_router *router, struct pg_query *query, struct op *o
     return true;
 }
 
-/* The parts end with the nodes' pools; the op waits for them, and no longer knows of the pool. */
+/* The parts end with the nodes' pools; the op waits for them, and forgets the pool. */
 void spread_end_all(struct shards *shards)
 {
     LIST_EACH(&shards->spreads, struct spread, spread, link) {
