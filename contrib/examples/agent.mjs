@@ -25,7 +25,7 @@ const client = new Client(
 );
 client.setRequestHandler('elicitation/create', async ({ params }) =>
   (await person(params.message)) ? { action: 'accept', content: { confirm: true } } : { action: 'decline' });
-await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', base), { requestInit: { headers } }));
+await client.connect(new StreamableHTTPClientTransport(new URL('/mcp?structured=1', base), { requestInit: { headers } }));
 
 // What is blocked or has failed is a result, too, which a model would read on.
 async function tool(name, args) {

@@ -20,7 +20,7 @@ interface Thread {
 
 const base = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
 const key = process.env.SLUICE_KEY ?? readFileSync('.sluice/api_key', 'utf8').trim();
-const url = new URL('/mcp?tools=gmail', base);
+const url = new URL('/mcp?tools=gmail&structured=1', base);
 
 const client = new Client({ name: 'sluice-example', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } });
 await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${key}` } } }));

@@ -110,9 +110,11 @@ static enum op_result begin(struct api_request *request)
         return mcp_reply_error(request, NULL, 403, MCP_INVALID_REQUEST, SLICE_NONE,
                                "Pages of this origin may not call here: public-url and mcp-origin "
                                "say which may");
-    const struct mcp_message *message = mcp_message_read(request);
-    if (!message)
+    struct mcp_message *message = mcp_message_read(request);
+    bool is_structured;
+    if (!message || !api_query_bool(request, "structured", &is_structured))
         return OP_DONE;
+    message->is_structured = message->is_structured || is_structured;
     if (!message->id)
         return accept_notification(request);
 #ifdef SLUICE_TEST_BUILD
@@ -131,7 +133,7 @@ static enum op_result begin(struct api_request *request)
 
 static const struct api_endpoint mcp_post = {
     .body = API_BODY_REQUIRED,
-    .query = &(const struct api_names){.own = {"tools"}},
+    .query = &(const struct api_names){.own = {"tools", "structured"}},
     .members = &(const struct api_names){.own = {"jsonrpc", "id", "method", "params"}},
     .begin = begin,
     .envelope = &mcp_refusal,

@@ -356,11 +356,12 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
-/* A key that was not taken would let its call run twice. */
+/* A key that was ignored would let its call run twice. */
 static bool read_meta(struct reading *r)
 {
     const struct json *meta = json_given(r->message->params, SLICE("_meta"));
     const struct json *key = json_given(meta, SLICE(MCP_META_KEY));
+    const struct json *structured = json_given(meta, SLICE(MCP_META_STRUCT));
     r->message->meta = meta;
     if (meta && meta->type != JSON_OBJECT)
         return put_fault(r, MCP_INVALID_PARAMS, "params._meta must be an object, got %s",
@@ -368,6 +369,11 @@ static bool read_meta(struct reading *r)
     if (key && key->type != JSON_STRING)
         return put_fault(r, MCP_INVALID_PARAMS, "params._meta: \"%s\" must be a string, got %s",
                          MCP_META_KEY, json_type_name(key));
+    if (structured && structured->type != JSON_BOOL)
+        return put_fault(r, MCP_INVALID_PARAMS,
+                         "params._meta: \"%s\" must be true or false, got %s", MCP_META_STRUCT,
+                         json_type_name(structured));
+    r->message->is_structured = structured && structured->as.boolean;
     return true;
 }
 

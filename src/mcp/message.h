@@ -10,6 +10,7 @@
 #define MCP_LEGACY       "2025-11-25" /* the newest of those before */
 #define MCP_TASKS        "io.modelcontextprotocol/tasks"
 #define MCP_META_KEY     "sluice/idempotency_key"
+#define MCP_META_STRUCT  "sluice/structured"
 #define MCP_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
 
 enum mcp_code {
@@ -39,6 +40,7 @@ struct mcp_message {
     int64_t progress_sent;       /* the last one that it was notified of */
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result names it */
+    bool is_structured;          /* a tool's result is wanted for a program, too */
     slice state;                 /* requestState; SLICE_NONE: none */
     const struct json *answers;  /* inputResponses; an object, or NULL */
     bool is_agreed;              /* by the person at the client, to this call */

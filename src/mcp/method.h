@@ -27,10 +27,8 @@ enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_me
 
 /* ---- real.c: the tools of the catalog, by their own names ---- */
 
-/* Those that ?tools= names, `room` of them at most from behind `after` on, as items of an array
- * that is open. *next: the last one that was written where more follow, else SLICE_NONE. */
-void mcp_real_tools_put(struct api_request *request, struct json_writer *w, slice after,
-                        size_t room, slice *next);
+/* The first `room` of those that ?tools= names, as items of an array that is open. */
+void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size_t room);
 /* The first `*` of the pattern stands for any characters. */
 bool mcp_name_is_like(slice name, slice pattern);
 /* Whether the list has no more items than that, each with one `*` at most. */
@@ -40,10 +38,9 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
                                   const struct json *arguments);
 /* The envelope of what ran as a tool (tools.c). */
 extern const struct api_envelope mcp_tool_result;
-/* The members of such a result, of an endpoint's reply. link: the URI of an execution that is to be
- * named with it, or SLICE_NONE. */
-void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_text, slice link,
-                         bool is_error);
+/* The members of such a result, of an endpoint's reply. What they need is in that arena. */
+void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
+                         slice json_text, bool is_error);
 /* Starts an execution whose outcome is the tool's result (run.c), or asks for what it needs first.
  */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);

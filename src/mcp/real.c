@@ -111,32 +111,21 @@ static void put_tool(struct api_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-void mcp_real_tools_put(struct api_request *request, struct json_writer *w, slice after,
-                        size_t room, slice *next)
+void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size_t room)
 {
     const struct catalog *catalog = *request->api->config.catalog;
     slice list = http_query_get(request->serve.exchange, SLICE("tools"));
-    slice last = SLICE_NONE;
-    bool is_behind = !after.ptr;
-    *next = SLICE_NONE;
     for (size_t i = 0; list.ptr && i < catalog->integration_count; i++) {
         const struct catalog_integration *integration = catalog->integrations[i];
-        for (size_t k = 0; k < integration->action_count; k++) {
+        for (size_t k = 0; room > 0 && k < integration->action_count; k++) {
             const struct catalog_action *head = &integration->actions[k];
             if (!is_wanted(head, list) || !api_may(request, SCOPE_EXECUTE, head))
                 continue;
-            const struct catalog_action *action =
-                is_behind ? catalog_find_tool(catalog, head->tool_name) : NULL;
-            if (action && room == 0) {
-                *next = last;
-                return;
-            }
-            if (action) {
-                put_tool(request, w, action);
-                last = head->tool_name;
-                room--;
-            }
-            is_behind = is_behind || slice_eq(head->tool_name, after);
+            const struct catalog_action *action = catalog_find_tool(catalog, head->tool_name);
+            if (!action)
+                continue;
+            put_tool(request, w, action);
+            room--;
         }
     }
 }

@@ -141,7 +141,7 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
         return;
     json_member_open(w, "result", '{');
     json_member_str(w, "resultType", SLICE("complete"));
-    mcp_tool_result_put(w, arena, view, SLICE_NONE, is_failed);
+    mcp_tool_result_put(w, request, arena, view, is_failed);
     json_close(w, '}');
 }
 

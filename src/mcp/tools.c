@@ -1,7 +1,8 @@
 /*
  * tools/list and tools/call: six tools that cost a model little, and by choice those of the catalog
- * (real.c). What a tool does is an endpoint's work; its result is that endpoint's JSON, as
- * structuredContent and once more as text for the model, between two lines that name a random id.
+ * (real.c). What a tool does is an endpoint's work; its result is that endpoint's JSON, as text for
+ * the model between two lines that name a random id, and as structuredContent for a program that
+ * asks for it: many clients show a model both, or only that one, which has no such lines.
  * A refusal is a result, too (isError), so that a model can act on it; only an unknown tool or a
  * malformed request is an error of the protocol.
  */
@@ -14,8 +15,7 @@
 #include "mcp/words.h"
 
 enum {
-    PAGE_TOOLS = 64,
-    TOOLS_MAX = 128,
+    TOOLS_MAX = 128, /* on one page: clients read no other */
     INPUTS_MAX = 9,
     RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* with what stands around an output */
 };
@@ -182,6 +182,9 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
         json_member_open(w, tool->inputs[i].name, '{');
         json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
         json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
+        /* Without it some clients send an object without members. */
+        if (strcmp(tool->inputs[i].type, "object") == 0)
+            json_member_bool(w, "additionalProperties", true);
         json_close(w, '}');
     }
     json_close(w, '}');
@@ -244,30 +247,14 @@ static void put_tool(struct api_request *request, struct json_writer *w, const s
     json_close(w, '}');
 }
 
-/* The cursor is "<tools before>:<last tool's name>". false: it is none. */
-static bool read_tools_cursor(struct api_request *request, slice cursor, size_t *before,
-                              slice *last)
-{
-    uint64_t count;
-    slice number = slice_split(&cursor, ':');
-    *last = cursor;
-    if (!slice_to_u64(number, TOOLS_MAX, &count) ||
-        !catalog_find_tool(*request->api->config.catalog, cursor))
-        return false;
-    *before = (size_t)count;
-    return true;
-}
-
 enum op_result mcp_tools_list(struct api_request *request, const struct mcp_message *message)
 {
-    const struct json *cursor = JSON_GET(message->params, "cursor");
     struct mcp_result result;
-    slice last = SLICE_NONE, next;
-    size_t before = 0, on_page = 0;
-    if (cursor && !read_tools_cursor(request, json_str(cursor), &before, &last))
-        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
-                               "Unknown cursor: begin with the first page again");
+    size_t count = 0;
     slice list = http_query_get(request->serve.exchange, SLICE("tools"));
+    if (JSON_GET(message->params, "cursor"))
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "Unknown cursor: all tools are on the first page");
     if (!mcp_real_tools_are_few(list))
         return mcp_reply_error(
             request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
@@ -278,20 +265,13 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
         return api_reply_no_memory(request);
     mcp_result_begin(&result, message, 16 * 1024);
     json_member_open(&result.w, "tools", '[');
-    for (size_t i = 0; !cursor && i < ARRAY_LEN(tools); i++)
+    for (size_t i = 0; i < ARRAY_LEN(tools); i++)
         if (api_may(request, tools[i].endpoint->scope, NULL)) {
             put_tool(request, &result.w, &tools[i]);
-            on_page++;
+            count++;
         }
-    size_t room = PAGE_TOOLS - on_page;
-    if (before + on_page + room > TOOLS_MAX)
-        room = TOOLS_MAX - before - on_page;
-    mcp_real_tools_put(request, &result.w, last, room, &next);
+    mcp_real_tools_put(request, &result.w, TOOLS_MAX - count);
     json_close(&result.w, ']');
-    if (next.ptr && before + PAGE_TOOLS < TOOLS_MAX)
-        json_member_str(&result.w, "nextCursor",
-                        arena_printf(&request->serve.op.arena, "%zu:%.*s", before + PAGE_TOOLS,
-                                     SLICE_ARG(next)));
     mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
     return mcp_result_send(request, message, &result);
 }
@@ -335,31 +315,6 @@ static slice fence(struct arena *arena, slice json_text)
     return arena_printf(arena, "BEGIN %s\n%.*s\nEND %s", id, SLICE_ARG(json_text), id);
 }
 
-/* Of an execution whose output was cut: where the whole is. SLICE_NONE: it is another. */
-static slice execution_link(struct api_request *request)
-{
-    char id[UUID_TEXT_LEN + 1];
-    if (request->endpoint != &mcp_run_action || !request->state)
-        return SLICE_NONE;
-    const struct exec_outcome *out = exec_outcome_of(request->state);
-    if (uuid_is_nil(out->execution_id) ||
-        !slice_starts_with(out->output_json, SLICE("{\"truncated\":true,\"bytes\":")))
-        return SLICE_NONE;
-    uuid_format(out->execution_id, id);
-    return arena_printf(&request->serve.op.arena, "sluice://executions/%s", id);
-}
-
-static void put_link(struct json_writer *w, slice uri)
-{
-    json_open(w, '{');
-    json_member_str(w, "type", SLICE("resource_link"));
-    json_member_str(w, "uri", uri);
-    json_member_str(w, "name", slice_from(uri, uri.len - UUID_TEXT_LEN));
-    json_member_str(w, "description", SLICE("The execution with its whole output"));
-    json_member_str(w, "mimeType", SLICE("application/json"));
-    json_close(w, '}');
-}
-
 /* What stands for a flow's view that is too large; an execution's output was cut to its size. */
 static slice leave_flow_out(struct arena *arena, slice json_text)
 {
@@ -377,9 +332,40 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     return json_text_take(&text, arena);
 }
 
-void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_text, slice link,
-                         bool is_error)
+/* Without the members that are null, with which some clients lose a whole result. An item of an
+ * array stays, since others are counted from its place. */
+static void put_without_nulls(struct json_writer *w, const struct json *value)
 {
+    bool is_object = value->type == JSON_OBJECT;
+    if (!is_object && value->type != JSON_ARRAY) {
+        json_put(w, value);
+        return;
+    }
+    json_open(w, is_object ? '{' : '[');
+    for (uint32_t i = 0; i < value->count; i++) {
+        const struct json *item = is_object ? &value->as.members[i].value : &value->as.items[i];
+        if (is_object && item->type == JSON_NULL)
+            continue;
+        if (is_object)
+            json_key_slice(w, json_str(&value->as.members[i].key));
+        put_without_nulls(w, item);
+    }
+    json_close(w, is_object ? '}' : ']');
+}
+
+static void put_structured(struct json_writer *w, struct arena *arena, slice json_text)
+{
+    const struct json *value = json_parse(arena, json_text, &json_limits_provider, NULL);
+    if (!value)
+        return;
+    json_key(w, "structuredContent");
+    put_without_nulls(w, value);
+}
+
+void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
+                         slice json_text, bool is_error)
+{
+    const struct mcp_message *message = request->outer;
     if (json_text.len > RESULT_BYTES_MAX)
         json_text = leave_flow_out(arena, json_text);
     json_text = mcp_words_say_json(json_text, arena);
@@ -389,10 +375,9 @@ void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_
     json_member_str(w, "type", SLICE("text"));
     json_member_str(w, "text", text.ptr ? text : SLICE("Out of memory"));
     json_close(w, '}');
-    if (link.ptr)
-        put_link(w, link);
     json_close(w, ']');
-    json_member_raw(w, "structuredContent", json_text);
+    if (message->is_structured)
+        put_structured(w, arena, json_text);
     if (is_error)
         json_member_bool(w, "isError", true);
 }
@@ -408,9 +393,8 @@ static enum op_result reply_tool(struct api_request *request, unsigned status, s
     if (status == 401 || status == 429 || status == 503 || (status == 500 && is_guard))
         return mcp_refusal.reply(request, status, json_text, owner);
     size_t len = json_text.len < RESULT_BYTES_MAX ? json_text.len : RESULT_BYTES_MAX;
-    mcp_result_begin(&result, message, len * 2 + len / 4 + 512);
-    mcp_tool_result_put(&result.w, &request->serve.op.arena, json_text, execution_link(request),
-                        status >= 400);
+    mcp_result_begin(&result, message, len + len / 4 + 512);
+    mcp_tool_result_put(&result.w, request, &request->serve.op.arena, json_text, status >= 400);
     return mcp_result_send(request, message, &result);
 }
 

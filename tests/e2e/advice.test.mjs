@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Mcp } from './support/mcp.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -63,19 +63,19 @@ for (const [code, who, body] of CASES)
     checkRoutes(said(rest), code);
     assert.doesNotMatch(said(rest), TOOL);
     const tool = await mcp[key].call('run_action', body);
-    const { structuredContent } = tool;
-    assert.equal(structuredContent.error_code, code);
-    for (const text of [said(structuredContent), tool.content[0].text.split('\n')[1]]) {
+    const content = contentOf(tool);
+    assert.equal(content.error_code, code);
+    for (const text of [said(content), tool.content[0].text.split('\n')[1]]) {
       assert.doesNotMatch(text, /\/api\/|connectionId/);
       if (/ \/api\//.test(said(rest))) assert.match(text, TOOL, 'a route became a tool');
     }
-    for (const summary of [rest, structuredContent]) {
+    for (const summary of [rest, content]) {
       const next = summary.recommended_next_action;
       if (!next) continue;
       assert.equal(next.tool, 'sluice.connect_app');
       // over MCP it can be called as it is
       const link = await mcp[key].call(next.tool, next.input);
-      assert.match(link.structuredContent.url, /\/connect\//);
+      assert.match(contentOf(link).url, /\/connect\//);
     }
   });
 
@@ -93,9 +93,10 @@ test('guard errors and errors of the protocol, too', async () => {
     ['connect_app', { integration_id: 'nope' }], ['describe_action', {}], ['describe_action', { template: 'nope' }], ['describe_action', { integration_id: 'gmail', action_id: 'nope' }],
     ['get_flow', { flow_id: 'x' }], ['run_action', {}], ['gmail_get_message', {}], ['search_actions', {}],
   ]) {
-    const { structuredContent, isError } = await at.call(name, args);
+    const result = await at.call(name, args);
+    const content = contentOf(result), { isError } = result;
     assert.equal(isError, true, name);
-    assert.doesNotMatch(said(structuredContent), /\/api\/|connectionId|flowTemplate/, name);
+    assert.doesNotMatch(said(content), /\/api\/|connectionId|flowTemplate/, name);
   }
   for (const uri of ['sluice://executions/nope', 'sluice://flows/x', 'sluice://x'])
     assert.doesNotMatch((await at.ask('resources/read', { uri })).error.message, /\/api\//);
@@ -104,6 +105,6 @@ test('guard errors and errors of the protocol, too', async () => {
 
 test('what an app said stays as it is', async () => {
   const value = { hint: 'GET /api/search', message: 'connectionId' };
-  const { structuredContent } = await mcp[many.key].call('run_action', { integration_id: 'probe', action_id: 'echo', input: { value } });
-  assert.deepEqual(structuredContent.output.value, value);
+  const content = contentOf(await mcp[many.key].call('run_action', { integration_id: 'probe', action_id: 'echo', input: { value } }));
+  assert.deepEqual(content.output.value, value);
 });

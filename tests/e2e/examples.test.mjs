@@ -4,7 +4,7 @@ import { cp, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startDev } from './support/dev.mjs';
-import { check, MODERN } from './support/mcp.mjs';
+import { check, MODERN, contentOf } from './support/mcp.mjs';
 import { makeFolder, must, run } from './support/process.mjs';
 
 const folder = new URL('../../contrib/examples/', import.meta.url).pathname;
@@ -50,10 +50,10 @@ test('mcp.sh', async () => {
   assert.deepEqual(more, []);
   assert.ok(discovered.supportedVersions.includes(MODERN));
   assert.equal(listed.tools.length, 6);
-  assert.ok(found.structuredContent.items.some((item) => item.action_id === 'send_message'));
-  assert.deepEqual(action.structuredContent.input_schema.required, ['to', 'subject']);
-  assert.deepEqual([read, said, agreed].map((one) => one.structuredContent.status), ['succeeded', 'succeeded', 'succeeded']);
-  assert.equal(blocked.structuredContent.error_code, 'policy_blocked');
+  assert.ok(contentOf(found).items.some((item) => item.action_id === 'send_message'));
+  assert.deepEqual(contentOf(action).input_schema.required, ['to', 'subject']);
+  assert.deepEqual([read, said, agreed].map((one) => contentOf(one).status), ['succeeded', 'succeeded', 'succeeded']);
+  assert.equal(contentOf(blocked).error_code, 'policy_blocked');
   assert.match(asked.inputRequests.confirmation.params.message, /text: "From curl"/);
   assert.equal(await sent(), before + 2);
 });

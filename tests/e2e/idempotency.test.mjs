@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
-import { Mcp } from './support/mcp.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SEND = '/gmail/v1/users/me/messages/send';
@@ -201,13 +201,13 @@ test('the same in MCP: an argument, or a member of _meta', async () => {
   ]) {
     const result = await mcp[i].call('start_flow', { ...args, ...more }, options);
     assert.equal(result.isError, undefined, JSON.stringify(result));
-    begun.push(result.structuredContent.flowId);
+    begun.push(contentOf(result).flowId);
   }
   only(begun);
   const differ = await mcp[0].call('start_flow', { ...args, idempotency_key: 'agent' }, { meta: { 'sluice/idempotency_key': 'another' } });
-  assert.deepEqual([differ.isError, /differ/.test(JSON.stringify(differ.structuredContent))], [true, true]);
+  assert.deepEqual([differ.isError, /differ/.test(JSON.stringify(contentOf(differ)))], [true, true]);
   const wrong = await mcp[0].call('start_flow', { ...args, idempotencyKey: 'agent' });
-  assert.deepEqual([wrong.isError, /idempotency_key/.test(JSON.stringify(wrong.structuredContent))], [true, true]);
+  assert.deepEqual([wrong.isError, /idempotency_key/.test(JSON.stringify(contentOf(wrong)))], [true, true]);
 });
 
 test('a client that goes away does not stop what others wait for', async () => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { APPS, CLASSES, CREDENTIALS, DOCUMENT, PARAMS, isOpen, makeIntent, template } from './support/intents.mjs';
-import { Mcp } from './support/mcp.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
 import { overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 import { Vendor } from './support/vendor.mjs';
@@ -110,7 +110,7 @@ const SURFACES = {
     const inMeta = call.key && where.server.port % 2 === 0;
     const args = { integration_id: call.app, action_id: call.action, input: call.input, confirm: true, ...(call.key && !inMeta && { idempotency_key: call.key }) };
     const reply = await where.mcp.ask('tools/call', { name: 'run_action', arguments: args }, { headers, ...(inMeta && { meta: { 'sluice/idempotency_key': call.key } }) });
-    const summary = reply.result?.structuredContent;
+    const summary = contentOf(reply.result);
     const http = { succeeded: 200, blocked: 409, failed: 500 }[summary?.status] ?? 503;
     return { http, summary: summary?.status && summary, retryAfter: null, text: reply.text, isReplayed: undefined };
   },

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
-import { LEGACY, MODERN, Mcp } from './support/mcp.mjs';
+import { LEGACY, MODERN, Mcp, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const FORM = { capabilities: { elicitation: { form: {} } } };
@@ -34,30 +34,30 @@ test('a person is asked for the input that is missing, and the call runs with th
     assert.deepEqual(schemaOf(first), { type: 'object', properties: { id: { type: 'string', description: 'The label.', minLength: 1, maxLength: 100 } }, required: ['id'] });
     assert.equal(first.inputRequests.input.params.message, 'Read a label\nprobe_read_label needs more input: id');
     const done = await ask(name, given, { inputResponses: accept({ id: 'INBOX', other: 'not asked for' }) });
-    assert.deepEqual([done.isError, done.structuredContent?.output?.id], [undefined, 'INBOX'], JSON.stringify(done));
+    assert.deepEqual([done.isError, contentOf(done)?.output?.id], [undefined, 'INBOX'], JSON.stringify(done));
     for (const inputResponses of [{}, accept({}), accept(undefined), { other: accept({ id: 'INBOX' }).input }]) schemaOf(await ask(name, given, { inputResponses }));
     for (const action of ['decline', 'cancel']) {
       const refused = await ask(name, given, { inputResponses: { input: { action } } });
-      assert.deepEqual([refused.isError, refused.structuredContent.error_code], [true, 'validation_error']);
+      assert.deepEqual([refused.isError, contentOf(refused).error_code], [true, 'validation_error']);
     }
     const wrong = await ask(name, given, { inputResponses: accept({ id: 7 }) });
-    assert.deepEqual([wrong.isError, wrong.structuredContent.error_code], [true, 'validation_error']);
+    assert.deepEqual([wrong.isError, contentOf(wrong).error_code], [true, 'validation_error']);
   }
 });
 
 test('null for an optional argument is absence, in a form and for every tool', async () => {
   const idle = { query: null, labelIds: null, pageToken: null, includeSpamTrash: null };
   const listed = await ask('gmail_list_threads', { maxResults: 2, ...idle });
-  assert.equal(listed.structuredContent.output?.threads?.length, 2, JSON.stringify(listed));
+  assert.equal(contentOf(listed).output?.threads?.length, 2, JSON.stringify(listed));
   const optional = { connection_id: null, idempotency_key: null, dry_run: null, max_output_bytes: null, max_pages: null, confirm: null };
   const run = await ask('run_action', { integration_id: 'gmail', action_id: 'list_threads', input: { maxResults: 2, ...idle }, ...optional });
-  assert.equal(run.structuredContent.output?.threads?.length, 2, JSON.stringify(run));
+  assert.equal(contentOf(run).output?.threads?.length, 2, JSON.stringify(run));
   assert.deepEqual(schemaOf(await ask('probe_read_label', { id: null })).required, ['id']);
   const mail = { to: 'ada@example.com', subject: 'nulls', text: 'x', cc: null, html: null };
   const asked = await ask('gmail_send_message', { ...mail, confirm: null });
   assert.deepEqual(asked.inputRequests.confirmation.params.message.split('\n').slice(-3), ['to: "ada@example.com"', 'subject: "nulls"', 'text: "x"']);
   const unasked = await ask('gmail_send_message', { ...mail, confirm: null }, {}, {});
-  assert.equal(unasked.structuredContent.error_code, 'policy_blocked', JSON.stringify(unasked));
+  assert.equal(contentOf(unasked).error_code, 'policy_blocked', JSON.stringify(unasked));
   const others = [
     ['search_actions', { query: 'mail', connected_only: null, limit: null }],
     ['describe_action', { integration_id: 'gmail', action_id: 'list_threads', template: null }],
@@ -67,14 +67,14 @@ test('null for an optional argument is absence, in a form and for every tool', a
   for (const [name, args] of others) {
     const result = await ask(name, args);
     assert.equal(result.isError, undefined, JSON.stringify(result));
-    if (name === 'start_flow') assert.equal((await ask('get_flow', { flow_id: result.structuredContent.flowId, wait: null })).isError, undefined);
+    if (name === 'start_flow') assert.equal((await ask('get_flow', { flow_id: contentOf(result).flowId, wait: null })).isError, undefined);
   }
 });
 
 test('no form where the client has none, where a name is wrong, or where no field would do', async () => {
   for (const [name, args, options] of [['probe_read_label', {}, {}], ['probe_read_label', { label: 'INBOX' }, FORM], ['probe_echo', {}, FORM]]) {
     const refused = await ask(name, args, {}, options);
-    assert.deepEqual([refused.resultType, refused.isError, refused.structuredContent.error_code], ['complete', true, 'validation_error'], name);
+    assert.deepEqual([refused.resultType, refused.isError, contentOf(refused).error_code], ['complete', true, 'validation_error'], name);
   }
 });
 
@@ -89,8 +89,8 @@ test('a write with what a person filled in is confirmed as a whole, and runs onc
   const again = await ask('probe_send', {}, { requestState: asked.requestState, inputResponses: {} });
   assert.equal(again.inputRequests.confirmation.params.message, asked.inputRequests.confirmation.params.message);
   const done = await ask('probe_send', {}, yes);
-  assert.equal(done.structuredContent.status, 'succeeded', JSON.stringify(done));
-  assert.deepEqual((await ask('probe_send', {}, yes)).structuredContent, done.structuredContent);
+  assert.equal(contentOf(done).status, 'succeeded', JSON.stringify(done));
+  assert.deepEqual(contentOf(await ask('probe_send', {}, yes)), contentOf(done));
   assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...yes }, FORM)).error.code, -32602);
   assert.equal(await ledger(), before + 1);
 });
@@ -102,7 +102,7 @@ test('what was filled in comes back after an app was connected', async () => {
   await stack.connect(bare.id, 'probe', { token: 'ya29.demo-gmail-full' });
   const more = { requestState: link.requestState, inputResponses: { connection: { action: 'accept' } } };
   const done = await ask('probe_read_label', {}, more, BOTH, at);
-  assert.equal(done.structuredContent?.output?.id, 'INBOX', JSON.stringify(done));
+  assert.equal(contentOf(done)?.output?.id, 'INBOX', JSON.stringify(done));
   for (const [requestState, name] of [[`${link.requestState}A`, 'probe_read_label'], [link.requestState, 'probe_send']])
     assert.equal((await at.ask('tools/call', { name, arguments: {}, ...more, requestState }, BOTH)).error.code, -32602);
   assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...more }, BOTH)).error.code, -32602);
@@ -129,7 +129,7 @@ for (const version of [MODERN, LEGACY]) {
     const { seen, result } = await progressOf(stream);
     assert.deepEqual(seen.map(({ progressToken, progress, total, message }) => [progressToken, progress, total, message]),
       [['pages', 1, undefined, 'Pages read: 1'], ['pages', 2, undefined, 'Pages read: 2']]);
-    assert.equal(result.structuredContent.output.messages.length, 6);
+    assert.equal(contentOf(result).output.messages.length, 6);
     for (const options of [{ version }, { version, meta: { progressToken: 'x' }, headers: { accept: 'application/json' } }, { version, meta: { progressToken: {} } }])
       assert.equal((await mcp.stream('tools/call', params, options)).isStream, false);
   });
@@ -145,7 +145,7 @@ for (const version of [MODERN, LEGACY]) {
     await held.letGo();
     const { seen, result } = await progressOf(stream, first);
     assert.deepEqual([seen[0].progressToken, seen[0].progress, seen[0].total, seen[0].message], [7, 0, 4, 'Step 1 of 4, label, runs']);
-    assert.equal(result.structuredContent.flow.status, 'waiting');
+    assert.equal(contentOf(result).flow.status, 'waiting');
   });
 }
 

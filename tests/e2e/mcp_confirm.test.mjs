@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { HIDDEN, HOSTILE, visible } from './support/hostile.mjs';
-import { MODERN, Mcp, connect, inside } from './support/mcp.mjs';
+import { MODERN, Mcp, connect, inside, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const FORM = { capabilities: { elicitation: { form: {} } } };
@@ -49,7 +49,7 @@ test('a write is asked about, with what will be done, and runs when the person a
   ]);
   assert.equal(await ledger(), before);
   const done = await send('agreed "one"', { requestState: result.requestState, inputResponses: yes });
-  assert.equal(done.result.structuredContent.status, 'succeeded', JSON.stringify(done));
+  assert.equal(contentOf(done.result).status, 'succeeded', JSON.stringify(done));
   assert.equal(await ledger(), before + 1);
 });
 
@@ -58,9 +58,9 @@ test('the same state with the same answer gives the first result, on another pro
   const more = { requestState: await stateOf('once'), inputResponses: yes };
   const elsewhere = new Mcp(second.base, account.key);
   const all = await Promise.all([mcp, elsewhere, mcp, elsewhere, mcp, elsewhere].map((at) => send('once', more, at)));
-  assert.equal(new Set(all.map((one) => one.result.structuredContent.execution_id)).size, 1);
+  assert.equal(new Set(all.map((one) => contentOf(one.result).execution_id)).size, 1);
   const late = await send('once', more, elsewhere);
-  assert.deepEqual(late.result.structuredContent, all[0].result.structuredContent);
+  assert.deepEqual(contentOf(late.result), contentOf(all[0].result));
   assert.equal(await ledger(), before + 1);
 });
 
@@ -70,7 +70,7 @@ test('who does not agree is not asked again, and who says nothing is', async () 
   for (const confirmation of [{ action: 'decline' }, { action: 'cancel' }, { action: 'accept', content: { confirm: false } }]) {
     const { result } = await send('no', { requestState, inputResponses: { confirmation } });
     assert.equal(result.isError, true);
-    assert.match(result.structuredContent.error, /did not agree/);
+    assert.match(contentOf(result).error, /did not agree/);
   }
   for (const inputResponses of [undefined, {}, { confirmation: { action: 'accept' } }, { confirmation: { action: 'accept', content: { confirm: 'yes' } } }, { other: { action: 'accept', content: { confirm: true } } }]) {
     const { result } = await send('no', { requestState, ...(inputResponses && { inputResponses }) });
@@ -87,20 +87,20 @@ test('a state that was declined cannot be accepted later, on another process nei
   for (const more of [{}, { idempotency_key: 'declined-1' }]) {
     const call = (inputResponses, requestState, at = mcp) => ask({ ...SEND, input: { subject: 'spent' }, ...more }, { requestState, inputResponses }, at);
     const { requestState } = (await ask({ ...SEND, input: { subject: 'spent' }, ...more })).result;
-    for (const at of [mcp, elsewhere]) assert.match((await call(no, requestState, at)).result.structuredContent.error, /did not agree/);
+    for (const at of [mcp, elsewhere]) assert.match(contentOf((await call(no, requestState, at)).result).error, /did not agree/);
     for (const at of [mcp, elsewhere]) {
       const { result } = await call(yes, requestState, at);
       assert.equal(result.isError, true);
-      assert.deepEqual([result.structuredContent.status, result.structuredContent.error_code], ['blocked', 'policy_blocked']);
-      assert.match(result.structuredContent.message, /person who was asked did not agree.*nothing was done/);
-      assert.doesNotMatch(JSON.stringify(result.structuredContent), /key/);
+      assert.deepEqual([contentOf(result).status, contentOf(result).error_code], ['blocked', 'policy_blocked']);
+      assert.match(contentOf(result).message, /person who was asked did not agree.*nothing was done/);
+      assert.doesNotMatch(JSON.stringify(contentOf(result)), /key/);
     }
   }
   assert.equal(await ledger(), before);
   const requestState = await stateOf('then no');
-  assert.equal((await send('then no', { requestState, inputResponses: yes })).result.structuredContent.status, 'succeeded');
-  assert.match((await send('then no', { requestState, inputResponses: no })).result.structuredContent.error, /no came too late/);
-  assert.equal((await send('then no', { requestState, inputResponses: yes })).result.structuredContent.status, 'succeeded');
+  assert.equal(contentOf((await send('then no', { requestState, inputResponses: yes })).result).status, 'succeeded');
+  assert.match(contentOf((await send('then no', { requestState, inputResponses: no })).result).error, /no came too late/);
+  assert.equal(contentOf((await send('then no', { requestState, inputResponses: yes })).result).status, 'succeeded');
   assert.equal(await ledger(), before + 1);
 });
 
@@ -116,7 +116,7 @@ test('an answer binds for as long as its state is good', async () => {
     const isYes = subject.endsWith('yes');
     const answered = await call(isYes ? yes : { confirmation: { action: 'decline' } }, requestState);
     assert.equal(answered.result.isError ?? false, !isYes, JSON.stringify(answered));
-    late.push({ isYes, first: answered.result.structuredContent, again: () => call(yes, requestState) });
+    late.push({ isYes, first: contentOf(answered.result), again: () => call(yes, requestState) });
   }
   const left = await stack.cluster.sql(`select count(*) >= 4 and min(expires_at) > now() + interval '590 s' and max(expires_at) < now() + interval '640 s'
     from sluice.idempotency_key where account_id = '${account.id}' and expires_at < now() + interval '1 h'`);
@@ -127,9 +127,9 @@ test('an answer binds for as long as its state is good', async () => {
     return row === '0';
   });
   for (const { isYes, first, again } of late) {
-    const { structuredContent } = (await again()).result;
-    if (isYes) assert.deepEqual(structuredContent, first);
-    else assert.equal(structuredContent.error_code, 'policy_blocked', JSON.stringify(structuredContent));
+    const content = contentOf((await again()).result);
+    if (isYes) assert.deepEqual(content, first);
+    else assert.equal(content.error_code, 'policy_blocked', JSON.stringify(content));
   }
   assert.equal(await ledger(), before + 3);
 });
@@ -151,7 +151,7 @@ test('a state of another call, another key or another account is refused, and no
     await refused(send('mine', { requestState: altered, inputResponses: yes }));
   }
   assert.equal(await ledger(), before);
-  assert.equal((await send('mine', more)).result.structuredContent.status, 'succeeded');
+  assert.equal(contentOf((await send('mine', more)).result).status, 'succeeded');
 });
 
 test('the order of members is no other argument, and a tool by its own name is the same call', async () => {
@@ -159,7 +159,7 @@ test('the order of members is no other argument, and a tool by its own name is t
   const { result } = await call({ to: 'a@example.com', subject: 's', text: 't\nsubject: forged' });
   assert.match(result.inputRequests.confirmation.params.message, /\nto: "a@example.com"\nsubject: "s"\ntext: "t\\nsubject: forged"$/);
   const done = await call({ text: 't\nsubject: forged', subject: 's', to: 'a@example.com' }, { requestState: result.requestState, inputResponses: yes });
-  assert.equal(done.result.structuredContent.status, 'succeeded');
+  assert.equal(contentOf(done.result).status, 'succeeded');
 });
 
 /* ---- what a person decides on is what they read ---- */
@@ -248,13 +248,13 @@ test('a model’s confirm is no person’s, and what would be blocked is not ask
   const model = await ask({ ...SEND, input: { subject: 'x' }, confirm: true });
   assert.equal(model.result.resultType, 'input_required');
   const invalid = await ask({ ...SEND, input: { subject: '' } });
-  assert.equal(invalid.result.structuredContent.error_code, 'validation_error');
+  assert.equal(contentOf(invalid.result).error_code, 'validation_error');
   const unconnected = await ask({ integration_id: 'notion', action_id: 'create_page', input: { parent: { page_id: 'x' }, title: 'x' } });
-  assert.match(unconnected.result.structuredContent.error_code, /integration_not_connected|validation_error/);
+  assert.match(contentOf(unconnected.result).error_code, /integration_not_connected|validation_error/);
   const dry = await ask({ ...SEND, input: { subject: 'x' }, dry_run: true });
-  assert.equal(dry.result.structuredContent.dry_run, true);
+  assert.equal(contentOf(dry.result).dry_run, true);
   const read = await ask({ integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
-  assert.equal(read.result.structuredContent.status, 'succeeded');
+  assert.equal(contentOf(read.result).status, 'succeeded');
   assert.equal(await ledger(), before);
 });
 
@@ -270,7 +270,7 @@ test('the form shows every field whole, and what it has no room for is not asked
   for (const one of ['x'.repeat(room + 1), '"'.repeat(room / 2 + 1), 'x'.repeat(100000), 'x'.repeat(600000)]) {
     const { result } = await mail(one);
     assert.deepEqual([result.isError, result.requestState], [true, undefined]);
-    assert.match(result.structuredContent.error, /more than a form can show whole \(32 KB\)/);
+    assert.match(contentOf(result).error, /more than a form can show whole \(32 KB\)/);
   }
   assert.equal(await ledger(), before);
 });
@@ -279,9 +279,9 @@ test('a client that shows no forms is not asked: its model says confirm', async 
   for (const capabilities of [{}, { elicitation: { url: {} } }, { sampling: {} }]) {
     const options = { capabilities };
     const blocked = await mcp.call('run_action', { ...SEND, input: { subject: 'plain' } }, options);
-    assert.equal(blocked.structuredContent.error_code, 'policy_blocked');
+    assert.equal(contentOf(blocked).error_code, 'policy_blocked');
     const done = await mcp.call('run_action', { ...SEND, input: { subject: 'plain' }, confirm: true }, options);
-    assert.equal(done.structuredContent.status, 'succeeded');
+    assert.equal(contentOf(done).status, 'succeeded');
   }
   assert.equal((await mcp.ask('tools/call', { name: 'probe_send', arguments: { subject: 'bare' } }, { capabilities: { elicitation: {} } })).result.resultType, 'input_required');
 });
@@ -318,10 +318,10 @@ test('a missing connection is asked for with a link, and the call goes on when i
   assert.match(await page.text(), /Notion/);
   for (const action of ['accept', 'decline']) {
     const again = await call({ inputResponses: { connection: { action } } });
-    assert.equal(again.result.structuredContent.error_code, 'integration_not_connected');
+    assert.equal(contentOf(again.result).error_code, 'integration_not_connected');
   }
   const plain = await mcp.ask('tools/call', search, FORM);
-  assert.deepEqual([plain.result.isError, plain.result.structuredContent.recommended_next_action.input], [true, { integration_id: 'notion' }]);
+  assert.deepEqual([plain.result.isError, contentOf(plain.result).recommended_next_action.input], [true, { integration_id: 'notion' }]);
   const client = await connect(server.base, account.key, { mode: { pin: MODERN }, capabilities: options.capabilities });
   const opened = [];
   client.setRequestHandler('elicitation/create', async (request) => {
@@ -332,6 +332,6 @@ test('a missing connection is asked for with a link, and the call goes on when i
     return { action: 'accept' };
   });
   const found = await client.callTool(search);
-  assert.deepEqual([opened.length, found.structuredContent.status], [1, 'succeeded'], JSON.stringify(found));
+  assert.deepEqual([opened.length, contentOf(found).status], [1, 'succeeded'], JSON.stringify(found));
   await client.close();
 });

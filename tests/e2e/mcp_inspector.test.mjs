@@ -3,7 +3,7 @@
 // (inspector/package.json).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { inside } from './support/mcp.mjs';
+import { inside, contentOf } from './support/mcp.mjs';
 import { run } from './support/process.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -38,6 +38,6 @@ for (const era of ['legacy', 'modern'])
     assert.ok(listed.json.tools.some((tool) => tool.name === 'probe_send'));
     assert.deepEqual([label.code, label.stderr], [0, '']);
     assert.equal(inside(label.json).json.output.id, 'INBOX');
-    assert.deepEqual(label.json.structuredContent, inside(label.json).json);
-    assert.deepEqual([blocked.code, blocked.json.structuredContent.error_code], [5, 'policy_blocked'], blocked.stderr);
+    assert.equal(label.json.structuredContent, undefined);
+    assert.deepEqual([blocked.code, contentOf(blocked.json).error_code], [5, 'policy_blocked'], blocked.stderr);
   });

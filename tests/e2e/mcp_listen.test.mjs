@@ -5,7 +5,7 @@ import { cp, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
-import { MODERN, Mcp, connect } from './support/mcp.mjs';
+import { MODERN, Mcp, connect, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const TASKS = 'io.modelcontextprotocol/tasks';
@@ -26,7 +26,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-const start = async (subject, at = mcp) => (await at.call('start_flow', { template: 'probe_approve', input: { subject } })).structuredContent.flowId;
+const start = async (subject, at = mcp) => contentOf(await at.call('start_flow', { template: 'probe_approve', input: { subject } })).flowId;
 const approve = (id, at = server) => at.call(account.key, 'POST', `/api/flows/${id}/approve`);
 const waits = (id) => until(`${id} waits`, async () => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
 
@@ -45,7 +45,7 @@ test('a stream is acknowledged with what it will carry', async () => {
   const { capabilities } = (await mcp.ask('server/discover')).result;
   assert.deepEqual([capabilities.tools, capabilities.resources], [{ listChanged: true }, { subscribe: true }]);
   const mine = await start('acknowledged');
-  const theirs = (await new Mcp(server.base, other.key).call('start_flow', { template: 'probe_wait', input: {} })).structuredContent?.flowId ?? NOWHERE;
+  const theirs = contentOf(await new Mcp(server.base, other.key).call('start_flow', { template: 'probe_wait', input: {} }))?.flowId ?? NOWHERE;
   const uri = (id) => `sluice://flows/${id}`;
   const stream = await listen({
     toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true,
@@ -71,7 +71,7 @@ test('a task as it is now, and after each change, on another process too', async
     seen.add(message.method);
     assert.equal(message.params._meta[ID], stream.id);
     if (message.method === 'notifications/resources/updated') assert.equal(message.params.uri, `sluice://flows/${id}`);
-    return message.params.status === 'completed' && message.params.result.structuredContent.flow.id === id;
+    return message.params.status === 'completed' && contentOf(message.params.result).flow.id === id;
   });
   if (!seen.has('notifications/resources/updated')) await stream.until((message) => message.method === 'notifications/resources/updated');
   stream.close();

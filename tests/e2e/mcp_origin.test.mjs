@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
 import { Browser } from './support/browser.mjs';
-import { MODERN, Mcp } from './support/mcp.mjs';
+import { MODERN, Mcp, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 let stack, server, account, page, own;
@@ -109,7 +109,7 @@ test('a page in a browser calls a tool', async () => {
       );
     const [status, text] = await call(account.key);
     assert.equal(status, 200);
-    assert.equal(JSON.parse(text).result.structuredContent.output.id, 'INBOX');
+    assert.equal(contentOf(JSON.parse(text).result).output.id, 'INBOX');
     assert.deepEqual(await call('sk_nope'), [401, '{"error":"Missing or invalid API key"}', 'Bearer']);
     await visit.context.close();
   } finally {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { HIDDEN, HOSTILE, visible } from './support/hostile.mjs';
-import { Mcp, connect, inside } from './support/mcp.mjs';
+import { Mcp, inside, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const TASKS = 'io.modelcontextprotocol/tasks';
@@ -59,7 +59,7 @@ test('a flow is a task until it completes, and its result is that of a tool', as
   const taskId = await start('unread_mail_summary', {});
   const done = await reaches(taskId, 'completed');
   assert.equal(inside(done.result).json.flow.id, taskId);
-  assert.deepEqual([done.result.isError, done.result.structuredContent.flow.status], [undefined, 'completed']);
+  assert.deepEqual([done.result.isError, contentOf(done.result).flow.status], [undefined, 'completed']);
   assert.deepEqual([done.ttlMs, done.statusMessage], [null, undefined]);
   const flow = (await server.call(account.key, 'GET', `/api/flows/${taskId}`)).json.flow;
   assert.deepEqual([done.createdAt, done.lastUpdatedAt, flow.triggerType], [flow.createdAt, flow.updatedAt, 'agent']);
@@ -86,7 +86,7 @@ test('an approval is a form, and what it shows is what is approved', async () =>
   const before = (await stack.provider.ledger()).length;
   assert.equal((await update(taskId, answer(key, true, { note: 'go' }))).status, 200);
   const done = await reaches(taskId, 'completed');
-  assert.deepEqual([done.result.isError, done.result.structuredContent.flow.context.ask.note], [undefined, 'go']);
+  assert.deepEqual([done.result.isError, contentOf(done.result).flow.context.ask.note], [undefined, 'go']);
   assert.equal((await stack.provider.ledger()).length, before + 1);
   assert.equal((await update(taskId, answer(key, true))).status, 200);
   assert.equal((await stack.provider.ledger()).length, before + 1);
@@ -131,7 +131,7 @@ test('nothing that a flow shows shapes the form of its approval', async () => {
 test('a flow that fails has a result that says so', async () => {
   const taskId = await start('probe_approve', { subject: 'late', expires: 0.01 });
   const failed = await reaches(taskId, 'completed');
-  assert.deepEqual([failed.result.isError, failed.result.structuredContent.flow.status], [true, 'failed']);
+  assert.deepEqual([failed.result.isError, contentOf(failed.result).flow.status], [true, 'failed']);
   assert.match(failed.statusMessage, /^Step 1 of 2, ask, failed$/);
 });
 
@@ -177,7 +177,7 @@ test('another account has no such task, and a client without the extension no ta
   assert.deepEqual([long.error.code, long.error.message], [-32602, 'note must have at most 2000 characters']);
   assert.equal((await mcp.ask('tasks/result', { taskId }, CLIENT)).status, 404);
   const plain = await mcp.call('start_flow', { template: 'unread_mail_summary', input: {}, });
-  assert.deepEqual([plain.resultType, typeof plain.structuredContent.flowId], ['complete', 'string']);
+  assert.deepEqual([plain.resultType, typeof contentOf(plain).flowId], ['complete', 'string']);
   const refused = await mcp.call('start_flow', { template: 'nope' }, CLIENT);
   assert.deepEqual([refused.resultType, refused.isError], ['complete', true]);
   assert.equal((await get(taskId)).status, 'input_required');

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Browser } from './support/browser.mjs';
-import { MODERN, connect, inside } from './support/mcp.mjs';
+import { MODERN, connect, contentOf } from './support/mcp.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
 const LABEL = { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } };
@@ -49,11 +49,7 @@ const ledger = async () => (await stack.provider.ledger()).length;
 async function walk(name, options, run) {
   const account = { name, ...(await stack.account(name, { apps: [] })) };
   const client = await connect(server.base, account.key, options);
-  const call = async (tool, args) => {
-    const result = await client.callTool({ name: tool, arguments: args });
-    assert.deepEqual(inside(result).json, result.structuredContent);
-    return result;
-  };
+  const call = (tool, args) => client.callTool({ name: tool, arguments: args });
   const asked = [];
   const agree = { action: 'accept', content: { confirm: true } };
   if (options.capabilities)
@@ -65,33 +61,33 @@ async function walk(name, options, run) {
     });
 
   const found = await call('search_actions', { query: 'read a label' });
-  assert.ok(found.structuredContent.items.some((item) => item.action_id === LABEL.action_id && !item.connected));
+  assert.ok(contentOf(found).items.some((item) => item.action_id === LABEL.action_id && !item.connected));
   const described = await call('describe_action', { integration_id: 'probe', action_id: 'read_label' });
-  assert.deepEqual(described.structuredContent.input_schema.required, ['id']);
+  assert.deepEqual(contentOf(described).input_schema.required, ['id']);
 
   const read = await run.read(call, LABEL, account);
-  assert.deepEqual([read.structuredContent.status, read.structuredContent.output.id], ['succeeded', 'INBOX']);
+  assert.deepEqual([contentOf(read).status, contentOf(read).output.id], ['succeeded', 'INBOX']);
 
   const before = await ledger();
   const sent = await run.write(call, { integration_id: 'probe', action_id: 'send', input: { subject: `walk ${name}` } });
-  assert.equal(sent.structuredContent.status, 'succeeded', JSON.stringify(sent));
+  assert.equal(contentOf(sent).status, 'succeeded', JSON.stringify(sent));
   assert.equal(await ledger(), before + 1);
 
   const started = await call('start_flow', { template: 'probe_approve', input: { subject: `flow ${name}` } });
-  const flow_id = started.structuredContent.flowId;
+  const flow_id = contentOf(started).flowId;
   const waiting = await call('get_flow', { flow_id, wait: 60 });
-  assert.equal(waiting.structuredContent.flow.status, 'waiting');
+  assert.equal(contentOf(waiting).flow.status, 'waiting');
   assert.equal(await ledger(), before + 1);
   await approve(flow_id, account);
   const ended = await call('get_flow', { flow_id, wait: 60 });
-  assert.equal(ended.structuredContent.flow.status, 'completed', JSON.stringify(ended.structuredContent));
+  assert.equal(contentOf(ended).flow.status, 'completed', JSON.stringify(contentOf(ended)));
   assert.equal(await ledger(), before + 2);
 
   const value = Array.from({ length: 3000 }, (_, at) => `line ${at} of what is too long`);
   const cut = await call('run_action', { integration_id: 'probe', action_id: 'echo', input: { value } });
-  assert.equal(cut.structuredContent.output.truncated, true);
-  const items = [...cut.structuredContent.output.preview.value];
-  for (let uri = cut.structuredContent.output.cuts[0].more; uri; ) {
+  assert.equal(contentOf(cut).output.truncated, true);
+  const items = [...contentOf(cut).output.preview.value];
+  for (let uri = contentOf(cut).output.cuts[0].more; uri; ) {
     const { contents } = await client.readResource({ uri });
     const { output } = JSON.parse(contents[0].text);
     items.push(...(output.truncated ? output.preview : output));
@@ -114,14 +110,14 @@ test('2026-07-28: the client asks its user by itself', async () => {
 test('2025-11-25: the model asks, and says what the person agreed to', async () => {
   const read = async (call, args, account) => {
     const blocked = await call('run_action', args);
-    assert.deepEqual([blocked.isError, blocked.structuredContent.error_code], [true, 'integration_not_connected']);
-    const { structuredContent } = await call('connect_app', blocked.structuredContent.recommended_next_action.input);
-    await giveAccess(structuredContent.url, account);
+    assert.deepEqual([blocked.isError, contentOf(blocked).error_code], [true, 'integration_not_connected']);
+    const content = contentOf(await call('connect_app', contentOf(blocked).recommended_next_action.input));
+    await giveAccess(content.url, account);
     return call('run_action', args);
   };
   const write = async (call, args) => {
     const blocked = await call('run_action', args);
-    assert.deepEqual([blocked.isError, blocked.structuredContent.error_code], [true, 'policy_blocked']);
+    assert.deepEqual([blocked.isError, contentOf(blocked).error_code], [true, 'policy_blocked']);
     return call('run_action', { ...args, confirm: true });
   };
   assert.deepEqual(await walk('legacy', { mode: 'legacy' }, { read, write }), []);

@@ -202,7 +202,7 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A tool's result, {content, structuredContent, isError}.
+  // A tool's result, {content, isError}; contentOf() is what a model reads of it.
   async call(name, args, options) {
     const { result, error, status } = await this.ask('tools/call', { name, arguments: args }, options);
     assert.ok(result, `${name}: ${status} ${JSON.stringify(error)}`);
@@ -216,6 +216,9 @@ export function inside(result) {
   assert.ok(found, result.content[0].text);
   return { id: found[1], json: JSON.parse(found[2]) };
 }
+
+// The same without the id; undefined: no result.
+export const contentOf = (result) => result && inside(result).json;
 
 // The SDK's client, connected; mode: 'legacy', 'auto' or {pin}. Each of its replies is compared.
 export async function connect(base, key, { path = '/mcp', mode = 'auto', capabilities = {}, listChanged } = {}) {
