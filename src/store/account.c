@@ -1,14 +1,14 @@
 /*
  * Accounts, changed by operator commands only: servers learn of them through their API keys, and
- * read what their pages have around them. A change is a function of the schema, which makes the
- * audit event, too (sql/0024_changes.sql).
+ * read the frame of their pages. A change is a function of the schema, which also makes the audit
+ * event (sql/0024_changes.sql).
  */
 #include "store/account.h"
 
 #include "base/clock.h"
 #include "store/internal.h"
 
-/* As numbers of the text of a statement. */
+/* Constants as part of a statement's text. */
 #define ACCOUNT_BRIEF_LIMIT 100
 #define ACCOUNT_BRIEF_READ  1000
 _Static_assert(ACCOUNT_BRIEF_LIMIT == ACCOUNT_BRIEF_MAX, "as callers know it");
@@ -19,7 +19,7 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct account_change, account.name, __VA_ARGS__)
 
-/* Not replayable, and it need not be: an operator who lost the answer lists the accounts before
+/* Not replayable, and it need not be: an operator whose answer was lost lists the accounts before
  * creating one again. Names are for people, there is no index on them, and two accounts may share
  * one. */
 static const struct pg_stmt account_create = {
@@ -74,7 +74,7 @@ static const struct pg_stmt account_get = {
 #define OF_BRIEF(name, type) PG_OF(#name, type, struct account_brief, name)
 
 /* Approvals by flow_approval, which needs the condition on template_key (store/flow_read.c). A
- * connection's status is in no index: rows are read, and their number is bounded. The limit of one
+ * connection's status is not indexed: rows are read, and their number is bounded. The limit of one
  * keeps the account a search by its key. */
 #define BRIEF_APPROVALS                                                                      \
     "(select count(*) from (select from sluice.flow f where f.account_id = :account_id and " \

@@ -1,5 +1,5 @@
 /*
- * account: a tenant. Everything else hangs below its id.
+ * account: a tenant. All other rows belong to an account by its id.
  */
 #ifndef STORE_ACCOUNT_H
 #define STORE_ACCOUNT_H
@@ -12,25 +12,25 @@ struct account {
     struct uuid account_id;
     slice name;
     slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
-    slice colour;        /* "#0b6478", in small letters; SLICE_NONE: one of the pages' own */
+    slice colour;        /* "#0b6478", in lower case; SLICE_NONE: one chosen by the pages */
     int64_t created_at;  /* microseconds of the wall clock, as all times here */
-    int64_t disabled_at; /* 0: live. Its keys are refused then */
+    int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
 };
 
 /* A change of an account, with its audit event. */
 struct account_change {
     struct audit_by by;
     struct account account;
-    bool is_again; /* create: also where another account has the name */
+    bool is_again; /* create: also if another account has the name */
 };
-/* account_id and name are in. Not replayed. *other: nil, or the account that has the name, and then
+/* Reads account_id and name. Not replayed. *other: nil, or the account that has the name, and then
  * nothing was done. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
 /* kind: AUDIT_ACCOUNT_DISABLED refuses its keys from now on, AUDIT_ACCOUNT_ENABLED accepts them,
- * AUDIT_ACCOUNT_CHANGED gives it another mark and colour. One that is disabled or enabled already
- * gets no event. store_hit_result; replayable. */
+ * AUDIT_ACCOUNT_CHANGED gives it another mark and colour. An account that is disabled or enabled
+ * already gets no event. store_hit_result; replayable. */
 void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change, enum audit_kind kind);
 
@@ -43,14 +43,14 @@ int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct ac
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
 
-/* What every page of the dashboard has around it. Counts end at ACCOUNT_BRIEF_MAX; of an account's
- * connections ACCOUNT_BRIEF_CONNECTIONS are read. ERR_NOTFOUND: the account is gone. */
+/* The frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX; of an account's connections
+ * ACCOUNT_BRIEF_CONNECTIONS are read. ERR_NOTFOUND: the account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
     slice name, mark, colour; /* as of the account */
     slice key_name;
     int64_t approvals; /* flows that wait for one */
-    int64_t broken;    /* connections that have to be connected again */
+    int64_t broken;    /* connections that have to be reconnected */
 };
 void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid key_id);

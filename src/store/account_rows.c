@@ -1,7 +1,7 @@
 /*
- * Rows of an account in all tables. Statements are made by the database from its own catalog, with
- * its quoting; what this file puts into them is the account's id, in canonical form. Tables are
- * listed at each call, so that a table of a later migration is covered.
+ * Rows of an account in all tables. The database makes the statements from its own catalog, with
+ * its quoting; this file only inserts the account's id, in canonical form. Tables are listed at
+ * each call, so that a table of a later migration is covered.
  */
 #include "store/account_rows.h"
 
@@ -18,11 +18,11 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
     "c.relnamespace = 'sluice'::regnamespace and exists (select from pg_attribute a " \
     "where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped) "
 
-/* Makes the cursor's statement for each table that is no partition; the account first, as a reader
- * of the export wants it. `%s` and `%I` are for format(), `%%s` stays for put_account. Rows are in
- * the order of the primary key. translate() turns newlines between members of a json column into
- * blanks, so that a row is one line; inside a string they are escaped already. execution.summary is
- * a text that holds JSON, hence its cast. */
+/* Makes the cursor's statement for each table that is not a partition; the account first, as a
+ * reader of the export wants it. `%s` and `%I` are for format(), `%%s` stays for put_account. Rows
+ * are in the order of the primary key. translate() turns newlines between members of a json column
+ * into blanks, so that a row is one line; inside a string they are escaped already.
+ * execution.summary is a text that holds JSON, hence its cast. */
 static const char export_sql[] =
     "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
     "''}'', E''\\n\\r'', ''  '') from (select %s from sluice.%I t where t.account_id = %%s "
@@ -38,8 +38,9 @@ static const char export_sql[] =
     "from pg_class c where c.relkind in ('r', 'p') and not c.relispartition and " HAS_ACCOUNT_ID
     "order by c.relname <> 'account', c.relname";
 
-/* Deletes a batch from each table that holds rows itself (partitions, not their parents). By ctid,
- * which is found by the key's index and is stable within the statement: a DELETE has no LIMIT. */
+/* Deletes a batch from each table that contains rows itself (partitions, not their parents). By
+ * ctid, which is found by the key's index and is stable within the statement: a DELETE has no
+ * LIMIT. */
 static const char erase_sql[] =
     "select format('with gone as (delete from sluice.%1$I t where t.account_id = %%s and t.ctid = "
     "any(array(select k.ctid from sluice.%1$I k where k.account_id = %%s limit 1000)) "
@@ -91,7 +92,7 @@ static int each_table(struct pg_sync *sync, const char *list_sql, struct uuid ac
 struct exporting {
     struct pg_sync *sync;
     struct account_export *export;
-    struct arena arena; /* a batch */
+    struct arena arena; /* one batch */
 };
 
 static int fetch_batch(struct exporting *x, size_t *count, struct err *err)
@@ -135,7 +136,7 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
     struct err ignored;
     export->rows = 0;
     arena_init(&x.arena, BATCH_ARENA_BYTES_MAX);
-    /* Repeatable read: all tables as of one moment, while servers go on writing. Read only, so
+    /* Repeatable read: all tables as of one moment, while servers continue to write. Read only, so
      * nothing is locked. No statement_timeout: a large table takes as long as it takes. */
     int result = pg_sync_run(sync,
                              "begin isolation level repeatable read, read only; "
@@ -167,7 +168,7 @@ static int ask_count(struct pg_sync *sync, const char *sql, uint64_t *count, str
     return result;
 }
 
-/* 23503 foreign_key_violation: rows of another table still refer to these. The table is left for
+/* 23503 foreign_key_violation: rows of another table still refer to these. The table is retried in
  * the next pass, after the others. */
 static int erase_table(void *ctx, const char *sql, struct err *err)
 {
@@ -197,8 +198,8 @@ int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, 
         int result = each_table(sync, erase_sql, account_id, erase_table, &erasing, err);
         if (result != OK)
             return result;
-        /* Each pass removes rows or is the last, so passes are bounded by the depth of the
-         * references. */
+        /* Each pass removes rows or is the last one, so the depth of the references bounds the
+         * passes. */
     } while (erasing.refused > 0 && erasing.rows > before);
     *rows = erasing.rows;
     if (erasing.refused == 0)

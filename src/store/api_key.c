@@ -98,8 +98,8 @@ static const struct pg_column key_columns[] = {
     OF(sessions_ended_at, PG_TIME)};
 /* By the unique index on hash (api_key_hash), one row at most. Account and session are read with
  * it, each by its primary key, so that a request is authorized from one snapshot and one query.
- * session_hash is NULL where the key itself is used: then `exists` is false. Expiry and revocation
- * are the caller's to check, with the error that belongs to each. */
+ * session_hash is NULL if the key itself is used: `exists` is then false. The caller checks expiry
+ * and revocation, with the right error for each. */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
@@ -114,7 +114,7 @@ static const struct pg_stmt api_key_find = {
 
 static const struct pg_column touch_params[] = {PG_ARG("account_id", PG_UUID),
                                                 PG_ARG("id", PG_UUID), PG_ARG("now", PG_TIME)};
-/* last_used_at is in no index and the table has room for a second version in each page (fillfactor
+/* last_used_at is not indexed and the table has room for a second version in each page (fillfactor
  * 80): a HOT update. Batches of several processes may arrive out of order; a minute's error is
  * fine. */
 static const struct pg_stmt api_key_touch = {
@@ -129,7 +129,7 @@ static const struct pg_stmt api_key_touch = {
 
 #define OF_CHANGE(name, type, ...) PG_OF(#name, type, struct api_key_change, key.name, __VA_ARGS__)
 
-/* The id is new, and of a lost answer the caller must not hand out the key: not replayed. */
+/* The id is new, and if the answer is lost the caller must not return the key: not replayed. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
     .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
@@ -150,8 +150,8 @@ static const struct pg_stmt api_key_create = {
     .is_copied = true,
 };
 
-/* The columns of api_key_find, so that read_row serves both; what belongs to one session is
- * constant. By the primary key, whose ids are ordered by time. */
+/* The columns of api_key_find, so that read_row serves both; the columns of a session are
+ * constants. By the primary key, whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
     .sql =
@@ -175,8 +175,8 @@ static const struct pg_stmt api_key_revoke = {
     .is_copied = true,
 };
 
-/* A session is a sealed cookie that the server cannot take back; this row outweighs it
- * (api_key_find). A replay finds the row and does nothing. */
+/* A session is a sealed cookie that the server cannot revoke; this row overrides it (api_key_find).
+ * A replay finds the row and does nothing. */
 static const struct pg_stmt session_end = {
     .name = "session_end",
     .sql = "insert into sluice.session_end (account_id, session_hash, expires_at) "

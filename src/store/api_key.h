@@ -1,6 +1,6 @@
 /*
- * api_key: a caller's key, stored as its SHA-256 only. Look-up by hash is
- * the one read that cannot name its account.
+ * api_key: a caller's key, stored as its SHA-256 only. Lookup by hash is the only read that cannot
+ * name its account.
  */
 #ifndef STORE_API_KEY_H
 #define STORE_API_KEY_H
@@ -28,12 +28,12 @@ struct api_key {
     slice prefix; /* first characters of the key, to tell keys apart in lists */
     slice name;
     uint32_t scopes;    /* set of SCOPE_* */
-    slice scopes_words; /* the store's own: the same as the table has it */
+    slice scopes_words; /* private to the store: the same as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
     bool is_account_disabled, is_session_ended;
-    int64_t sessions_ended_at; /* sessions that began before it are over; 0: none are */
+    int64_t sessions_ended_at; /* sessions that began before it are ended; 0: none */
 };
 
 /* "read execute" <-> set; text is space- or comma-separated. ERR_INVALID names the unknown word. */
@@ -44,12 +44,12 @@ slice scopes_format(uint32_t scopes, char out[33]);
 const char *scope_name(enum api_key_scope scope);
 
 /* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
- * ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller checks. */
+ * ERR_NOTFOUND if there is none. Revoked and expired ones are returned: the caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
-/* Notes the use; the caller does it at most once a minute a key. store_done_result. */
+/* Records the use; the caller does it at most once a minute for each key. store_done_result. */
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
@@ -58,21 +58,21 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
-/* What one is called, revoked or not: its name, else its first characters. store_text_result. */
+/* The display name, revoked or not: its name, else its first characters. store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
-/* A change of a key, with its audit event. Not replayed: ERR_CLOSED where the answer was lost. */
+/* A change of a key, with its audit event. Not replayed: ERR_CLOSED if the answer was lost. */
 struct api_key_change {
     struct audit_by by;
     struct api_key key;     /* revoke: account_id and id */
     struct uuid replaces;   /* the key that this one replaces; nil: none */
-    int64_t replaced_until; /* that one ends then, or before as it would have */
+    int64_t replaced_until; /* the replaced key ends then, or earlier if it would have anyway */
 };
-/* All but revoked_at and last_used_at are in. ERR_INVALID: a key of that id or hash is there, or no
- * such account; store_hit_result: the one to replace is revoked, or is not there. */
+/* Reads all members but revoked_at and last_used_at. ERR_INVALID: there is a key with that id or
+ * hash, or no such account; store_hit_result: the key to replace is revoked or does not exist. */
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
-/* From now on, where it is not. store_hit_result. Replayable. */
+/* Takes effect now, unless it is revoked already. store_hit_result. Replayable. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
 

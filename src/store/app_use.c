@@ -1,6 +1,6 @@
 /*
- * What one app is used for: looked up by the keys of tallies and executions, since neither has an
- * index by app. The begins of longer times (store/tally.h) are begins of shorter ones, too.
+ * The calls of one app: looked up by the keys of tallies and executions, since neither has an index
+ * by app. The starts of longer slots (store/tally.h) are also starts of shorter ones.
  */
 #include "store/app_use.h"
 

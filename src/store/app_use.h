@@ -20,7 +20,7 @@ STORE_LIST_RESULT(store_app_use_result, tally_sum)
  * APP_USE_NEWEST executions; calls of flows are not among these. Result in the op's arena. */
 struct app_key {
     struct uuid id;
-    slice name; /* SLICE_NONE: there is none of that id any more */
+    slice name; /* SLICE_NONE: the key no longer exists */
 };
 void store_app_keys(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, int64_t connection_id);

@@ -69,8 +69,8 @@ static const struct pg_stmt audit_insert = {
     .access = PG_WRITE,
 };
 
-/* `key` finds `key` and `key.created` but not `keyring`: hence the point, and a colon of an actor.
- * left() and not LIKE, since a kind may hold `_`, which LIKE takes for any character. */
+/* `key` finds `key` and `key.created` but not `keyring`: hence the point, and the colon for an
+ * actor. left(), not LIKE, since a kind may contain `_`, which LIKE takes for any character. */
 static const struct pg_stmt audit_list = {
     .name = "audit_list",
     .sql = STORE_PAGE_SQL("sluice.audit_event",

@@ -1,14 +1,14 @@
 /*
- * audit: what happened to an account that is no execution: blocked runs with their reason,
- * connections made and lost, approvals, key changes. Insert-only, partitioned by day.
+ * audit: events of an account other than executions: blocked runs with their reason, connections
+ * made and lost, approvals, key changes. Insert-only, partitioned by day.
  */
 #ifndef STORE_AUDIT_H
 #define STORE_AUDIT_H
 
 #include "store/store.h"
 
-/* All kinds of events, with what a list of them says. What is before the point is a group, whose
- * kinds are together here. The last one is of earlier versions: their rows keep their words. */
+/* All kinds of events, with their text in lists. The part before the point is a group, whose kinds
+ * are together here. The last kind was written by earlier versions: their rows keep their words. */
 #define AUDIT_KINDS(X)                                                                            \
     X(ACCOUNT_CREATED, "account.created", "The account was created")                              \
     X(ACCOUNT_CHANGED, "account.changed", "The account's mark or colour was changed")             \
@@ -36,7 +36,7 @@
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")
 #define AUDIT_KIND_ENUM(name, text, sentence) AUDIT_##name,
 enum audit_kind { AUDIT_KINDS(AUDIT_KIND_ENUM) AUDIT_KIND_COUNT };
-/* All names as one text, with a space before each; and what a filter by kind must be. */
+/* All names as one text, with a space before each; and the pattern of a filter by kind. */
 #define AUDIT_KIND_WORD(name, text, sentence) " " text
 #define AUDIT_KIND_WORDS                      AUDIT_KINDS(AUDIT_KIND_WORD)
 #define AUDIT_KIND_WANTED                     "one of, or the first word of:" AUDIT_KIND_WORDS
@@ -44,20 +44,20 @@ slice audit_kind_name(enum audit_kind kind);
 slice audit_kind_sentence(enum audit_kind kind);
 /* "key" of "key.created" */
 slice audit_kind_group(enum audit_kind kind);
-/* Of a row's kind, or a filter's; AUDIT_KIND_COUNT: none has that name. */
+/* From a row's kind, or a filter's; AUDIT_KIND_COUNT: no kind has that name. */
 enum audit_kind audit_kind_find(slice name);
 
-/* The caller of a change, for the event that the change makes; borrowed as the rest of it. */
+/* The caller of a change, for the event of that change; borrowed like the rest of it. */
 struct audit_by {
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */
     slice address; /* of the client, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
-    slice means;   /* by what: "dashboard"; SLICE_NONE for the API */
+    slice means;   /* through what: "dashboard"; SLICE_NONE for the API */
 };
 
 struct audit_event {
     struct uuid account_id;
-    struct uuid id; /* uuid_v7(): also its time */
+    struct uuid id; /* uuid_v7(): also the event's time */
     slice kind;     /* audit_kind_name */
     slice reason;   /* an error code or a word; SLICE_NONE for none */
     struct audit_by by;
@@ -66,15 +66,15 @@ struct audit_event {
 
 /* A copy in the arena, without means. */
 struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
-/* The key of an actor "key:<id>"; nil: it is another one. */
+/* The key of an actor "key:<id>"; nil: another actor. */
 struct uuid audit_actor_key(slice actor);
 
 /* Replayable. store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
 
-/* The account's events, newest first. kind: "key.created", or "key" for all that begin so; actor:
- * "key:<id>", or "key" likewise; SLICE_NONE: all. next as in store_execution_list_result. */
+/* The account's events, newest first. kind: "key.created", or "key" for all that begin with it;
+ * actor: "key:<id>", or "key" likewise; SLICE_NONE: all. next as in store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor);

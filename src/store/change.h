@@ -1,7 +1,7 @@
 /*
  * change: notifies servers that an account's keys, connections or state were changed by another
- * process, so that they drop what they have cached of it. A hint by NOTIFY: a server that misses
- * one goes on with what it has cached for `cache-time` at most.
+ * process, so that they drop their cache of it. A hint by NOTIFY: a server that misses one uses its
+ * cache for `cache-time` at most.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H
@@ -16,7 +16,7 @@ enum { STORE_CHANGE_INTEGRATION_MAX = 64, STORE_CHANGE_TEXT_MAX = UUID_TEXT_LEN 
  */
 slice store_change_format(struct uuid account_id, slice integration_id,
                           char out[STORE_CHANGE_TEXT_MAX + 1]);
-/* false: not a payload of ours. integration_id: SLICE_NONE, or a part of text. */
+/* false: not one of these payloads. integration_id: SLICE_NONE, or a part of text. */
 bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id) MUST_CHECK;
 /* Within a transaction it is sent when that commits. */
 int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id,

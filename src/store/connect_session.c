@@ -1,8 +1,8 @@
 /*
  * Connect links. A link goes through insert, take, use, and stays for a day after its end. Each of
- * these steps is one UPDATE by the primary key whose conditions are the fence: of any number of
- * browsers one takes the link, and it makes one connection. Each is replayable because its
- * condition also holds for the state that its own first sending left.
+ * these steps is one UPDATE by the primary key whose conditions are the fence: one of any number of
+ * browsers takes the link, and it makes one connection. Each is replayable because its condition
+ * also holds for the state after its own first attempt.
  */
 #include "store/connect_session.h"
 
@@ -12,7 +12,8 @@
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct connect_session_change, session.name, __VA_ARGS__)
 
-/* token_hash is of 256 random bits: a conflict can only be this statement's own first sending. */
+/* token_hash is of 256 random bits: a conflict can only be with this statement's own first
+ * attempt. */
 static const struct pg_stmt connect_session_insert = {
     .name = "connect_session_insert",
     .sql = "with made as " STORE_EVENT_SQL(
@@ -66,7 +67,7 @@ static const struct pg_column session_columns[] = {
     OF(account_name, PG_TEXT),
     OF(account_mark, PG_TEXT),
     OF(account_colour, PG_TEXT)};
-/* What the page says of the account comes along, by its primary key. */
+/* The account's data for the page comes along, by its primary key. */
 static const struct pg_stmt connect_session_get = {
     .name = "connect_session_get",
     .sql = "select :ord, " SESSION_SELECT " @read(sluice.connect_session)",
@@ -98,8 +99,8 @@ static const struct pg_stmt connect_session_take = {
     .access = PG_WRITE,
 };
 
-/* Before the connection is inserted: the row binds the link to one connection id, so that a form
- * that is sent twice, or a process that dies in between, cannot make a second connection. */
+/* Before the connection is inserted: the row binds the link to one connection id, so that neither a
+ * form sent twice nor a process that dies in between can make a second connection. */
 static const struct pg_stmt connect_session_use = {
     .name = "connect_session_use",
     .sql = "update sluice.connect_session t set used_at = coalesce(t.used_at, :now), "
@@ -112,7 +113,7 @@ static const struct pg_stmt connect_session_use = {
     .access = PG_WRITE,
 };
 
-/* Only of the connection that the caller had bound, so it cannot undo another's use. */
+/* Only for the connection that the caller had bound, so it cannot undo another's use. */
 static const struct pg_stmt connect_session_unuse = {
     .name = "connect_session_unuse",
     .sql = "update sluice.connect_session t set used_at = null, made_id = null "
@@ -125,7 +126,7 @@ static const struct pg_stmt connect_session_unuse = {
 };
 
 /* A range of the primary key, filtered: no index on key_hash, because an account has few links at a
- * time (they go a day after their end) and the count bounds how many a key may have. */
+ * time (they are removed a day after their end) and the count limits how many a key may have. */
 static const struct pg_stmt connect_session_count = {
     .name = "connect_session_count",
     .sql = "select :ord, t.n from @input lateral (select count(*) filter (where c.expires_at > "

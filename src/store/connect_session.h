@@ -1,9 +1,9 @@
 /*
  * connect_session: links with which an end user connects one app. The token of a link begins with
- * its account, so that it is looked up by the table's key; what is stored of it is a hash.
+ * its account, so that it is looked up by the table's key; only its hash is stored.
  *
- * A link is made, taken by one browser, and used once: it makes one connection, or gives the one it
- * was made for a new grant.
+ * A link is made, taken by one browser, and used once: it makes one connection, or gives its
+ * connection a new grant.
  */
 #ifndef STORE_CONNECT_SESSION_H
 #define STORE_CONNECT_SESSION_H
@@ -23,14 +23,14 @@ struct connect_session {
     uint8_t token_hash[CONNECT_SESSION_HASH_LEN];
     struct uuid id; /* for the audit trail */
     slice integration_id;
-    struct uuid key_id;                 /* of the key that asked for it */
+    struct uuid key_id;                 /* of the key that created it */
     uint8_t key_hash[API_KEY_HASH_LEN]; /* the same key's */
     bool is_reconnect;
     int64_t connection_id; /* the one to reconnect; 0: makes a new one */
     slice email, subject;  /* only this identity may be connected; SLICE_NONE: any */
     slice return_url;      /* SLICE_NONE: none */
     int64_t created_at;
-    int64_t expires_at; /* until it is taken; from then on the end of what took it */
+    int64_t expires_at; /* until it is taken; after that the end for the browser that took it */
     /* out */
     slice account_name, account_mark, account_colour; /* store/account.h */
     int64_t taken_at, used_at;                        /* 0: not yet */
@@ -47,21 +47,21 @@ struct connect_session_change {
 /* store_done_result. */
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connect_session_change *change);
-/* Result: ERR_NOTFOUND; expires_at is the caller's to check. Slices live in op's arena. */
+/* Result: ERR_NOTFOUND; the caller checks expires_at. Slices live in op's arena. */
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* The same, taken until `until` by the first browser that asks, and by that one again, which makes
- * no second event (taken_by is the hash of a random value of its page, so that a form sent twice is
- * one). ERR_NOTFOUND for all others, and past expires_at. */
+/* The same, taken until `until` by the first browser, which may take it again without a second
+ * event (taken_by is the hash of a random value of its page, so that a form sent twice is one).
+ * ERR_NOTFOUND for all others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
-/* Those that a key asked for and that may yet connect something: store_count_result. */
+/* The links of a key that may still connect something: store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
 /* Before a connection is stored: the link makes this one and no other. store_hit_result:
- * ERR_NOTFOUND when it has made another, was not taken, or is over. */
+ * ERR_NOTFOUND if it has made another, was not taken, or has ended. */
 void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
@@ -71,7 +71,7 @@ void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, s
                                  struct uuid account_id,
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id);
-/* Those that ended a day ago, so that until then their page says what became of them; at most 1000.
+/* Links that ended a day ago (until then their page shows the outcome); at most 1000.
  * store_done_result. */
 void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 

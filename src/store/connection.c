@@ -2,9 +2,9 @@
  * Connections: the statements of the running server. Operator commands are in connection_admin.c.
  *
  * rev fences every change of credentials or status: a statement carries the rev that its caller
- * read, and finds no row when another writer was first. op_token is of the last change, so that a
- * statement that is sent again after a lost answer recognizes its own work. Columns that change
- * often (times, refreshing_*, identity) are in no index, which keeps their updates HOT.
+ * read, and finds no row if another writer was first. op_token belongs to the last change, so that
+ * a statement that is sent again after a lost answer recognizes its own work. Columns that change
+ * often (times, refreshing_*, identity) are not indexed, which keeps their updates HOT.
  */
 #include "store/connection.h"
 
@@ -78,7 +78,7 @@ static const struct pg_stmt connection_get = {
 /* Goes alone, since the inserts of a set would not count one another. The count stops at count_max
  * rows of the primary key's index, and leaves out a row of this id: a replay at the limit must find
  * its own row. "do update" changes nothing; it is there because only an updated row is returned,
- * and with it the token that says whose row it is. */
+ * and with it the token that shows which request made the row. */
 static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
@@ -114,12 +114,12 @@ static const struct pg_stmt connection_insert = {
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
-/* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may be
- * of another user. */
+/* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may
+ * belong to another user. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
-/* scopes: another kind of credential brings its own, even none; of the same kind a NULL means that
- * the provider did not repeat them (RFC 6749 section 5.1). Where auth_kind is NULL the comparison
+/* scopes: another kind of credential brings its own, possibly none; for the same kind NULL means
+ * that the provider did not repeat them (RFC 6749 section 5.1). If auth_kind is NULL the comparison
  * is, too, and `case` takes its other branch. */
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
@@ -145,8 +145,8 @@ static const struct pg_stmt connection_credentials_set = {
     .access = PG_WRITE,
 };
 
-/* Fenced by rev, which it leaves alone: an identity is found out later than its credential, and
- * must not be written next to another one. A replay writes the same. */
+/* Fenced by rev, which it does not change: an identity is known later than its credential, and must
+ * not be written next to another one. A replay writes the same. */
 static const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "

@@ -1,7 +1,7 @@
 /*
  * connection: an account's grant on one app: sealed credentials (vault/seal.h), their key id, and
- * what is known about their health. Changes are compare-and-set on `rev`, and carry an operation
- * token, so that sending one again after a lost connection returns the truth.
+ * their health. Changes are compare-and-set on `rev`, and carry an operation token, so that one
+ * sent again after a lost connection returns the actual result.
  */
 #ifndef STORE_CONNECTION_H
 #define STORE_CONNECTION_H
@@ -19,11 +19,11 @@ enum {
 
 enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION_REVOKED };
 
-/* As whom it acts at the app. Each SLICE_NONE where that is not known; an identity is known by its
- * email or its subject. */
+/* The user at the app. Each SLICE_NONE if unknown; an identity is recognized by its email or its
+ * subject. */
 struct connection_identity {
     slice email;
-    slice subject; /* the app's own id of the user, workspace or account; never another's */
+    slice subject; /* the app's own id of the user, workspace or account; unique */
     slice label;   /* for people: a name, a login, a workspace */
 };
 
@@ -36,53 +36,53 @@ struct connection {
     slice auth_kind; /* "oauth2", "api_key" ... as in the manifest */
     slice sealed;    /* credentials, vault/seal.h; empty for auth none */
     slice key_id;    /* of the master key that sealed them */
-    slice scopes;    /* granted, space-separated; SLICE_NONE: not known */
+    slice scopes;    /* granted, space-separated; SLICE_NONE: unknown */
     slice params;    /* JSON object for ${connection.params.x}; SLICE_NONE counts as {} */
     enum connection_status status;
     slice error;        /* why it is not live, for a person; SLICE_NONE when live */
     int64_t expires_at; /* of the access token; 0: unknown or never */
-    int64_t rev;        /* starts at 1, plus 1 a change */
+    int64_t rev;        /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
-    int64_t last_used_at; /* of a call to the app, some seconds behind; 0: not yet */
-    int64_t failed_at;    /* the same of one that went wrong */
-    slice failure;        /* what was said of it; SLICE_NONE: none has */
+    int64_t last_used_at; /* of a call to the app, with a delay of some seconds; 0: none yet */
+    int64_t failed_at;    /* the same for a failed call */
+    slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
 };
 
 const char *connection_status_name(enum connection_status status);
 bool connection_identity_is_known(const struct connection_identity *identity);
-/* What people know it by: the email, else the label, else the subject; SLICE_NONE. */
+/* The name that people know: the email, else the label, else the subject; SLICE_NONE. */
 slice connection_identity_text(const struct connection_identity *identity);
 
 /* connection_list.c: */
 
-/* What a call that names none may choose from: the default connection of the integration first,
- * then the oldest live ones (CONNECTION_CHOICE_LIVE_MAX), and of the others as many as say whether
- * there is none, one or several. The result is as that of a page. */
+/* The choices for a call that names no connection: the integration's default first, then the oldest
+ * live ones (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none, one or
+ * several. The result is as that of a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
 
-/* A page of those of one integration, or of all by integration; oldest first. */
+/* A page of the connections of one integration, or of all by integration; oldest first. */
 struct connection_page {
-    slice integration_id;       /* SLICE_NONE: of all */
+    slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* with it: the last one's of the page before; SLICE_NONE: none */
     int64_t after_id;           /* likewise; 0: none */
     size_t count_max;
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
-/* Of the first CONNECTION_ENDED_SCAN by integration those that ended, then others. */
+/* Of the first CONNECTION_ENDED_SCAN by integration the ended ones, then others. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
 /* A list in op's arena; none is an empty list, not an error. */
 STORE_LIST_RESULT(store_connection_list_result, connection)
 
-/* What an account has of one integration. */
+/* An account's connections of one integration. */
 struct connection_app {
     slice integration_id;
-    size_t count, live; /* the former with those that need a new grant */
+    size_t count, live; /* live: including those that need a new grant */
     bool has_default, is_default_live;
 };
 /* By integration. The list is in op's arena. */
@@ -99,37 +99,37 @@ void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id);
 STORE_ROW_RESULT(store_connection_get_result, connection)
-/* All of it in but rev and the times. count_max: how many the account may have, 0 any number; what
- * several processes connect at the same moment may go past it. is_default is only kept where no
- * other connection of that integration is the default: ERR_INVALID (SQLSTATE 23505) else. Result:
- * ERR_LIMIT at count_max; *is_own is false where there is a connection of that id already, which is
- * left as it is. */
+/* Reads all members but rev and the times. count_max: how many the account may have, 0: any number;
+ * several processes that connect at the same moment may exceed it. is_default is allowed only if no
+ * other connection of that integration is the default: else ERR_INVALID (SQLSTATE 23505). Result:
+ * ERR_LIMIT at count_max; *is_own is false if there is a connection with that id already, which is
+ * left unchanged. */
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection *connection, size_t count_max);
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
 /* New credentials after a refresh; makes the connection live. Compare-and-set on rev. Result: OK
- * and the new rev; ERR_NOTFOUND when rev is no longer the row's (another writer was first: read it
- * again) or it is gone. */
+ * and the new rev; ERR_NOTFOUND if the row has another rev by now (another writer was first: read
+ * it again) or no longer exists. */
 struct connection_credentials {
     slice sealed, key_id;
     slice auth_kind;    /* SLICE_NONE: as before */
-    slice scopes;       /* SLICE_NONE: as before, where auth_kind is */
+    slice scopes;       /* SLICE_NONE: as before, if auth_kind is, too */
     int64_t expires_at; /* 0: unknown */
-    bool is_grant_new;  /* not by renewal: the identity is the row's from now on, known or not */
+    bool is_grant_new;  /* not a renewal: the row's identity is replaced, known or not */
     struct connection_identity identity;
 };
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
 
-/* What was found out of the credential that the row has at rev; rev stays. store_done_result: a row
- * that has another credential by now is left alone. */
+/* What was found out about the credential that the row has at rev; rev stays. store_done_result: a
+ * row that has another credential by now is left unchanged. */
 void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
-/* connection_manage.c: what a person or a program changes, each with its audit event. Result: the
+/* connection_manage.c: changes by a person or a program, each with its audit event. Result: the
  * integration's id (store_text_result); a lost answer is ERR_CLOSED, and doing it again is
  * harmless. */
 struct connection_change {
@@ -137,11 +137,11 @@ struct connection_change {
     int64_t id;
     struct audit_by by;
 };
-/* The former default of the same integration gives way. ERR_INVALID: another one became the default
- * at the same moment; ask again. */
+/* The former default of the same integration is cleared. ERR_INVALID: another connection became the
+ * default at the same moment; retry. */
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change);
-/* label: at most CONNECTION_LABEL_MAX characters (ERR_INVALID past it). */
+/* label: at most CONNECTION_LABEL_MAX characters (else ERR_INVALID). */
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connection_change *change, slice label);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -150,7 +150,8 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 /* connection_refresh.c: */
 
 /* Compare-and-set to reauth_required (store_rev_result), and the audit event
- * connection.reauth_required in the same statement: one event a loss, however many find it. */
+ * connection.reauth_required in the same statement: one event for each loss, however many processes
+ * find it. */
 struct connection_loss {
     struct uuid account_id;
     int64_t id, rev;
@@ -162,9 +163,9 @@ struct connection_loss {
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);
 
-/* No other holder may refresh its token for lease_ms, by the database's clock. Again by the same
- * holder: the lease begins again. store_hit_result: ERR_NOTFOUND when another holder has it, or
- * when rev is no longer the row's. A change of credentials or status ends the claim. */
+/* No other holder may refresh its token for lease_ms, by the database's clock. Repeated by the same
+ * holder, the lease starts again. store_hit_result: ERR_NOTFOUND if another holder has it, or if
+ * the row has another rev by now. A change of credentials or status ends the claim. */
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
                             unsigned lease_ms);
@@ -172,19 +173,19 @@ void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct
 void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, int64_t id, struct uuid holder);
 
-/* connection_use.c: no change, so rev stays. Later times win. store_done_result. */
+/* connection_use.c: not a change, so rev stays. Later times win. store_done_result. */
 struct connection_use {
     struct uuid account_id;
     int64_t id;
     int64_t used_at;
-    int64_t failed_at; /* 0: none went wrong */
+    int64_t failed_at; /* 0: no call failed */
     slice failure;     /* at most CONNECTION_FAILURE_MAX; with failed_at */
 };
 void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct connection_use *use);
 
 /* Operator commands. */
-/* All of the account's, as pages have them. */
+/* All of the account, in the order of pages. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;
 /* One page of connections of all accounts that are sealed under another key than key_id, for
@@ -193,7 +194,7 @@ int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice
                                 struct uuid after_account, int64_t after_id,
                                 struct connection **list, size_t *count,
                                 struct err *err) MUST_CHECK;
-/* Compare-and-set on rev. ERR_NOTFOUND when another writer was first. */
+/* Compare-and-set on rev. ERR_NOTFOUND if another writer was first. */
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                  int64_t rev, slice sealed, slice key_id,
                                  struct err *err) MUST_CHECK;

@@ -1,11 +1,11 @@
 /*
- * Connections: the pages of a key rotation, and what a command has sealed by another key.
+ * Connections: the pages of a key rotation, and credentials resealed by a command.
  */
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-/* Walks the primary key from the last row of the page before. key_id is a filter without an index:
- * a rotation reads all rows once, whatever they are sealed with. An empty `sealed` has no key. */
+/* Walks the primary key from the last row of the previous page. key_id is a filter without an
+ * index: a rotation reads all rows once, whatever key sealed them. An empty `sealed` has no key. */
 static const struct pg_stmt connection_stale = {
     .name = "connection_stale",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT

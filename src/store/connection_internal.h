@@ -1,5 +1,5 @@
 /*
- * What the files of connections share.
+ * Shared by the files of connections.
  */
 #ifndef STORE_CONNECTION_INTERNAL_H
 #define STORE_CONNECTION_INTERNAL_H

@@ -1,7 +1,7 @@
 /*
- * Connections: what is found without an id. The ones that a call may choose from, pages of a list,
- * and in short what each app of an account has. None reads more than it returns, however many
- * connections an account has, but for the last, which counts them.
+ * Connections: queries without an id. The choices for a call, pages of a list, and a summary for
+ * each app of an account. None reads more than it returns, however many connections an account has,
+ * except the last, which counts them.
  */
 #include "store/connection_internal.h"
 #include "store/internal.h"
@@ -10,8 +10,8 @@ enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
 
 /* Three searches, each by an index and bounded: the default by connection_default, the oldest live
  * ones by connection_live, two of any status by connection_integration (enough to know whether
- * there is one or several). UNION removes what is found twice. OFFSET 0 keeps the rows' look-up by
- * key from being merged into a join over the whole account (pg/stmt.c). */
+ * there is one or several). UNION removes duplicates. OFFSET 0 keeps the rows' lookup by key from
+ * being merged into a join over the whole account (pg/stmt.c). */
 static const struct pg_stmt connection_choice = {
     .name = "connection_choice",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select d.id "
@@ -54,7 +54,7 @@ static const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
-/* The status is in no index: rows are read, and their number is bounded. */
+/* The status is not indexed: rows are read, and their number is bounded. */
 #define SCAN_LIMIT 1000
 _Static_assert(SCAN_LIMIT == CONNECTION_ENDED_SCAN, "as callers know it");
 static const struct pg_stmt connection_ended = {
@@ -70,7 +70,7 @@ static const struct pg_stmt connection_ended = {
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_app, name, __VA_ARGS__)
 
 /* Reads all of an account's connections, by connection_integration, which also gives the order that
- * GROUP BY wants. The status is in no index, so the rows themselves are read. */
+ * GROUP BY needs. The status is not indexed, so the rows themselves are read. */
 static const struct pg_stmt connection_apps = {
     .name = "connection_apps",
     .sql = "select :ord, c.* from @input lateral (select t.integration_id, "
@@ -102,7 +102,7 @@ const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
                                                        &connection_count,
                                                        NULL};
 
-/* ---- to choose from ---- */
+/* ---- choices for a call ---- */
 
 STORE_CALL_ID(store_connection_choice, connection_choice, slice, pg_text)
 
@@ -127,8 +127,8 @@ void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
 }
 
-/* Room for LIST_PAGE_MAX more behind the first count of *list. Doubled, so that copies stay linear;
- * an older array stays in the arena until the command ends. */
+/* Makes room for LIST_PAGE_MAX more after the first count of *list. Doubled, so that copies stay
+ * linear; an older array stays in the arena until the command ends. */
 static bool reserve_page(struct arena *arena, struct connection **list, size_t count, size_t *room)
 {
     if (count + LIST_PAGE_MAX <= *room)
@@ -166,7 +166,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
     return OK;
 }
 
-/* ---- in short ---- */
+/* ---- summary ---- */
 
 STORE_CALL_ONE(store_connection_apps, connection_apps, struct uuid, pg_uuid)
 

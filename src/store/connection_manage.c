@@ -1,6 +1,6 @@
 /*
- * Connections: what a person or a program changes while servers run. Each statement makes the audit
- * event, too: neither is stored without the other.
+ * Connections: changes by a person or a program while servers run. Each statement also makes the
+ * audit event: neither is stored without the other.
  *
  * These statements have no fence: the last change wins, as a person expects. They raise rev all the
  * same, so that a renewal under way reads the row again. They are not replayed (rev + 1 is not
@@ -18,7 +18,7 @@
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
-/* `changed`, whose `returning` follows. The other default of the same integration gives way first.
+/* `changed`, whose `returning` follows. The other default of the same integration is cleared first.
  * `(select count(*) from cleared) >= 0` is always true: it makes the first update run to its end
  * before a row of the second is touched, so that the unique index finds no two defaults. Such a
  * statement goes alone, since two of one integration in a set would each see the table as it was

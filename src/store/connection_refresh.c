@@ -1,8 +1,8 @@
 /*
- * Connections: the claim on refreshing a token, and the end of a connection whose grant is gone.
- * Two processes that send the same refresh token lose the grant where the provider rotates tokens
- * (RFC 6749 section 10.4), so one at a time holds the claim. It is a lease in the row and no lock:
- * no transaction is open during a call to a provider.
+ * Connections: the claim on refreshing a token, and the end of a connection whose grant has ended.
+ * Two processes that send the same refresh token lose the grant if the provider rotates tokens (RFC
+ * 6749 section 10.4), so one at a time holds the claim. It is a lease in the row, not a lock: no
+ * transaction is open during a call to a provider.
  */
 #include "store/connection_internal.h"
 #include "store/internal.h"
@@ -11,8 +11,8 @@
 
 /* rev stays: it fences the credentials, which a claim does not change. So a token that arrives
  * after the lease has ended is still stored, as long as no other writer has stored one. The lease
- * counts by the database's clock, which all processes share. A replay by the same holder begins it
- * again. */
+ * is measured by the database's clock, which all processes share. A replay by the same holder
+ * begins it again. */
 static const struct pg_stmt connection_claim = {
     .name = "connection_claim",
     .sql = "update sluice.connection t set refreshing_by = :holder, "
@@ -37,8 +37,8 @@ static const struct pg_stmt connection_release = {
     .access = PG_WRITE,
 };
 
-/* Status and audit event are one statement, so there is one event for a loss: the second process to
- * find it fails the fence, and its `gone` is empty. At a replay `gone` has the row again and the
+/* Status and audit event are one statement, so there is one event for each loss: the second process
+ * to find it fails the fence, and its `gone` is empty. At a replay `gone` has the row again and the
  * event, whose id is the same, conflicts with itself. `gone` carries the event's columns, so that
  * the INSERT is of exactly the rows that were changed. */
 static const struct pg_stmt connection_lost = {

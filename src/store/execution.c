@@ -1,7 +1,7 @@
 /*
- * Executions: inserted once, when they have ended. Both statements with which one appears are sent
- * plainly first, without a check for a conflict; only where a commit's answer was lost is their
- * `again` form sent (pg/pg.h).
+ * Executions: inserted once, when they have ended. Both inserting statements are first sent without
+ * a check for a conflict; only if the answer of a commit was lost is their `again` form sent
+ * (pg/pg.h).
  */
 #include "store/execution.h"
 
@@ -16,7 +16,7 @@
 static const char *const status_words[] = {"failed", "succeeded"};
 static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 0};
 
-/* A row but for its account. */
+/* A row without its account. */
 #define MEMBERS                                                                                \
     OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                      \
         OF(connection_id, PG_I64, .has_null = true),                                           \
@@ -25,9 +25,8 @@ static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 
         OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
         OF(attempts, PG_I64, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
-/* `rest` is what the second sending adds. The id is a UUIDv7 of this run: a row that is there
- * already is the first sending's, so "do nothing" is right, and the usual case does not pay for the
- * check. */
+/* `rest`: the addition for a resend. The id is a UUIDv7 of this run: an existing row is from the
+ * first attempt, so "do nothing" is right, and the usual case does not pay for the check. */
 #define INSERT_STMT(stmt_name, rest, ...)                                                       \
     {                                                                                           \
         .name = stmt_name,                                                                      \
@@ -46,11 +45,11 @@ static const struct pg_stmt execution_insert =
 static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  MEMBERS};
 
-/* The claim is the fence: only where it is still ours (execution_id and owner match) does the
- * execution appear. Where the lease ran out and another node ended the run, `moved` is empty,
- * nothing is inserted, and the caller gets ERR_NOTFOUND. At a second sending the claim may be gone
- * already; then an execution with this id, owner and time is what the first sending stored. `:ord
- * in (...)` is a hashed subplan, so a set is not matched pair by pair. */
+/* The claim is the fence: only if it is still this node's (execution_id and owner match) is the
+ * execution inserted. If the lease ran out and another node ended the run, `moved` is empty,
+ * nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may be gone already;
+ * an execution with this id, owner and time is then the result of the first attempt. `:ord in
+ * (...)` is a hashed subplan, so a set is not matched pair by pair. */
 #define FINISH_STORE                                                                             \
     "and t.execution_id = :id and t.owner = :owner "                                             \
     "returning :ord as ord, :account_id as account_id, :id as id, "                              \
@@ -67,8 +66,8 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
 /* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner. The
- * key's life began with the claim and may be over by now; those that wait for its run load it again
- * within a second (exec/claim.c), and must find it. */
+ * key's life began with the claim and may have ended by now; requests that wait for its run load it
+ * again within a second (exec/claim.c), and must find it. */
 #define FINISH_KEEP                                                       \
     "update sluice.idempotency_key t set state = 'bound', owner = null, " \
     "expires_at = greatest(t.expires_at, now() + interval '5 seconds') "  \
@@ -96,8 +95,8 @@ static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_
     row ".api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = " row \
         ".account_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
 #define ASKED_BY_COLUMNS OF(api_key_id, PG_UUID), OF(api_key_name, PG_TEXT), OF(attempts, PG_I64)
-/* A small summary comes with the row; of a large one only the size, which a text that is stored out
- * of line has in its pointer. The caller then asks execution_get_summary, on the lane of large
+/* A small summary comes with the row; for a large one only its size, which the pointer of an
+ * out-of-line text contains. The caller then sends execution_get_summary, on the lane of large
  * reads. */
 static const struct pg_stmt execution_get = {
     .name = "execution_get",
@@ -122,13 +121,13 @@ static const struct pg_stmt execution_get_summary = {
     .is_large = true,
 };
 
-/* Rows of a page are limited before anything is looked up for them. The summary of what failed has
- * no output; see STORE_SUMMARY_LISTED_BYTES of the others. */
+/* Rows of a page are limited before anything is looked up for them. The summary of a failed
+ * execution has no output; for the others see STORE_SUMMARY_LISTED_BYTES. */
 #define LISTED_SUMMARY                                                        \
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-/* A code, as the interface says it, stands in the summary alone; a row may have it elsewhere. */
+/* The code as the API reports it is only in the summary; a row may have another one. */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \
@@ -148,11 +147,11 @@ static const struct pg_stmt execution_get_summary = {
         "null::uuid as flow_id, null::bigint as step_index",                                     \
         IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
 
-/* A call of a flow has no id: its place in the list is a UUIDv7 of its time, with the microsecond
- * after the version and what no other call of that microsecond has at the end. Read by
- * flow_step_call, of each partition that may have one: a flow is older than its steps, so later
- * partitions are left out. Those whose flow retention has removed are not listed; nothing may turn
- * that look-up into a read of all flows. */
+/* A call of a flow has no id: its position in the list is a UUIDv7 of its time, with the
+ * microsecond after the version and a unique part at the end. Read through flow_step_call, from
+ * each partition that may have one: a flow is older than its steps, so later partitions are left
+ * out. Calls whose flow retention has removed are not listed; the lookup must not turn into a read
+ * of all flows. */
 #define CALL_US "(extract(epoch from x.started_at) * 1000000)::bigint"
 #define CALL_ID                                                                  \
     "(lpad(to_hex(" CALL_US " / 1000), 12, '0') || '7' || lpad(to_hex(" CALL_US  \
@@ -176,8 +175,8 @@ static const struct pg_stmt execution_get_summary = {
                          "f where "                                                               \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
-/* Of both in one order: each gives as many as are wanted, and the first scan that was cut ends the
- * page. What flows and their templates say is looked up by their keys. */
+/* Both in one order: each returns as many as are wanted, and the first scan that was cut ends the
+ * page. The columns of flows and their templates are looked up by key. */
 #define LIST_SQL(only, called)                                                                   \
     "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "         \
     "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "          \
@@ -234,7 +233,7 @@ static const struct pg_column list_columns[] = {
     }
 static const struct pg_stmt execution_list =
     LIST_STMT("execution_list", "", " and x.integration_id <> ''");
-/* By execution_failed and flow_step_failed. */
+/* Through execution_failed and flow_step_failed. */
 #define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
     LIST_STMT("execution_list_failed", FAILED, FAILED);
@@ -278,7 +277,7 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
-    enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes that differ */
+    enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes may differ */
     const int64_t ms_max = (INT64_C(1) << 48) - 1;
     int64_t since_ms = uuid_v7_wall_ms(page->since), before_ms = uuid_v7_wall_ms(page->before);
     ASSERT(!filter->error_code.ptr || filter->status.ptr);

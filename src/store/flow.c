@@ -1,13 +1,13 @@
 /*
  * Flows: start, and the transitions of the node that owns one.
  *
- * A transition updates one row of sluice.flow by its primary key, where rev and owner are still
- * what the caller knows, and inserts the row of the attempt that has ended, in the same statement.
- * No row back means that the flow was cancelled or adopted: the caller drops it. rev grows by one
- * with each change, so of two transitions from one state one wins.
+ * A transition updates one row of sluice.flow by its primary key, if rev and owner are still the
+ * ones that the caller knows, and inserts the row of the finished attempt in the same statement. No
+ * returned row means that the flow was cancelled or adopted: the caller drops it. rev grows by one
+ * with each change, so one of two transitions from one state wins.
  *
- * At a replay after a lost commit the `again` form is sent. It finds rev already grown and so
- * updates nothing, but finds its op_token in the row and answers as the first sending would have.
+ * At a replay after a lost commit the `again` form is sent. It finds a higher rev and so updates
+ * nothing, but finds its op_token in the row and returns the same as the first attempt.
  */
 #include "store/flow.h"
 
@@ -57,7 +57,7 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
 static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
-/* As store_claim_result has them: the row that the statement may meet is the key's. */
+/* As in store_claim_result: the conflicting row, if any, is the key's. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
                                                       STORE_FLOW_OF(id, PG_UUID),
@@ -65,7 +65,8 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
                                                       START_MORE,
                                                       PG_ARG("fingerprint", PG_BYTES),
                                                       PG_ARG("lifetime_ms", PG_I64)};
-/* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
+/* The addition for a resend: the first attempt inserts rows that cannot exist, and need not
+ * check. */
 #define AGAIN " on conflict do nothing"
 
 #define FLOW_COLUMNS                                                                        \
@@ -79,9 +80,9 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define DOC_COLUMNS "account_id, flow_id, input, actor, waiting_input"
 #define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 
-/* A start may be requested twice, by its caller's id. The second sending has to distinguish a flow
- * that it made itself from one that another request made under the same id: created_at, in
- * microseconds and drawn once per request, is the same only for its own. */
+/* A start may be requested twice, by its caller's id. A resend has to distinguish its own flow from
+ * one that another request made under the same id: created_at, in microseconds and drawn once per
+ * request, is the same only for its own. */
 #define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -100,7 +101,7 @@ static const struct pg_stmt flow_start_again =
     START_STMT("flow_start_again", start_params, "", "", "", "", AGAIN, START_IS_OURS, );
 static const struct pg_stmt flow_start =
     START_STMT("flow_start", start_params, "", "", "", "", "", "", .again = &flow_start_again);
-/* Of their own, so that a start without a title and in no trace costs nothing more. */
+/* Statements of their own, so that a start without a title and a trace costs nothing extra. */
 #define MORE                 start_more_params, ", title", ", :title", ", trace", ", :trace"
 #define START_MORE_STMT(...) START_STMT(__VA_ARGS__)
 static const struct pg_stmt flow_start_more_again =
@@ -108,9 +109,9 @@ static const struct pg_stmt flow_start_more_again =
 static const struct pg_stmt flow_start_more =
     START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
 
-/* With an idempotency key: the key is taken first, bound at once, and flow and document follow
- * where it is ours. Else the answer is what holds it, a flow or an execution. The id is drawn once
- * a request, so a request that finds it under the key has made the flow, by this sending or by an
+/* With an idempotency key: the key is taken first, bound at once, and flow and document follow if
+ * the key was free. Else the answer is the flow or execution that has it. The id is drawn once for
+ * each request, so a request that finds it under the key has made the flow, in this attempt or an
  * earlier one. */
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
@@ -140,7 +141,7 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
 {
     const struct flow *flow = start->flow;
     bool is_running = flow->status == FLOW_RUNNING;
-    /* A flow that at once waits or is completed has gone through two states in one insert. */
+    /* A flow that waits or completes at once goes through two states in one insert. */
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     const struct claim *claim = start->claim;
@@ -174,8 +175,8 @@ int store_flow_start_result(const struct pg_query *query)
 
 /* ---- the owner's transitions ---- */
 
-/* The columns of the attempt that has ended, at the end of both statements' parameters; all NULL
- * where none has, and then STEPPED inserts nothing. */
+/* The columns of the finished attempt, at the end of both statements' parameters; all NULL if there
+ * is none, and STEPPED then inserts nothing. */
 #define FINISHED_PARAMS                                                                      \
     PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT),      \
         PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),                   \
@@ -207,7 +208,7 @@ static const struct pg_column finished_params[] = {
     ":f_error as f_error, :f_integration_id as f_integration_id, "                    \
     ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id"
 
-/* A flow with an owner is running (a CHECK), so owner is the whole fence. It is written neither as
+/* A flow with an owner is running (a CHECK), so owner alone is the fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
  * flow_owner and walk all flows of the owner (pg/stmt.c). */
 #define WHERE_OURS "and t.rev = :rev - 1 and t.owner is not distinct from :owner returning "
@@ -223,9 +224,9 @@ static const struct pg_column finished_params[] = {
     "m.f_action_id, m.f_api_key_id from moved m "                                    \
     "where m.f_step is not null"
 
-/* Which of the queries were done. At a second sending a query may find its own token in the row,
- * also while the first is still about to commit it: FOR SHARE waits for that commit and then sees
- * the row's last version. `:ord in` is a hashed subplan, see execution.c. */
+/* Which of the queries were executed. At a resend a query may find its own token in the row, also
+ * while the first is still about to commit it: FOR SHARE waits for that commit and then sees the
+ * row's last version. `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord from moved m"
 #define ANSWER_AGAIN                                               \
     "select :ord @from where :ord in (select m.ord from moved m) " \
@@ -245,7 +246,7 @@ static const struct pg_column move_params[] = {
     STORE_FLOW_OF(adoptions, PG_I64),
     STORE_FLOW_OF(updated_at, PG_TIME),
     FINISHED_PARAMS};
-/* A flow that ends gives up its owner in the same statement, as the CHECK wants it. */
+/* A flow that ends gives up its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
 #define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
     {                                                                                       \
@@ -299,16 +300,16 @@ static const struct pg_stmt flow_park =
     PARK_STMT("flow_park", WHERE_OURS, "", ANSWER_ONCE, .again = &flow_park_again);
 
 /* The same two transitions from a pause whose time has come: taking the flow and its first
- * transition are one statement, one commit. All nodes that hold a timer send it at the same time,
- * in batches. SKIP LOCKED: a statement that waited for another's row lock here would itself hold
- * rows that the other waits for. What is skipped is done by the holder of the lock, or found by the
- * next scan for due flows (store_flow_due). now() is the database's clock, so a node whose clock is
- * fast wakes nothing early. */
+ * transition are one statement, one commit. All nodes with a timer send it at the same time, in
+ * batches. SKIP LOCKED: a statement that waited for another's row lock here would itself lock rows
+ * that the other waits for. The holder of the lock handles skipped rows, or the next scan for due
+ * flows finds them (store_flow_due). now() is the database's clock, so a node with a fast clock
+ * wakes nothing early. */
 #define WHERE_DUE                                                                       \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
     "and t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
     "and k.id = t.id for update skip locked) returning "
-/* waiting_for goes with the pause; wake_at stays (store/flow.h says what it means then). */
+/* waiting_for is cleared with the pause; wake_at stays (store/flow.h explains its meaning then). */
 #define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
 static const struct pg_stmt flow_wake_again =
     MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, ANSWER_AGAIN, );
@@ -319,7 +320,7 @@ static const struct pg_stmt flow_wake_park_again =
 static const struct pg_stmt flow_wake_park =
     PARK_STMT("flow_wake_park", WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_park_again);
 
-/* The last parameters of a transition: the attempt that has ended, or NULLs. */
+/* The last parameters of a transition: the finished attempt, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
 {
     static const struct pg_stmt finished = {PG_PARAMS(finished_params)};
@@ -337,11 +338,11 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
-    /* owner, op_token, where it parks what it shows, and the attempt */
+    /* owner, op_token, the shown document if it parks, and the attempt */
     struct pg_value values[3 + ARRAY_LEN(finished_params)] = {pg_uuid(move->owner),
                                                               pg_uuid(move->op_token)};
     size_t count = 2;
-    /* Cancelling is not the owner's transition: it has no owner fence (flow_take.c). */
+    /* Cancelling is not a transition by the owner: it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
     if (is_parked)

@@ -1,9 +1,9 @@
 /*
- * flow: where a flow stands, and the facts of what it did (sql/0002_flows.sql). Every change is
- * one statement, fenced by rev and, while it runs, by its owner: no row back means that it
- * was changed elsewhere (cancelled, adopted), and a node that has it in memory drops it.
+ * flow: the state of a flow, and the facts about its steps (sql/0002_flows.sql). Every change is
+ * one statement, fenced by rev and, while it runs, by its owner: no returned row means that it was
+ * changed elsewhere (cancelled, adopted), and a node that has it in memory drops it.
  *
- * Writes are here and in flow_take.c; what only reads is in store/flow_read.h.
+ * Writes are here and in flow_take.c; reads are in store/flow_read.h.
  */
 #ifndef STORE_FLOW_H
 #define STORE_FLOW_H
@@ -35,7 +35,7 @@ struct flow {
     int64_t rev;
     struct uuid owner; /* nil unless it runs */
     int64_t step_index;
-    int64_t attempt; /* begun attempts of this step, a parked one (wait, approval) counts */
+    int64_t attempt; /* started attempts of this step; a parked one (wait, approval) counts */
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
@@ -45,9 +45,9 @@ struct flow {
 };
 
 /*
- * What the column wake_at means: when a pause ends by itself, whatever it is a pause for (a wait's
- * or a retry's time, an approval's expiry, the flow's deadline where that is sooner). It stays
- * behind when the flow goes on, since it is in an index.
+ * The meaning of the column wake_at: when a pause ends by itself, for any kind of pause (a wait's
+ * or a retry's time, an approval's expiry, the flow's deadline if that is sooner). It keeps its
+ * value when the flow continues, since it is indexed.
  */
 /* The timers' view: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
 static inline int64_t flow_due_at(const struct flow *flow)
@@ -55,7 +55,7 @@ static inline int64_t flow_due_at(const struct flow *flow)
     return flow->status == FLOW_WAITING ? flow->wake_at : 0;
 }
 
-/* Of a flow that has gone on since: when the pause was to end. */
+/* For a flow that has continued since: when the pause was to end. */
 static inline int64_t flow_was_due_at(const struct flow *flow)
 {
     return flow->wake_at;
@@ -67,7 +67,8 @@ static inline int64_t flow_approval_ends_at(const struct flow *flow)
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? flow_due_at(flow) : 0;
 }
 
-/* For people: when a wait or a retry goes on. Of an approval flow_approval_ends_at says more. */
+/* For people: when a wait or a retry continues. For an approval flow_approval_ends_at is more
+ * precise. */
 static inline int64_t flow_goes_on_at(const struct flow *flow)
 {
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? 0 : flow_due_at(flow);
@@ -81,8 +82,9 @@ struct flow_step {
     bool is_completed; /* else failed */
     int64_t started_at, finished_at;
     slice input, output, error; /* JSON texts; SLICE_NONE for none; error exactly when failed */
-    /* Only written: of a call its action, or its tool where the catalog has none of it, and the key
-     * that started the flow; empty texts of another step. SLICE_NONE: housekeeping fills it in. */
+    /* Only written: a call's action, or its tool if the catalog does not have the action, and the
+     * key that started the flow; empty texts for another step. SLICE_NONE: housekeeping fills it
+     * in. */
     slice integration_id, action_id;
     struct uuid api_key_id;
 };
@@ -91,20 +93,19 @@ struct flow_step {
 
 /* Replayable: id and time of creation are the operation token. Slices are borrowed until then. */
 struct flow_start {
-    /* rev 1: running, owned and with the intent of its first step. rev 2: what would follow at once
-     * without a call, has: it waits, or is completed. */
+    /* rev 1: running, owned and with the intent of its first step. rev 2: everything up to the
+     * first call is done: it waits, or is completed. */
     const struct flow *flow;
     slice input, actor;
-    slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
+    slice waiting_input; /* if it waits: the document that the step shows; else SLICE_NONE */
     slice trace;         /* SLICE_NONE: none; a traceparent, and perhaps a tracestate */
     slice title;         /* SLICE_NONE: its template's name is its title */
     /* NULL: without an idempotency key. Else the same statement binds the key: execution_id is the
-     * flow's id; of what is in flight it has nothing. */
+     * flow's id; members of runs in flight are not used. */
     const struct claim *claim;
 };
-/* Inserts flow and document. Result: ERR_INVALID where there is one of this id that another request
- * has made; with a claim that of store_claim_result instead: the flow was made with CLAIM_WON
- * alone. */
+/* Inserts flow and document. Result: ERR_INVALID if another request has made one with this id; with
+ * a claim that of store_claim_result instead: the flow was made only with CLAIM_WON. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
@@ -113,30 +114,30 @@ int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 
 /*
  * From the state that was loaded or written last to `next`, and the row of the attempt that has
- * ended with it (NULL: none, an intent alone). Where account, id, rev = next->rev - 1, owner and
+ * ended with it (NULL: none, an intent alone). Only if account, id, rev = next->rev - 1, owner and
  * status running still match. next->status:
  *   running    the next step's intent, or its next attempt; next->owner stays
- *   waiting    parks; waiting_input is what the step shows (JSON text)
+ *   waiting    parks; waiting_input is the document that the step shows (JSON text)
  *   completed, failed
- * Replayable: op_token knows it again. Slices are borrowed until it has ended.
+ * Replayable: op_token identifies it. Slices are borrowed until it has ended.
  */
 struct flow_move {
     const struct flow *next;
     struct uuid owner; /* the node that may move it: the fence */
     struct uuid op_token;
     /* It waits (or did, at that rev) and its time has come by the database's clock: the same
-     * statement makes it run, owned by `owner`, and takes it from there to `next`. */
+     * statement makes it running, owned by `owner`, and moves it from there to `next`. */
     bool is_wake;
     const struct flow_step *finished;
-    slice waiting_input; /* with waiting */
+    slice waiting_input; /* if waiting */
 };
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move);
 
 enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };
 
-/* A fact about one item of a fan-out, where the flow is still owned and at this rev (the flow's
- * row does not change). Replayable. */
+/* A fact about one item of a fan-out, if the flow is still owned and at this rev (the flow's row
+ * does not change). Replayable. */
 struct flow_item {
     struct uuid account_id, flow_id;
     int64_t step_index, item, attempt;
@@ -150,15 +151,15 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
 /*
  * Taking a flow without a running owner: each makes it running, owned by `owner`, not begun.
  * step_index, attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its
- * own in flow_step has come to its time; an approved one has its row.
+ * own in flow_step has reached its time; an approved one has its row.
  */
 
 enum flow_take_kind {
     FLOW_TAKE_RESUME,  /* waiting, wake_at has passed (by the database's clock), or failed: again
-                          from the failed step, by a person. A deadline that has passed is lifted */
+                          from the failed step, by a person. A passed deadline is removed */
     FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
     FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
-                          that node had left by itself */
+                          that node had left in order */
 };
 
 struct flow_take {
@@ -168,22 +169,23 @@ struct flow_take {
     int64_t rev; /* the fence; 0: any (approve and resume without one) */
     int64_t now;
     struct uuid dead_owner; /* ADOPT */
-    bool has_left;          /* ADOPT: that node left by itself */
+    bool has_left;          /* ADOPT: that node left in order */
     int64_t step_index;     /* APPROVE: which approval step; -1: the waiting one */
     slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
 };
 /* Replayable. */
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_take *take);
-/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to say why. */
+/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to find out
+ * why. */
 STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
 
-/* Any state -> cancelled; of a cancelled one nothing changes. Result as store_flow_take_result:
- * the row as it is now, its owner before in *was_owned_by (nil: no owner), or *was_cancelled: it
- * was before this statement, or by an earlier sending of it; which of the two is not known.
- * ERR_NOTFOUND: no such flow of this account. */
+/* Any state -> cancelled; a cancelled one does not change. Result as store_flow_take_result: the
+ * row as it is now, its previous owner in *was_owned_by (nil: none), or *was_cancelled: it was
+ * cancelled before this statement, possibly by an earlier attempt of it. ERR_NOTFOUND: the account
+ * has no such flow. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
@@ -209,7 +211,7 @@ enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
 struct flow_ref {
     struct uuid account_id, id, owner;
     int64_t rev, wake_at, adoptions;
-    bool has_left; /* of store_flow_orphans: the owner left by itself */
+    bool has_left; /* from store_flow_orphans: the owner left in order */
 };
 /* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the
  * last page (0 and nil: from the first). */
@@ -220,23 +222,23 @@ struct node_dead; /* store/node.h */
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct node_dead *dead);
 /* Running flows of this owner that have not changed since `before`: all of them (a node's own are
- * in its memory anyway), for what it has lost track of. */
+ * in its memory anyway), to find flows that it has lost track of. */
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
-/* How many flows wait, of all accounts: up to 10,000 for a time, and as many without one. */
+/* How many flows wait, for all accounts: up to 10,000 with a time, and as many without one. */
 void store_flow_waiting(struct pg_pool *pool, struct pg_query *query, struct op *op);
 int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 /* ---- templates ---- */
 
-/* Makes a version known for good; flows may refer to it afterwards. Blocks: at start only. */
+/* Makes a version known permanently; flows may refer to it afterwards. Blocks: at start only. */
 /* The versions that are stored, newest first, at most 1,000: a row of one PG_UUID each. */
 int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* The same while the loop turns; texts are borrowed until the end. Result: store_done_result. */
+/* The same while the loop runs; texts are borrowed until the end. Result: store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
 /* ERR_NOTFOUND. */
@@ -247,18 +249,18 @@ int store_flow_template_get_result(const struct pg_query *query, slice *key,
 
 /* ---- retention ---- */
 
-/* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents go with their
- * partitions). Result: how many. */
+/* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents are dropped with
+ * their partitions). Result: their number. */
 void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
 void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_ref *ref, int64_t before);
 
-/* An attempt whose row does not say yet what it called: written before rows said so, or by the
- * version before. At most FLOW_SCAN_MAX, the youngest first. */
+/* An attempt whose row does not have its call yet: written by an earlier version, or before rows
+ * had it. At most FLOW_SCAN_MAX, the youngest first. */
 struct flow_step_unfilled {
     struct uuid account_id, flow_id;
     int64_t step_index, attempt;
-    slice tool;                      /* SLICE_NONE: no call, or its flow is gone */
+    slice tool;                      /* SLICE_NONE: no call, or its flow no longer exists */
     slice integration_id, action_id; /* to be filled in; empty: no call */
 };
 void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);

@@ -31,7 +31,7 @@ static const struct pg_stmt flow_explain = {
     .key_count = 2,
 };
 
-/* What is no account's; of a sharded database nodes are rows of the coordinator. */
+/* Data of no account; in a sharded database nodes are rows of the coordinator. */
 static const struct pg_stmt flow_explain_around = {
     .name = "flow_explain_around",
     .sql = "select :ord, (select n.name from sluice.node n where n.node_id = :owner), "
@@ -47,7 +47,7 @@ static const struct pg_stmt flow_explain_around = {
 const struct pg_stmt *const flow_explain_stmts[] = {&flow_explain_account, &flow_explain,
                                                     &flow_explain_around, NULL};
 
-/* The one row of a statement, as the struct's members. */
+/* The single row of a statement, as the struct's members. */
 static struct flow_explained *explain_row(struct pg_sync *sync, struct arena *arena,
                                           const struct pg_stmt *stmt, const struct pg_value *values,
                                           size_t value_count, struct err *err)

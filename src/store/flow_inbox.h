@@ -12,29 +12,30 @@ enum { FLOW_INBOX_MAX = 100 };
 struct flow_inbox_row {
     struct uuid id;
     slice template_key;
-    int64_t updated_at; /* since when it waits */
-    int64_t wake_at;    /* when it lapses; 0: never */
-    slice actor, asker; /* who started it, and that key's name; SLICE_NONE: no key */
-    slice document; /* what is to be decided, JSON; SLICE_NONE: it is large, and of it there is: */
+    int64_t updated_at; /* since when it has been waiting */
+    int64_t wake_at;    /* when it expires; 0: never */
+    slice actor, asker; /* the starter, and that key's name; SLICE_NONE: not a key */
+    slice document;     /* what is to be decided, JSON; SLICE_NONE: it is large, and these are set
+                           instead: */
     slice title;
     int64_t calls; /* to be confirmed */
-    slice tools;   /* theirs, each once, with a space between two */
-    slice domains; /* of whom they reach, a JSON array; SLICE_NONE: not known */
+    slice tools;   /* their tools, each once, separated by spaces */
+    slice domains; /* of the recipients, a JSON array; SLICE_NONE: unknown */
 };
 
-/* Which of them, and which part of those. */
+/* The filter, and the part of the results. */
 struct flow_inbox_part {
     slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
     int64_t skip, count_max;
 };
 
-/* Of the newest FLOW_INBOX_MAX, those that lapse soonest first. Result in op's arena. */
+/* Of the newest FLOW_INBOX_MAX, soonest to expire first. Result in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct flow_inbox_part *part);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
-/* Who asked for what waits: each actor among the newest FLOW_INBOX_MAX of a template (SLICE_NONE:
- * of any) once, with the name of that key, SLICE_NONE: it is none. In op's arena. */
+/* The requesters of waiting flows: each actor among the newest FLOW_INBOX_MAX of a template
+ * (SLICE_NONE: of any) once, with the name of its key; SLICE_NONE: not a key. In op's arena. */
 struct flow_asker {
     slice actor, name;
 };
@@ -42,8 +43,8 @@ void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *
                        struct uuid account_id, slice template_key);
 STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
-/* How an account's flows stand; counts end at FLOW_COUNT_MAX. completed, failed: of those that
- * began at since or later. And what else the account has, of what one begins with. */
+/* The states of an account's flows; counts end at FLOW_COUNT_MAX. completed, failed: of those that
+ * began at since or later. And what else the account has, for the first steps. */
 enum { FLOW_COUNT_MAX = 1000 };
 struct flow_counts {
     int64_t running, waiting, completed, failed;

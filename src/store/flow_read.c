@@ -1,9 +1,9 @@
 /*
- * Reading flows: one whole flow from one snapshot, lists, and mere revisions.
+ * Reading flows: one whole flow from one snapshot, lists, and revisions.
  *
- * A flow has many attempts and items, but a statement answers one row a flow. They come as one text
- * of frames, "number number ... length length;" and then the documents of these lengths in bytes
- * (-1: there is none), so that documents are neither escaped nor copied.
+ * A flow has many attempts and items, but a statement returns one row for each flow. They come as
+ * one text of frames, "number number ... length length;" and then the documents of these lengths in
+ * bytes (-1: there is none), so that documents are neither escaped nor copied.
  */
 #include "store/flow_read.h"
 
@@ -60,8 +60,8 @@ static slice take_document(slice *rest, int64_t len)
     return document;
 }
 
-/* The number of frames, by a first pass over heads and lengths, so that the array is allocated once
- * at its size. */
+/* The number of frames, by a first pass over heads and lengths, so that the array is allocated
+ * once. */
 static size_t count_frames(slice text, size_t numbers, size_t documents)
 {
     int64_t values[FRAME_NUMBERS_MAX];
@@ -143,8 +143,8 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
 /* ---- one whole flow ---- */
 
 /* One statement, so one snapshot: a step that completes between two reads cannot be missing from
- * both. Flow and document are found by their keys, each behind OFFSET 0 (pg/stmt.c). Only the owner
- * needs the items; in a view's statement their column is NULL. */
+ * both. Flow and document are found by their keys, each below an OFFSET 0 (pg/stmt.c). Only the
+ * owner needs the items; in a view's statement their column is NULL. */
 #define LOAD(items)                                                                           \
     "select :ord, " STORE_FLOW_ROW                                                            \
     ", d.input, d.actor, d.waiting_input, d.trace, t.title, " STEP_FRAMES ", " items          \
@@ -202,8 +202,8 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 /* Most recent first: by the primary key backwards, or by flow_status or flow_approval. These two
  * are partial with a condition that is always true, so that a search by key does not consider them;
  * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''"). A
- * template is in no index: a page looks at 1000 flows at most and says where it stopped. Documents
- * are most of what a list costs, so a caller that needs only rows gets only rows. */
+ * template is not indexed: a page reads 1000 flows at most and reports where it stopped. Documents
+ * are most of the cost of a list, so a caller that needs only rows gets only rows. */
 #define LIST(only, input, asker, outputs)                                                \
     STORE_PAGE_OF_SQL(                                                                   \
         "sluice.flow", "x.*", only,                                                      \
@@ -322,7 +322,7 @@ static const struct pg_stmt flow_title = {
 
 STORE_CALL_ID(store_flow_title, flow_title, struct uuid, pg_uuid)
 
-/* The newest of each status; of those that wait as many as a person may have to decide. */
+/* The newest of each status; for waiting flows as many as a person may have to decide. */
 static const struct pg_stmt flow_stamp = {
     .name = "flow_stamp",
     .sql = "select :ord, x.stamp from @input lateral (select 1 + abs(mod(coalesce("

@@ -1,5 +1,5 @@
 /*
- * What only reads flows: one whole flow for a view or to run it, and lists.
+ * Reads of flows: one whole flow for a view or to run it, and lists.
  */
 #ifndef STORE_FLOW_READ_H
 #define STORE_FLOW_READ_H
@@ -11,10 +11,10 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
-    slice trace, title;      /* likewise; without a title the template's name is it */
+    slice trace, title;      /* likewise; without a title the template's name is used */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
-    struct flow_item *items; /* of the current step alone: by item, attempt, fact */
+    struct flow_item *items; /* only of the current step: by item, attempt, fact */
     size_t item_count;
 };
 /* with_items: for the node that runs it. Result in the op's arena. ERR_NOTFOUND. */
@@ -26,13 +26,13 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 struct flow_filter {
     struct uuid account_id;
     int status;           /* enum flow_status; -1: any */
-    bool is_for_approval; /* with FLOW_WAITING and askers: what waits for a person */
+    bool is_for_approval; /* with FLOW_WAITING and askers: those that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last one of the page before; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
     bool is_rows_alone;   /* neither input nor outputs; */
     bool with_input;      /* or, with a status: the input; */
-    bool with_asker;      /* or: who asked */
+    bool with_asker;      /* or: the requester */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);
@@ -41,18 +41,18 @@ struct flow_listed {
     struct flow flow;
     slice title; /* as that of a flow_whole */
     slice input;
-    slice asker; /* the name of the key that started it; else what did, as its actor is kept */
+    slice asker; /* the name of the key that started it; else the actor as stored */
     struct flow_step *outputs;
     size_t output_count;
 };
 /* next: the `before` of the next page (store.h); nil: there are no older ones. A page of a template
- * looks at STORE_PAGE_ROWS flows, of its status if it has one, and may have none of them. */
+ * reads STORE_PAGE_ROWS flows, of its status if it has one, and may be empty. */
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
                            struct uuid *next) MUST_CHECK;
 
-/* What one is called: one query a flow, batched as below. ERR_NOTFOUND. */
+/* The name of a flow: one query a flow, batched as below. ERR_NOTFOUND. */
 struct flow_title {
-    slice title, template_key; /* title: SLICE_NONE: that template's name */
+    slice title, template_key; /* title: SLICE_NONE: the template's name */
 };
 void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, struct uuid id);
@@ -62,8 +62,8 @@ STORE_ROW_RESULT(store_flow_title_result, flow_title)
  * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
-/* A positive number that is another one after a change of an account's flows: of those that wait,
- * or of the newest of any other status. Its result is read as that of a rev; 1 without flows. */
+/* A positive number that changes with an account's flows: with those that wait, or the newest of
+ * any other status. Its result is read as that of a rev; 1 without flows. */
 void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id);
 

@@ -1,14 +1,14 @@
 /*
- * What housekeeping does with flows. Those that ended long ago are removed; their documents and
- * steps go with their partitions, which are dropped once no flow is left in their range
- * (sql/0002_flows.sql). Steps that do not say what they called are filled in.
+ * Housekeeping of flows. Flows that ended long ago are removed; their documents and steps are
+ * dropped with their partitions, once no flow is left in their range (sql/0002_flows.sql). Steps
+ * without the name of their call are filled in.
  */
 #include "store/flow.h"
 #include "store/internal.h"
 
 /* An id begins with the time of its creation, and a flow ends after that: so a flow that ended
  * before a time has an id below that time's smallest, which bounds the walk of the index
- * flow_ended. updated_at decides; it is in no index, so that transitions stay HOT. */
+ * flow_ended. updated_at decides; it is not indexed, so that transitions stay HOT. */
 static const struct pg_stmt flows_ended = {
     .name = "flows_ended",
     .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow e "
@@ -35,7 +35,7 @@ static const struct pg_stmt flow_remove = {
     .access = PG_WRITE,
 };
 
-/* By flow_step_unfilled, the youngest first. */
+/* Through flow_step_unfilled, the youngest first. */
 #define OF_STEP(name, type, ...) PG_OF(#name, type, struct flow_step_unfilled, name, __VA_ARGS__)
 static const struct pg_stmt flow_steps_unfilled = {
     .name = "flow_steps_unfilled",

@@ -1,22 +1,22 @@
 /*
- * Flows without a running owner are taken, flows are ended from outside, and scans find both. A
- * scan reads without locks; each of its hits is then taken by a statement of its own with a fence,
- * so any number of nodes may scan at the same time, and one of them gets the flow.
+ * Takes flows without a running owner, ends flows from outside, and scans for both. A scan reads
+ * without locks; each of its hits is then taken by a statement of its own with a fence, so any
+ * number of nodes may scan at the same time, and one of them gets the flow.
  */
 #include "store/flow.h"
 #include "store/internal.h"
 #include "store/node.h"
 
-/* What a statement here answers: the row as it made it, or as an earlier sending of it did (known
- * by its token). The second half reads the snapshot from before the statement, so of the two halves
- * at most one has the row. */
+/* The result of a statement here: the row as it made it, or as an earlier attempt of it did
+ * (recognized by its token). The second half reads the snapshot from before the statement, so at
+ * most one of the halves has the row. */
 #define ROW_NOW                                                                            \
     "select t.ord, " STORE_FLOW_ROW " from moved t union all select :ord, " STORE_FLOW_ROW \
     " @read(sluice.flow) and t.op_token = :op_token"
 
-/* rev = 0 means that the caller does not care which revision it finds. A waiting flow is recognized
- * by waiting_for, a running one by owner, not by the status: the planner would then consider the
- * partial indexes on it for a walk (pg/stmt.c). */
+/* rev = 0 means any revision. A waiting flow is recognized by waiting_for, a running one by owner,
+ * not by the status: otherwise the planner would consider the partial indexes on it for a walk
+ * (pg/stmt.c). */
 #define FENCED "and (:rev = 0 or t.rev = :rev) "
 
 /* The meanings of wake_at (flow.h): the timers' and a decision's fence. */
@@ -29,8 +29,8 @@
 
 #define TAKE_OF(name, type) PG_OF(#name, type, struct flow_take, name)
 
-/* A failed flow's deadline may be what failed it. Resumed with it, the flow would fail again at
- * once, so a deadline that has passed is lifted. */
+/* A failed flow's deadline may be the cause. With it a resumed flow would fail again at once, so a
+ * passed deadline is removed. */
 static const struct pg_stmt flow_take_resume = {
     .name = "flow_take_resume",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false, "
@@ -47,7 +47,7 @@ static const struct pg_stmt flow_take_resume = {
     .access = PG_WRITE,
 };
 
-/* What was there before this statement: `t` is the new row, and a subquery sees the old one. */
+/* The state before this statement: `t` is the new row, and a subquery sees the old one. */
 #define BEFORE(column)                         \
     "(select o." column " from sluice.flow o " \
     "where o.account_id = t.account_id and o.id = t.id)"
@@ -56,8 +56,8 @@ static const struct pg_stmt flow_take_resume = {
     "(select d.waiting_input from sluice.flow_doc d " \
     "where d.account_id = m.account_id and d.flow_id = m.id)"
 
-/* The row of the approval's attempt. It began when the flow was parked, which is the row's
- * updated_at from before. "do nothing" is for the replay; then `moved` is empty anyway. */
+/* The row of the approval's attempt. It began when the flow was parked, which is the row's previous
+ * updated_at. "do nothing" is for the replay; then `moved` is empty anyway. */
 #define END_APPROVAL(status, output, error)                                              \
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
     "status, started_at, finished_at, input, output, error, integration_id, action_id) " \
@@ -132,9 +132,9 @@ STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
 
 /* ---- cancel ---- */
 
-/* NULL says "was cancelled already" in that column, so "had no owner" is the nil uuid. */
+/* NULL means "was cancelled already" in that column, so "had no owner" is the nil uuid. */
 #define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
-/* No fence but the status: a person's cancel holds against the owner, whose next transition then
+/* The status is the only fence: a person's cancel wins over the owner, whose next transition then
  * fails its own fence. The second half answers for a flow that was cancelled before, by an earlier
  * sending or another request. coalesce keeps the planner from the partial indexes on status. */
 static const struct pg_stmt flow_cancel = {
@@ -179,9 +179,9 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)
 const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
 
-/* By flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
- * microsecond, so the time alone is no position. `>= :after_at` repeats the comparison's first half
- * as a plain condition on the index. */
+/* Through flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
+ * microsecond, so the time alone is not a position. `>= :after_at` repeats the comparison's first
+ * half as a plain condition on the index. */
 static const struct pg_stmt flow_due = {
     .name = "flow_due",
     .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow d "
@@ -223,8 +223,8 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* By flow_due alone, which has both halves: those that wait for a time, and those that have none.
- * The limits keep it short whatever has piled up (of each shard, where there are some). */
+/* Through flow_due alone, which has both halves: those with a time and those without. The limits
+ * keep it short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
     .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "

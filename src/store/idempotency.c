@@ -17,11 +17,11 @@ const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
-/* Keys expire by the database's clock alone: with that of a node, a node whose clock is ahead would
- * free a key that others still answer for. An expired key counts as free, so it is not found;
- * housekeeping removes it later. The execution comes along where the key is bound, so that a
- * repeated request costs one query. The condition on the state stands inside the lateral subquery:
- * for a claim in flight no partition is searched. */
+/* Keys expire by the database's clock alone: with that of a node, a node with a fast clock would
+ * free a key that others still use. An expired key counts as free, so it is not found; housekeeping
+ * removes it later. The execution of a bound key comes along, so that a repeated request costs one
+ * query. The condition on the state is inside the lateral subquery: for a claim in flight no
+ * partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " STORE_CLAIM_ROW
@@ -64,19 +64,19 @@ static const struct pg_stmt claim_insert =
     INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
-/* A row that no run is behind: bound, so without an owner. */
+/* A row without a run: bound, so without an owner. */
 static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
 /* A run without a client's key claims one made of its own id: no other run can have taken it, so
- * the first sending does not check. */
+ * the first attempt does not check. */
 static const struct pg_stmt claim_own_again = INSERT_STMT(
     "claim_own_again", "'in_flight', :owner", " on conflict do nothing", .match = PG_MATCH_NONE);
 static const struct pg_stmt claim_own = INSERT_STMT(
     "claim_own", "'in_flight', :owner", "", .match = PG_MATCH_NONE, .again = &claim_own_again);
 
-/* Fenced by run and owner: a claim that has changed hands stays. A replay deletes nothing. */
+/* Fenced by run and owner: a claim with another owner stays. A replay deletes nothing. */
 static const struct pg_stmt claim_release = {
     .name = "claim_release",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
@@ -106,8 +106,8 @@ static const struct pg_stmt claim_recover = {
     .spread_max = CLAIM_RECOVER_MAX,
 };
 
-/* Oldest first: runs end, so claims that stay in front for long are orphans, and the limit cannot
- * hide one behind younger claims. */
+/* Oldest first: runs end, so claims that stay at the front for long are orphans, and the limit
+ * cannot hide one among younger claims. */
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
     .sql = "select :ord, c.* from @input lateral (" CLAIM
@@ -175,7 +175,7 @@ static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome)
 {
     const struct pg_rows *rows = &query->rows;
-    /* It returns no row; its commit alone means that the key is ours. */
+    /* It returns no row; its commit alone means that the claim was made. */
     if (query->status == OK && query->stmt == &claim_own) {
         win_own(query, outcome);
         return OK;

@@ -2,8 +2,8 @@
  * idempotency: claims. A claim is the intent of a run (every write, and reads with a key), written
  * before the provider is called: which node runs which action, under which key. With a client's
  * idempotency key the row stays, bound to the finished execution, until it expires; without one the
- * run claims a key of its own, made of its id (it cannot meet a client's: those have no control
- * characters), and the row goes when the run ends.
+ * run claims a key of its own, made of its id (it never equals a client's: those have no control
+ * characters), and the row is deleted when the run ends.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
@@ -13,9 +13,9 @@
 enum {
     IDEMPOTENCY_KEY_MAX = 255,
     IDEMPOTENCY_FINGERPRINT_LEN = 32,
-    CLAIM_RECOVER_MAX = 200, /* claims a store_claim_recover or store_claim_owned returns */
+    CLAIM_RECOVER_MAX = 200, /* claims that store_claim_recover or store_claim_owned returns */
     CLAIM_GUARDS_MS_MAX =
-        15 * 60 * 1000, /* so long a key may outlive its lifetime (guards_until) */
+        15 * 60 * 1000, /* how long a key may outlive its lifetime (guards_until) */
 };
 
 struct claim {
@@ -23,18 +23,19 @@ struct claim {
     slice key; /* the client's, SLICE_NONE for none */
     struct uuid execution_id;
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN]; /* zeros without a key */
-    struct uuid owner;                                /* our node */
+    struct uuid owner;                                /* this node */
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none */
     bool is_write;
     int64_t started_at; /* as read: by the database's clock */
-    /* Of a client's key, by the database's clock from the statement on; as written alone. What the
-     * key guards ends at guards_until (clock_shared_us; 0: nothing): the key outlives that. */
+    /* For a client's key, by the database's clock from the statement on; only written. The validity
+     * of what the key guards ends at guards_until (clock_shared_us; 0: none): the key outlives
+     * that. */
     int64_t lifetime_ms, guards_until;
 };
 
 enum claim_state {
-    CLAIM_WON,       /* the key is ours, the intent is durable: call the provider */
+    CLAIM_WON,       /* the claim is made, the intent is durable: call the provider */
     CLAIM_IN_FLIGHT, /* a node runs it, or recovery will end it: wait, load again */
     CLAIM_BOUND,     /* finished: compare the fingerprint, answer with the summary */
 };
@@ -44,53 +45,52 @@ struct claim_outcome {
     struct uuid execution_id; /* the run that holds the key */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid owner; /* IN_FLIGHT */
-    /* BOUND, from store_claim_find: what it is bound to. has_execution is false after
-     * store_claim_insert (a key that was bound between lookup and claim), in a rare race with
-     * the commit that bound it, and when the execution's partition is gone: then ask
-     * store_execution_get. */
+    /* BOUND, from store_claim_find: the execution. has_execution is false after store_claim_insert
+     * (a key that was bound between lookup and claim), in a rare race with the commit that bound
+     * it, and if the execution's partition was dropped: then use store_execution_get. */
     bool has_execution;
     bool is_succeeded;
     slice error_code;
     int64_t started_at, finished_at;
-    slice summary; /* SLICE_NONE: large, ask store_execution_get_summary */
+    slice summary; /* SLICE_NONE: large, use store_execution_get_summary */
     size_t summary_bytes;
 };
 
-/* Before the work: what does this key stand for? Result: ERR_NOTFOUND when it is free. Never
- * CLAIM_WON. A bound key past its expiry, by the database's clock, counts as free. */
+/* Before the work: looks up the key. Result: ERR_NOTFOUND if it is free. Never CLAIM_WON. A bound
+ * key past its expiry, by the database's clock, counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
- * one of any number of racers gets CLAIM_WON; the others learn which run holds it. Replayable: the
- * execution id is the operation token. */
+ * one of any number of concurrent requests gets CLAIM_WON; the others learn which run has it.
+ * Replayable: the execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* Binds the key to no execution for its life: a run that comes with it finds a fingerprint of zeros
- * (store_claim_is_spent). Where the key is taken, nothing changes. Replayable, as
+/* Binds the key to no execution for its life: a run with it finds a fingerprint of zeros
+ * (store_claim_is_spent). If the key is taken, nothing changes. Replayable, as
  * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
-/* For the three. CLAIM_WON of a key that was spent: it is so by this query. */
+/* For the three. CLAIM_WON for a spent key: this query spent it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
-/* Whether the key was spent: it stands for no request. */
+/* Whether the key was spent: it belongs to no request. */
 bool store_claim_is_spent(const struct claim_outcome *outcome);
-/* Ends a claim without a result (blocked by a 401; a read whose owner died): the row goes, the key
- * is free. Only where execution id and owner still match. Replayable. store_done_result. */
+/* Ends a claim without a result (blocked by a 401; a read whose owner died): the row is deleted,
+ * the key is free. Only if execution id and owner still match. Replayable. store_done_result. */
 void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct claim *claim);
 
 struct node_dead; /* store/node.h */
 /* Claims of these owners, whose leases have run out (a read-only scan over all accounts, bounded).
- * A write is then ended by store_execution_finish as failed with CLAIM_KEEP where it has a key
- * (owner: the DEAD owner's id is the fence), a read by store_claim_release. Result: a list, maybe
- * empty; call again until it is. */
+ * store_execution_finish then ends a write as failed, with CLAIM_KEEP if it has a key (owner: the
+ * DEAD owner's id is the fence), and store_claim_release a read. Result: a list; call again until
+ * it is empty. */
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct node_dead *dead);
-/* The claims in flight of one owner that are as old (read-only), the oldest first. Result:
+/* The claims in flight of one owner that are that old (read-only), the oldest first. Result:
  * store_claim_recover_result. */
 void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid owner, int64_t age_ms);
-/* The fingerprint is filled too; key is SLICE_NONE where the client gave none. */
+/* The fingerprint is filled in, too; key is SLICE_NONE if the client gave none. */
 int store_claim_recover_result(const struct pg_query *query, struct claim **list,
                                size_t *count) MUST_CHECK;
 

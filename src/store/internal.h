@@ -23,8 +23,8 @@
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
 
-/* An execution's summary where it is small. The size of a text that lies out of line is known
- * without reading it. */
+/* An execution's summary if it is small. The size of an out-of-line text is known without reading
+ * it. */
 #define STORE_TEXT_OF(number)  STORE_TEXT_OF_(number)
 #define STORE_TEXT_OF_(number) #number
 #define STORE_SUMMARY_INLINE(row)                                                      \
@@ -61,7 +61,8 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 }
 
 /* Define the call of such a statement: one without parameters; one whose parameters are all members
- * of a struct; one of a single value; one of an id, mostly the account's, and one value more. */
+ * of a struct; one with a single value; one with an id, mostly the account's, and one more
+ * value. */
 #define STORE_CALL(name, stmt)                                             \
     void name(struct pg_pool *pool, struct pg_query *query, struct op *op) \
     {                                                                      \
@@ -86,7 +87,7 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     }
 
 /* Removes rows of a table that expired before `time`, by the index on expires_at and at most 1000 a
- * call: the transaction stays short whatever has piled up. The caller repeats it. */
+ * call: the transaction stays short however many have accumulated. The caller repeats it. */
 #define STORE_SWEEP(stmt_name, table, hash, time, ...)                               \
     {                                                                                \
         .name = stmt_name,                                                           \
@@ -97,8 +98,8 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         .no_account = "what is due, over all accounts", __VA_ARGS__                  \
     }
 
-/* What a statement that makes an audit event takes for it, out of a struct with a member `by`; the
- * kind is the call's. */
+/* The parameters for the audit event of a statement, from a struct with a member `by`; the caller
+ * gives the kind. */
 #define STORE_BY_PARAMS(type)                                       \
     PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT), STORE_BY(type), \
         PG_OF("means", PG_TEXT, struct type, by.means)
@@ -127,23 +128,23 @@ static inline struct pg_value store_kind(enum audit_kind kind)
     return pg_text(audit_kind_name(kind));
 }
 
-/* The same for operator commands. Of store_exec_sync: rows and arena may be NULL. */
+/* The same for operator commands. For store_exec_sync rows and arena may be NULL. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                     const struct pg_value *values, size_t count, struct arena *arena,
                     struct pg_rows *rows, struct err *err) MUST_CHECK;
-/* A statement that must hit a row: ERR_NOTFOUND with `what` else. */
+/* A statement that must hit a row: otherwise ERR_NOTFOUND with `what`. */
 int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                         const struct pg_value *values, size_t count, const char *what,
                         struct err *err) MUST_CHECK;
-/* NULL: err says why. */
+/* NULL: see err. */
 void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
                       const struct pg_value *values, size_t value_count, size_t size, size_t *count,
                       struct err *err) MUST_CHECK;
 
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
- * column is the id. Two columns follow: is_match, false for a row that only says how far the page
- * has read, and is_cut, true of that row: there it stopped. The parameters begin with
+ * column is the id. Two columns follow: is_match, false for a row that only marks how far the page
+ * has read, and is_cut, true for the row where it stopped. The parameters begin with
  * STORE_PAGE_PARAMS.
  */
 #define STORE_PAGE_PARAMS                                                             \
@@ -152,26 +153,27 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
-/* The same of those rows alone that a partial index has: " and x.status = 'failed'"; `read` is what
- * row e has of a row x: each that is read is copied, so a wide one is better named by columns. */
+/* The same for the rows of a partial index: " and x.status = 'failed'"; `read` is row e from a row
+ * x: each read row is copied, so for a wide one name the columns. */
 #define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
     "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
         "select " read " from " table " x where x.account_id = :account_id " \
         "and x.id < :before and x.id >= :since" only " order by x.id desc",  \
         "id desc", columns, match) ") t"
-/* What a page has of the rows that `scan` finds, which come in that order. */
+/* A page from the rows that `scan` finds, which come in that order. */
 #define STORE_PAGE_ROWS_SQL(scan, order, columns, match)                                      \
     "select p.* from (select " columns ", (" match ") as is_match, e.n = 1000 as is_cut "     \
     "from (select r.*, row_number() over (order by " order ") as n from (" scan " limit 1000" \
     ") r) e) p where p.is_match or p.is_cut order by " order " limit :count_max"
-/* As store_list_result, of those rows that match, and where the next page goes on (before that id):
- * nil where this one has read its whole range. */
+/* As store_list_result, with the matching rows, and where the next page continues (before that id):
+ * nil if this one has read its whole range. */
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
-/* What the API key of row k is called: its name, else its first characters. */
+/* The name of the API key in row k: its name, else its first characters. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
-/* That of d.actor, which may be no key; by the primary key, since an account may have many. */
+/* The name of d.actor, which may not be a key; by the primary key, since an account may have
+ * many. */
 #define STORE_ACTOR_NAME                                                       \
     "(select " STORE_KEY_LABEL                                                 \
     " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
@@ -207,8 +209,8 @@ extern const struct pg_words store_flow_statuses, store_flow_pauses;
 enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
-/* The ends of a new row's columns started_at and expires_at. A minute's half is more than clocks
- * may differ by before it is reported (node/node.c). */
+/* The ends of a new row's columns started_at and expires_at. Half a minute is more than clocks may
+ * differ before that is reported (node/node.c). */
 #define STORE_CLAIM_LIFE_PARAMS                              \
     PG_OF("lifetime_ms", PG_I64, struct claim, lifetime_ms), \
         PG_OF("guards_until", PG_TIME, struct claim, guards_until)
@@ -216,23 +218,22 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 #define STORE_CLAIM_LIFE \
     "now(), greatest(" STORE_CLAIM_END ", :guards_until + interval '30 seconds')"
 
-/* A claim's columns, as a row of claim_find and of the statements that take a key has them. */
+/* A claim's columns, as in a row of claim_find and of the statements that take a key. */
 enum { STORE_CLAIM_COLUMNS = 12 };
 extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 #define STORE_CLAIM_ROW \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
-/* A statement that takes a key reads nothing of what it is bound to. */
+/* A statement that takes a key does not read what it is bound to. */
 #define STORE_CLAIM_NOT_READ \
     "null::boolean, null::text, null::text, null::bigint, null::timestamptz, null::timestamptz"
 
-/* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
- * finds out which run holds the key, also when that was committed after its snapshot. The row is
- * rewritten as it is, but for a bound one past its expiry, which changes hands; excluded.started_at
- * is now() (STORE_CLAIM_LIFE). Racers queue on the
- * row; one wins. execution_id is the operation token: a run that finds its own id there has won, in
- * a replay too. What a bound key is bound to is not read here: that is rare (claim_find came
- * before), and merely opening a plan over all partitions would cost each claim more than its
- * insert. */
+/* DO UPDATE even if the key is taken, since only an updated row is returned: so one statement finds
+ * out which run has the key, even if that was committed after its snapshot. The row is rewritten
+ * unchanged, except for a bound one past its expiry, which gets a new owner; excluded.started_at is
+ * now() (STORE_CLAIM_LIFE). Concurrent requests queue on the row; one wins. execution_id is the
+ * operation token: a run that finds its own id there has won, in a replay too. The execution of a
+ * bound key is not read here: that is rare (claim_find came before), and merely opening a plan over
+ * all partitions would cost each claim more than its insert. */
 /* clang-format off */
 #define STORE_CLAIM_TAKE(column)                                                                   \
     column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \
@@ -252,7 +253,7 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 /* clang-format on */
 
 /* The key parameter of a claim: the client's, or one made of the execution's id, which begins with
- * U+0001 and so meets no client's; its text is kept in the query. */
+ * U+0001 and so never equals a client's; its text is kept in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);
 
 #endif

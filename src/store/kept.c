@@ -1,13 +1,13 @@
 /*
- * Rows beyond what an account keeps: found by walking each account's part of the primary key from
- * the newest row, removed from the oldest on. Ids are UUIDv7, so their order is that of time.
+ * Rows beyond an account's quota: found by walking each account's part of the primary key from the
+ * newest row, removed from the oldest on. Ids are UUIDv7, so their order is that of time.
  */
 #include "store/kept.h"
 
 #include "store/internal.h"
 
-/* No row takes fewer bytes: a table smaller than count_max such rows has no account beyond its
- * limit. The sizes are read from the files, which spares small installations the walk. */
+/* No row takes fewer bytes: in a table smaller than count_max such rows no account exceeds its
+ * limit. The sizes come from the files, which saves small installations the walk. */
 #define ROW_BYTES_MIN "100"
 
 static const struct pg_column find_params[] = {
@@ -17,7 +17,7 @@ static const struct pg_column find_params[] = {
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
 /* "offset :count_max limit 1" is the newest row too many; it costs as many index entries as are
- * kept. LEFT JOIN, so that an account without one still moves the page on. */
+ * kept. LEFT JOIN, so that an account without one still advances the page. */
 #define FIND(table)                                                                                \
     {                                                                                              \
         .name = "kept_find_" table,                                                                \
@@ -38,7 +38,7 @@ static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last,
                                                PG_ARG("age_ms", PG_I64)};
 
 /* Goes alone: its rows have no ordinal, so rows of two queries in a set would be one count. A
- * replay removes the next rows, which are beyond the limit just the same. */
+ * replay removes the next rows, which are over the limit, too. */
 #define TRIM(table, condition)                                                                     \
     {                                                                                              \
         .name = "kept_trim_" table,                                                                \
@@ -74,7 +74,7 @@ int store_kept_find_result(const struct pg_query *query, struct kept_cut **list,
 {
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
-    /* Each shard has found as many: behind them there may be accounts that none has found. */
+    /* Each shard has found as many: after them there may be accounts that none has found. */
     size_t wanted = (size_t)query->params[1].as.i64;
     *count = *count < wanted ? *count : wanted;
     return status;

@@ -1,6 +1,6 @@
 /*
  * later: a statement in the background, on an op of its own, so that those that begin in one turn
- * share a commit. Nothing waits for one but its parent, where it has one.
+ * share a commit. Only its parent, if any, waits for one.
  *
  *   struct note { struct store_later later; int64_t id; };
  *   static const struct store_later_class note_class = {
@@ -8,8 +8,8 @@
  *   ...
  *   struct note *note = store_later(&owner->notes, &note_class, NULL, 0);
  *
- * Their owner has a struct store_laters, which bounds them: what has no room is the caller's to
- * count, or to try again. On the way down its count says whether all are done.
+ * Their owner has a struct store_laters, which bounds them: without room the caller counts a loss
+ * or tries again. At shutdown its count shows whether all are done.
  */
 #ifndef STORE_LATER_H
 #define STORE_LATER_H
@@ -18,17 +18,18 @@
 
 struct store_laters {
     struct loop *loop;
-    struct pg_pool *pool; /* outlives the ops: they are cancelled before it goes, or end with it */
-    struct list all;      /* struct store_later.link */
+    struct pg_pool
+        *pool;       /* outlives the ops: they are cancelled before it is freed, or end with it */
+    struct list all; /* struct store_later.link */
     size_t count, count_max;
-    bool is_failing; /* the last one failed, so the next one that fails is not logged */
+    bool is_failing; /* the last one failed, so a further failure is not logged */
 };
 
 /* The first member of its struct, `later`. */
 struct store_later {
     struct op op;
     struct pg_query query;
-    struct store_laters *laters; /* NULL once the owner has gone: no callback follows */
+    struct store_laters *laters; /* NULL once the owner is freed: no callback follows */
     struct op_timer timer;
     struct list link;
 };
@@ -36,16 +37,16 @@ struct store_later {
 struct store_later_class {
     struct op_class op; /* STORE_LATER */
     size_t size;
-    /* Binds later->query and submits it for later->op; or cancels that. */
+    /* Binds later->query and submits it for later->op; or cancels that op. */
     void (*send)(struct store_later *later);
-    /* It has its result; NULL: of no interest. true: it is sent again, of store_later_again. */
+    /* It has its result; NULL: not needed. true: store_later_again sends it again. */
     bool (*on_sent)(struct store_later *later);
     void (*on_end)(struct store_later *later, enum op_end end); /* NULL: not called */
     unsigned retry_ms;                                          /* before it is sent again */
-    const char *failure; /* for the log, when one fails after one that did not; NULL: not logged */
+    const char *failure; /* for the log, when one fails after a success; NULL: not logged */
 };
 
-/* The op's table: its statement is sent once, or until on_sent is content. */
+/* The op's table: its statement is sent once, or until on_sent is satisfied. */
 extern const struct op_step store_later_once[2], store_later_again[2];
 void store_later_end(struct op *op, enum op_end end);
 #define STORE_LATER(steps_, name_, type_) \
@@ -61,11 +62,11 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
                        size_t count_max);
 /* Cancels what is under way; on_end follows. */
 void store_laters_cancel(struct store_laters *laters);
-/* The owner goes: the same, without any callback. */
+/* The owner is freed: the same, without any callback. */
 void store_laters_deinit(struct store_laters *laters);
-/* A struct of the class, zeroed but for its first member, to be filled in before the turn ends: the
- * statement is sent when the op runs. What it points to may be in the op's arena, which takes
- * text_bytes more for that. parent: as op_start's. NULL: there is no room, or no memory. */
+/* A struct of the class, zeroed except for its first member, to be filled in before the turn ends:
+ * the statement is sent when the op runs. What it points to may be in the op's arena, which takes
+ * text_bytes more for that. parent: as op_start's. NULL: no room, or no memory. */
 void *store_later(struct store_laters *laters, const struct store_later_class *class,
                   struct op *parent, size_t text_bytes);
 

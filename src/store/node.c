@@ -2,8 +2,8 @@
  * Nodes and their leases. A heartbeat is a HOT update of one narrow row.
  *
  * now() is the time at which the transaction began, by the database's clock. All leases are
- * compared with that clock, so the clocks of the nodes do not matter; a node counts its own lease
- * from before it sent the heartbeat, so it always believes to have less than it has.
+ * compared with that clock, so the clocks of the nodes do not matter. A node counts its own lease
+ * from before it sent the heartbeat, so its estimate is always too short.
  */
 #include "store/node.h"
 
@@ -12,7 +12,7 @@
 
 #define NO_ACCOUNT "a process, not a tenant's; a table of the coordinator where sharded"
 
-/* The id is new with each start, so a conflict is this statement's own first sending. */
+/* The id is new with each start, so a conflict is with this statement's own first attempt. */
 static const struct pg_stmt node_register = {
     .name = "node_register",
     .sql = "insert into sluice.node (node_id, name, started_at, lease_until) "
@@ -25,8 +25,8 @@ static const struct pg_stmt node_register = {
     .no_account = NO_ACCOUNT,
 };
 
-/* "lease_until > now()" makes death final: a node that was late is not revived, because others may
- * have taken its flows. A replay prolongs the lease once more, which harms nothing. */
+/* "lease_until > now()" makes death final: a late node is not revived, because others may have
+ * taken its flows. A replay extends the lease once more, which is harmless. */
 static const struct pg_stmt node_heartbeat = {
     .name = "node_heartbeat",
     .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
@@ -39,7 +39,7 @@ static const struct pg_stmt node_heartbeat = {
 };
 
 /* least(): a lease that has run out is not moved to now. left_at records that the node gave up its
- * flows in order; adoptions after that do not count as crashes. */
+ * flows in order; later adoptions do not count as crashes. */
 static const struct pg_stmt node_leave = {
     .name = "node_leave",
     .sql = "update sluice.node t set lease_until = least(t.lease_until, now()), left_at = now() "
@@ -51,16 +51,16 @@ static const struct pg_stmt node_leave = {
     .no_account = NO_ACCOUNT,
 };
 
-/* An array as text, of the nodes whose lease ran out before a time; no row where there is none. The
- * oldest first: a row without claims and flows goes after an hour, so the limit hides none for
- * long. */
+/* An array as text, of the nodes whose lease ran out before a time; no row if there is none. The
+ * oldest first: a row without claims and flows is removed after an hour, so the limit hides none
+ * for long. */
 #define NODES_BEFORE(columns, time)                                                            \
     "select :ord, " columns " from (select t.node_id, t.left_at is not null as has_left "      \
     "from sluice.node t where t.lease_until <= " time " order by t.lease_until limit 1000) n " \
     "having count(*) > 0"
 
-/* Rows of other tables are found in a step of their own, since those are spread over the nodes of a
- * sharded database and this one is not. Dead is final, so nothing changes between the two. */
+/* Rows of other tables are found in a separate step, since those are spread over the nodes of a
+ * sharded database and this one is not. Death is final, so nothing changes between the two. */
 #define DEAD_OF(name) PG_OF(#name, PG_TEXT, struct node_dead, name)
 static const struct pg_stmt node_dead = {
     .name = "node_dead",
@@ -71,8 +71,8 @@ static const struct pg_stmt node_dead = {
     .no_account = NO_ACCOUNT,
 };
 
-/* A row is kept while claims or flows name it: recovery finds them through it. The hour is only for
- * people who read the table. */
+/* A row is kept while claims or flows refer to it: recovery finds them through it. The hour is only
+ * for people who read the table. */
 static const struct pg_stmt node_old = {
     .name = "node_old",
     .sql =
@@ -157,7 +157,7 @@ STORE_CALL_ONE(store_node_owning, node_owning, slice, pg_text)
 int store_node_owning_result(const struct pg_query *query, slice *ids)
 {
     enum { ID_LEN = UUID_TEXT_LEN + 1 };
-    /* What a shard that did not answer has may be of any of them. */
+    /* A shard that did not answer may have rows of any of them. */
     if (query->status != OK || query->is_partial)
         return query->status != OK ? query->status : ERR_BUSY;
     size_t count = query->rows.count;

@@ -1,7 +1,7 @@
 /*
  * node: one row a process. Its id is an incarnation: drawn at start, never used again. The lease
- * counts by the database's clock; once it has run out it cannot be renewed, so dead stays dead and
- * what it owned may be taken over (src/README.md "A flow").
+ * counts by the database's clock; once it has run out it cannot be renewed, so a dead node stays
+ * dead and its claims and flows may be taken over (src/README.md "A flow").
  */
 #ifndef STORE_NODE_H
 #define STORE_NODE_H
@@ -17,15 +17,15 @@ void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op
  * this call. */
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id);
-/* The database's time when it was renewed. ERR_NOTFOUND when it had run out: register again, under
- * a new id, and drop what the old one owned. */
+/* The database's time of the renewal. ERR_NOTFOUND if the lease had run out: register again under a
+ * new id, and drop everything that the old one owned. */
 int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
-/* A clean end: the lease runs out now, so that what may be left is recovered at once. */
+/* A clean end: the lease runs out now, so that anything left is recovered at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id);
 
-/* Nodes whose lease has run out, as two arrays of PostgreSQL in text: their ids, and which of them
- * left by themselves. In the op's arena. */
+/* Nodes whose lease has run out, as two PostgreSQL arrays in text: their ids, and which of them
+ * left in order. In the op's arena. */
 struct node_dead {
     slice ids, left;
 };
@@ -33,22 +33,22 @@ struct node_dead {
 void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_ROW_RESULT(store_node_dead_result, node_dead)
 
-/* Nodes that are dead stay in the table for an hour, and mostly leave nothing after the first
- * scans. They may yet: a backend that stood still commits late. So those whose scan found nothing
- * are scanned again after NODE_CLEAN_MS, and any other list of nodes at once. Begins zeroed. */
+/* Dead nodes stay in the table for an hour, and usually leave nothing after the first scans. But a
+ * suspended backend may commit late. So a list of nodes whose scan found nothing is scanned again
+ * after NODE_CLEAN_MS, any other list at once. Begins zeroed. */
 enum { NODE_CLEAN_MS = 10 * 1000 };
 struct node_scan {
-    uint64_t asked, clean; /* hashes of lists; clean: found to have left nothing */
+    uint64_t asked, clean; /* hashes of lists; clean: nothing found */
     uint64_t until_ns;
 };
 bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns);
-/* The scan of those that were due brought this many rows. */
+/* The due scan returned this many rows. */
 void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t count,
                    uint64_t now_ns);
 
-/* Three steps remove nodes that have been dead for an hour and own nothing. Their ids (text, as
- * above: store_text_result, ERR_NOTFOUND without any); those of them that own something (ERR_BUSY:
- * not all shards answered); then the rest is removed: store_done_result. */
+/* Three steps remove nodes that have been dead for an hour and own nothing. First their ids (text,
+ * as above: store_text_result, ERR_NOTFOUND without any), then those of them that own something
+ * (ERR_BUSY: not all shards answered), then the removal of the rest: store_done_result. */
 void store_node_old(struct pg_pool *pool, struct pg_query *query, struct op *op);
 void store_node_owning(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids);
 int store_node_owning_result(const struct pg_query *query, slice *ids) MUST_CHECK;

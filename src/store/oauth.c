@@ -1,8 +1,7 @@
 /*
  * OAuth clients that operators or accounts registered, and authorizations that people have begun.
- * All statements go by primary keys, but for two walks over all accounts in the order of one.
- * Clients under the nil account serve every account without one of its own; the caller asks for
- * both.
+ * All statements use primary keys, except two walks over all accounts in the order of one. Clients
+ * under the nil account serve every account without its own; the caller queries both.
  */
 #include "store/oauth.h"
 
@@ -58,7 +57,7 @@ static const struct pg_stmt oauth_client_set = {
     .access = PG_WRITE,
 };
 
-/* Not replayable: a second sending would find nothing and answer that there was no client. */
+/* Not replayable: a resend would find nothing and report that there was no client. */
 static const struct pg_stmt oauth_client_delete = {
     .name = "oauth_client_delete",
     .sql = "with changed as (delete from sluice.oauth_client t @delete(sluice.oauth_client) "
@@ -93,7 +92,7 @@ static const struct pg_stmt oauth_client_stale = {
 };
 
 /* The table has no rev; the sealed bytes themselves are the fence. Sealing draws a new nonce each
- * time, so equal bytes mean that no other writer came between. */
+ * time, so equal bytes mean that there was no other writer in between. */
 static const struct pg_stmt oauth_client_reseal = {
     .name = "oauth_client_reseal",
     .sql = "update sluice.oauth_client t set sealed = :sealed, key_id = :key_id, "
@@ -107,7 +106,7 @@ static const struct pg_stmt oauth_client_reseal = {
 
 /* ---- begun ---- */
 
-/* state_hash is of a random state: a conflict is this statement's own first sending. */
+/* state_hash is of a random state: a conflict is with this statement's own first attempt. */
 static const struct pg_stmt oauth_begun_insert = {
     .name = "oauth_begun_insert",
     .sql = "insert into sluice.oauth_begun (account_id, state_hash, session_hash, integration_id, "
@@ -124,10 +123,9 @@ static const struct pg_stmt oauth_begun_insert = {
 };
 
 /* DELETE ... RETURNING: of any number of requests with the same state one gets the row (RFC 6749
- * section 10.12). It must be of the session that began it; else the row stays for that one. The
- * expiry is for the caller to check: as a condition here it would bring the index
- * oauth_begun_expiry into the plan (pg/stmt.c). Not replayable: after a lost answer the row may be
- * gone without having been read. */
+ * section 10.12). It must belong to the session that began it; otherwise the row stays. The caller
+ * checks the expiry: as a condition here it would bring the index oauth_begun_expiry into the plan
+ * (pg/stmt.c). Not replayable: after a lost answer the row may be gone without having been read. */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",
     .sql = "delete from sluice.oauth_begun t @delete(sluice.oauth_begun) "

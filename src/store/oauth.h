@@ -13,7 +13,7 @@ enum {
 };
 
 struct oauth_client {
-    struct uuid account_id; /* nil: for all accounts that have none of their own */
+    struct uuid account_id; /* nil: for all accounts without their own */
     slice integration_id;
     slice client_id;
     slice sealed; /* the secret; empty: a public client */
@@ -26,8 +26,8 @@ void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct
                             struct uuid account_id, slice integration_id);
 STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
 
-/* A change of a client, with its audit event; one of the nil account's has none. Of the client that
- * is deleted account_id and integration_id are in. */
+/* A change of a client, with its audit event; the nil account's client has none. For a deletion
+ * account_id and integration_id are read. */
 struct oauth_client_change {
     struct audit_by by;
     struct oauth_client client;
@@ -49,7 +49,7 @@ int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, sli
                                   struct uuid after_account, slice after_integration,
                                   struct oauth_client **list, size_t *count,
                                   struct err *err) MUST_CHECK;
-/* Only where client->sealed is still what is stored: ERR_NOTFOUND when another was first. */
+/* Only if client->sealed is still the stored value: else ERR_NOTFOUND. */
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,
                                    slice sealed, slice key_id, struct err *err) MUST_CHECK;
 
@@ -63,15 +63,14 @@ struct oauth_begun {
 /* store_done_result. ERR_INVALID: there is no such account. */
 void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct oauth_begun *begun);
-/* Takes it: the first request with the session that began it has it, and no later one. Not
- * replayable: ERR_CLOSED when the answer was lost. Result: ERR_NOTFOUND when it is unknown, taken,
- * or another session's (that one stays); else what was sealed and expires_at, which may have
- * passed. */
+/* Takes it: only the first request with the session that began it gets it. Not replayable:
+ * ERR_CLOSED if the answer was lost. Result: ERR_NOTFOUND if it is unknown, taken, or another
+ * session's (which stays); else the sealed value and expires_at, which may have passed. */
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
 STORE_ROW_RESULT(store_oauth_begun_take_result, oauth_begun)
-/* Those that were never finished. store_done_result. */
+/* Removes those that were never finished. store_done_result. */
 void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

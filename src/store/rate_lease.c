@@ -1,6 +1,6 @@
 /*
- * Leases of limits. One statement divides a limit for the one that asks, under the lock of
- * its row: it may have what no other holds, as long as no other needs it.
+ * Leases of limits. One statement divides a limit for the holder that asks, under the lock of its
+ * row: it gets amounts that no other holds, as long as no other needs them.
  */
 #include "store/rate_lease.h"
 
@@ -12,7 +12,7 @@
 /* clang-format off */
 #define LIFE    "interval '" STORE_TEXT_OF(LIFE_MS) " milliseconds'"
 #define LIFE_MS 2000
-/* Entries of other holders whose lease runs; "promised": what they may have used of the level by
+/* Entries of other holders with a valid lease; "promised": what they may have used of the level by
  * now. This holder's own entry is replaced. */
 #define OTHERS                                                                                    \
     "(select coalesce(array_agg(u.holder), '{}') as holders, "                                    \
@@ -28,8 +28,8 @@
 #define LEVEL                                                                                     \
     "(select least(e.burst, t.level + (e.total * greatest(0, extract(epoch from now() - "         \
     "t.filled_at)))::bigint) - e.asked[1] as level) v"
-/* Of `free`, all that is needed and half of the rest: an other that comes next finds some. At most
- * what the others do not need or, where all need more than there is, a share by need. */
+/* From `free`: all that is needed and half of the rest, so that the next holder finds some. At most
+ * what the others do not need or, if all need more than there is, a share by need. */
 #define PART                                                                                      \
     "(select greatest(e.asked[3], least(greatest(e.total - o.need, "                              \
     "ceil(e.total * e.asked[2]::float8 / greatest(e.asked[2] + o.need, 1)))::bigint, "            \
@@ -37,7 +37,7 @@
 #define HELD                                                                                      \
     "(select greatest(e.asked[5], 0, least(v.level - o.promised, "                                \
     "e.asked[4] + greatest(v.level - o.promised - e.asked[4], 0) / 2)) as held) h"
-/* "excluded" has what was asked, as one would have it who is alone. */
+/* "excluded" has the request, as a sole holder would get it. */
 #define DIVIDED                                                                                   \
     "(select e.total, e.burst, v.level, greatest(t.filled_at, now()), e.expires_at, e.asked, "    \
     "e.holders || o.holders, e.needs || o.needs, p.part || o.parts, h.held || o.helds, "          \
@@ -79,7 +79,7 @@ static int64_t at_most(int64_t value, int64_t most)
     return value < most ? value : most;
 }
 
-/* What is needed and half of the rest. */
+/* The needed amount and half of the rest. */
 static int64_t some_of(int64_t there, int64_t needed)
 {
     return there > needed ? needed + (there - needed) / 2 : there;
@@ -90,7 +90,7 @@ void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct 
 {
     ASSERT(ask->total > 0 && ask->burst >= 0 && ask->need >= 0 && ask->floor >= 0);
     ASSERT(ask->name.len > 0 && ask->name.len <= RATE_LEASE_NAME_MAX);
-    /* Where there is no row yet: of a limit that no process has used. */
+    /* Without a row: a limit that no process has used. */
     int64_t part = some_of(ask->total, at_most(ask->need, ask->total));
     int64_t held = some_of(ask->burst - ask->used, ask->backlog);
     part = part > ask->floor ? part : ask->floor;

@@ -1,9 +1,10 @@
 /*
- * rate_lease: what of an account's limit each process may use for RATE_LEASE_MS (limit/lease.h has
- * the rules). A limit is a rate with a burst, or a number of calls at the same time.
+ * rate_lease: the part of an account's limit that each process may use for RATE_LEASE_MS
+ * (limit/lease.h has the rules). A limit is a rate with a burst, or a number of calls at the same
+ * time.
  *
- * Of each limit the row adds up to what it is at any time: parts of holders to `total`, and what
- * they were handed of the burst, with what their parts have brought since, to its level.
+ * The row of a limit adds up at any time: the holders' parts to `total`, and their share of the
+ * burst, with what their parts have added since, to its level.
  */
 #ifndef STORE_RATE_LEASE_H
 #define STORE_RATE_LEASE_H
@@ -17,27 +18,27 @@ struct rate_lease_ask {
     struct uuid account_id;
     slice name; /* 1 to RATE_LEASE_NAME_MAX bytes; borrowed */
     struct uuid holder;
-    int64_t total;   /* a second; or how many at the same time */
-    int64_t burst;   /* 0: how many at the same time */
-    int64_t used;    /* since the last ask */
-    int64_t need;    /* of total: what it could use */
-    int64_t floor;   /* of total: what it cannot give back, since it is in use */
-    int64_t backlog; /* of the burst: what it could use at once */
-    int64_t kept;    /* of the burst: what it was handed and has not given back */
+    int64_t total;   /* per second; or at the same time */
+    int64_t burst;   /* 0: total is at the same time */
+    int64_t used;    /* since the last request */
+    int64_t need;    /* of total: could be used */
+    int64_t floor;   /* of total: in use, so it cannot be returned */
+    int64_t backlog; /* of the burst: could be used at once */
+    int64_t kept;    /* of the burst: granted and not returned */
 };
 
 struct rate_lease {
-    int64_t part; /* of total, for RATE_LEASE_MS from before the ask was sent */
+    int64_t part; /* of total, for RATE_LEASE_MS from before the request was sent */
     int64_t held; /* of the burst, kept included */
 };
 
-/* Renews or takes a holder's lease. Not replayable: of ERR_CLOSED nothing is known, and what is
- * reported again counts twice. */
+/* Renews or takes a holder's lease. Not replayable: after ERR_CLOSED nothing is known, and a
+ * repeated report counts twice. */
 void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct rate_lease_ask *ask);
 int store_rate_lease_take_result(const struct pg_query *query, struct rate_lease *lease) MUST_CHECK;
 
-/* Removes rows that say no more than none would: at most 1000 a call. store_done_result. */
+/* Removes rows that mean no more than none: at most 1000 a call. store_done_result. */
 void store_rate_lease_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * retention: partitions made ahead and dropped, expired keys removed, all in bounded bites that
- * the server runs by itself (contrib/deploy/README.md "Operations"). Each call does one bite and
- * says whether more is left.
+ * retention: partitions made ahead and dropped, expired keys removed, all in small batches that the
+ * server runs by itself (contrib/deploy/README.md "Operations"). Each call runs one batch and
+ * reports whether more is left.
  */
 #ifndef STORE_RETENTION_H
 #define STORE_RETENTION_H
@@ -10,15 +10,15 @@
 
 enum { RETENTION_DAYS_AHEAD = 7, RETENTION_KEYS_MAX = 500 };
 
-/* Makes one day partition of those, from yesterday to RETENTION_DAYS_AHEAD days from now, that a
- * partitioned table lacks. store_count_result: how many (0 or 1): call again until 0. */
+/* Makes one missing day partition of a partitioned table, from yesterday to RETENTION_DAYS_AHEAD
+ * days from now. store_count_result: their number (0 or 1): call again until 0. */
 void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
 /* Makes all of them, each in a transaction of its own; for commands. */
 int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
                                struct err *err) MUST_CHECK;
 /* Drops at most one partition whose rows are all older than keep_days, of audit events older than
- * audit_days (both at least 1). store_count_result: how many (0 or 1): call again until 0.
- * ERR_TIMEOUT when its lock could not be had: try later. */
+ * audit_days (both at least 1). store_count_result: their number (0 or 1): call again until 0.
+ * ERR_TIMEOUT: the lock was not free; try later. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
 
@@ -30,7 +30,7 @@ struct expired_key {
 };
 void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_keys_expired_result, expired_key)
-/* Removes one of them where it is still expired (fenced); many go into one batch. Replayable. */
+/* Removes one of them if it is still expired (fenced); many go into one batch. Replayable. */
 void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct expired_key *key);
 

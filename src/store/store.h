@@ -18,8 +18,8 @@ const struct pg_stmt *store_stmt_at(size_t index);
 
 /*
  * Lists by id, newest first, go in pages: ids in [since, before), the key's own index walked
- * backward, so that partitions outside are pruned. A filter is applied to what is read: a page
- * reads STORE_PAGE_ROWS rows at most, and says where it stopped.
+ * backward, so that partitions outside are pruned. A filter is applied to the rows read: a page
+ * reads STORE_PAGE_ROWS rows at most, and reports where it stopped.
  */
 enum { STORE_PAGE_ROWS = 1000, STORE_PAGE_COUNT_MAX = 200 };
 struct store_page {
@@ -33,14 +33,14 @@ static inline int store_done_result(const struct pg_query *query)
     return query->status;
 }
 
-/* For statements that had to find their row: ERR_NOTFOUND when it was not there, or not as the
- * statement wanted it. */
+/* For statements that must find their row: ERR_NOTFOUND if it does not exist, or not in the
+ * required state. */
 static inline int store_hit_result(const struct pg_query *query)
 {
     return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
 }
 /* Of statements whose columns are members of a struct of `size` bytes: the first row, ERR_NOTFOUND
- * without one; all rows, an array in the op's arena. What is no column is zero. */
+ * without one; all rows, an array in the op's arena. Members without a column are zero. */
 int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
 void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
                         int *status) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
- * Calls by time: added to, read as sums, folded into longer times. Rows of one account and time lie
- * side by side in the primary key, so that a chart is one range of it.
+ * Calls by time: added to, read as sums, folded into longer slots. Rows of one account and time are
+ * adjacent in the primary key, so a chart is one range of it.
  */
 #include "store/tally.h"
 
@@ -9,7 +9,7 @@
 /* Upper bounds, in milliseconds; the last bucket has none. */
 static const int64_t bounds[TALLY_BUCKETS - 1] = {10,  20,  40,   70,   100,  150,  200,  300,
                                                   500, 750, 1000, 2000, 4000, 8000, 16000};
-/* What the last one is taken to reach to. */
+/* The assumed end of the last bucket. */
 enum { MS_MAX = 32000 };
 
 static const char *const outcome_words[] = {"succeeded", "failed", "blocked"};
@@ -42,8 +42,8 @@ static const struct pg_stmt tally_add = {
 #define PART_OF(name, type) PG_OF(#name, type, struct tally_part, name)
 #define PART_WORD           PG_WORD("outcome", struct tally_part, outcome, &outcomes)
 
-/* As they are: of few rows that costs less than to begin adding up, which takes PostgreSQL more
- * than a millisecond. By the primary key. */
+/* As they are: for few rows that is cheaper than starting an aggregation, which takes PostgreSQL
+ * more than a millisecond. By the primary key. */
 #define ROWS_LIMIT 1001
 _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
 static const struct pg_stmt tally_rows = {
@@ -65,7 +65,7 @@ _Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define BUCKET(n)     ", sum(t.buckets[" #n "]) as b" #n
 #define BUCKET_SUM(n) ", sum(a.b" #n ")"
-/* Rows are first added up by step, which leaves few for the sums by time and by action. */
+/* Rows are first summed by step, which leaves few for the sums by time and by action. */
 #define STEPS                                                                                    \
     "(select date_bin(make_interval(secs => :step_s), t.slot, 'epoch') as at, t.slot >= "        \
     ":open_at as is_open, t.slot < :since as is_before, t.integration_id, t.action_id, "         \
@@ -97,8 +97,8 @@ static const struct pg_stmt tally_read = {
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
 static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_OF(slot, PG_TIME)};
-/* How long a time a row of that age covers: what the charts' steps (tally_range_of) still tell
- * apart, with a margin for clocks that differ. Each is a multiple of the one before. */
+/* The slot of a row of that age: one that the charts' steps (tally_range_of) can still separate,
+ * with a margin for clocks that differ. Each is a multiple of the one before. */
 /* clang-format off */
 #define BEFORE(length, age) "date_bin(interval '" length "', now(), 'epoch') - interval '" age "'"
 #define BEFORE_HOURS        BEFORE("1 hour", "2 hours")
@@ -114,7 +114,7 @@ static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_
 #define OLDER(index, before)                                                                \
     "(select d.account_id, d.slot from sluice.tally d where " index " and d.slot < " before \
     " order by d.slot limit 5000)"
-/* By the partial indexes tally_young, tally_within_6h, tally_within_day and tally_hour. */
+/* Through the partial indexes tally_young, tally_within_6h, tally_within_day and tally_hour. */
 #define ALL_OLD                                                           \
     OLDER("not d.is_hour", BEFORE_HOURS) " union all "                    \
     OLDER(IS_WITHIN("6 hours"), BEFORE_QUARTERS) " union all "            \
@@ -132,9 +132,8 @@ static const struct pg_stmt tally_due = {
     .spread_order = "slot",
 };
 
-/* What is folded is gone before it is inserted, since it is added up first: a time may have the key
- * of its first part. The buckets of those that were blocked are none, their sums NULL. A second
- * sending finds nothing. */
+/* Folded rows are deleted before the sum is inserted, since a slot may have the key of its first
+ * part. Blocked ones have no buckets, their sums are NULL. A resend finds nothing. */
 /* clang-format off */
 #define FOLDED(n) ", sum(g.buckets[" #n "])"
 #define FOLDS                                                                                   \
@@ -188,7 +187,7 @@ int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
 
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)
 {
-    /* before_s: how long a time rows cover that are twice as old as the range. */
+    /* before_s: the slot of rows that are twice as old as the range. */
     static const struct {
         uint64_t hours;
         int64_t step_s, before_s;
@@ -199,7 +198,7 @@ bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)
                 steps = (int64_t)hours * 3600 / step_s;
         if (ranges[i].hours != hours)
             continue;
-        /* The last step is the one that now is in. */
+        /* The last step contains now. */
         int64_t since_s = (now / 1000000 / step_s + 1 - steps) * step_s;
         *range = (struct tally_range){since_s * 1000000, step_s, (size_t)steps, 0, before_s};
         if (before_s > 0)

@@ -1,7 +1,7 @@
 /*
- * Sums that are kept; see tally_kept.h. What is kept is of the rows before a time, `open_at`; who
- * reads adds those from there on, and keeps the sums up to a later one. Two that read at once have
- * a copy each, so nothing is added twice: what was kept last, up to the latest time, stays.
+ * Cached sums; see tally_kept.h. The cached sums cover the rows before a time, `open_at`. A reading
+ * adds the rows from there on, and caches the sums up to a later time. Two concurrent readings have
+ * a copy each, so nothing is added twice: the sums up to the latest time stay.
  */
 #include "store/tally_kept.h"
 
@@ -16,7 +16,7 @@ struct tally_kept {
         struct tally_range range;
         int64_t open_at;
         uint64_t read_ns;
-        struct tally_sum *list; /* with the texts behind it, one block; NULL: empty */
+        struct tally_sum *list; /* followed by the texts, one block; NULL: empty */
         size_t count, bytes;
     } items[TALLY_KEPT_MAX];
 };
@@ -38,8 +38,8 @@ static bool is_over(const struct kept_sums *item, uint64_t now_ns)
     return !item->list || item->read_ns + TALLY_KEPT_S * 1000000000ULL <= now_ns;
 }
 
-/* The account's of those steps, of whatever time; else NULL. A range that has moved on is in the
- * place of the former one. */
+/* The account's sums with these steps, whatever their time; else NULL. A range that has moved on
+ * replaces the former one. */
 static struct kept_sums *find_sums(struct tally_kept *kept, const struct tally_reading *reading)
 {
     for (size_t i = 0; i < TALLY_KEPT_MAX; i++) {
@@ -102,7 +102,8 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
 
 /* ---- reading ---- */
 
-/* A copy, as another's reading may replace what is kept meanwhile. Without memory all is read. */
+/* A copy, as another reading may replace the cached sums meanwhile. Out of memory everything is
+ * read. */
 static void take_kept(struct tally_reading *reading, struct op *op)
 {
     const struct kept_sums *item = find_sums(reading->kept, reading);
@@ -147,14 +148,14 @@ bool tally_kept_goes_on(struct tally_reading *reading)
     return true;
 }
 
-/* Without memory nothing is kept, and not of an account with very many actions. */
+/* Not cached if out of memory, or for an account with very many actions. */
 static void keep(const struct tally_reading *reading, const struct tally_sum *list, size_t count)
 {
     struct kept_sums *item = find_sums(reading->kept, reading);
     int64_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += list[i].kind == TALLY_BY_TIME ? list[i].rows : 0;
-    /* another's, of a later time */
+    /* another reading's, up to a later time */
     bool is_later = item &&
                     (item->range.since > reading->range.since ||
                      (item->range.since == reading->range.since &&
@@ -178,7 +179,7 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                                bytes};
 }
 
-/* The sums of what was found of one part of the time; NULL: out of memory. */
+/* The sums of the rows found for one part of the time; NULL: out of memory. */
 static struct tally_sum *sums_of_part(struct tally_reading *reading, struct arena *arena,
                                       const struct tally_part *found, size_t found_count,
                                       bool is_open, size_t room, size_t *count)
@@ -206,7 +207,7 @@ int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, si
                      : store_tally_rows_result(&reading->query, &found, &found_count);
     if (status != OK)
         return status;
-    /* Most find nothing that is over since the one before. */
+    /* Mostly no further slot has ended since the previous reading. */
     if (reading->open_at > reading->from_at) {
         closed =
             sums_of_part(reading, arena, found, found_count, false, closed_count, &fresh_count);

@@ -1,10 +1,9 @@
 /*
- * Sums of tallies as charts ask for them, over and over: what was added up of times that are over
- * is kept, so that the next one reads the rows of the last minutes alone.
+ * Sums of tallies for charts, which request them over and over: the sums of past slots are cached,
+ * so that the next reading only reads the rows of the last minutes.
  *
- * Limits: TALLY_KEPT_MAX ranges of accounts; each is read as a whole again after TALLY_KEPT_S,
- * which finds what was written to a time after it was over, as by a process that had no database
- * then.
+ * Limits: TALLY_KEPT_MAX ranges of accounts; each is read completely again after TALLY_KEPT_S,
+ * which finds rows that were written late, as by a process that had no database then.
  */
 #ifndef STORE_TALLY_KEPT_H
 #define STORE_TALLY_KEPT_H
@@ -13,39 +12,40 @@
 
 enum {
     TALLY_KEPT_MAX = 32,
-    TALLY_KEPT_ROWS_MIN = 500, /* what is of fewer is read each time */
+    TALLY_KEPT_ROWS_MIN = 500, /* sums of fewer rows are read each time */
     TALLY_KEPT_S = 1800,       /* rows of this age are not folded yet (tally.c) */
-    TALLY_KEPT_MARGIN_S = 60,  /* until all processes have written what they counted */
+    TALLY_KEPT_MARGIN_S = 60,  /* until all processes have written their counts */
 };
 
 struct tally_kept;
 /* NULL: out of memory. */
 struct tally_kept *tally_kept_new(void) MUST_CHECK;
-/* None is being read. NULL is fine. */
+/* None is being read. Accepts NULL. */
 void tally_kept_free(struct tally_kept *kept);
 
-/* One reading. `range` and `account_id` are the caller's, all else is private. */
+/* One reading. `range` and `account_id` belong to the caller, all else is private. */
 struct tally_reading {
     struct uuid account_id;
     struct tally_range range;
     struct tally_kept *kept;
     struct pg_pool *pool;
     struct pg_query query;
-    struct tally_sum *closed; /* of what was kept; in the op's arena, as its texts */
+    struct tally_sum *closed; /* from the cache; in the op's arena, with its texts */
     size_t closed_count;
     int64_t from_at, open_at, now;
-    bool is_added_up; /* by the database: there are more rows than are read */
+    bool is_added_up; /* by the database: there are more rows than the limit */
     uint64_t read_ns; /* when the whole range was read */
 };
 
 /* Starts the query, which holds the op. now: the wall clock. */
 void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
                      struct op *op, int64_t now);
-/* Once the op is awake. true: there is much, another query holds the op; ask again then. */
+/* Once the op is awake. true: there are many rows, and another query holds the op; call again
+ * then. */
 bool tally_kept_goes_on(struct tally_reading *reading) MUST_CHECK;
-/* All sums of the range, sorted, at most TALLY_SUMS_MAX; in the op's arena. *before: calls of as
- * long a time before it, up to as much before now; an estimate where rows cover longer times.
- * ERR_NOMEM, or the query's status. */
+/* All sums of the range, sorted, at most TALLY_SUMS_MAX; in the op's arena. *before: calls of the
+ * equally long range before it, up to the same point of it as now; an estimate if rows have longer
+ * slots. ERR_NOMEM, or the query's status. */
 int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
                       struct tally_sum *before) MUST_CHECK;
 

@@ -1,5 +1,6 @@
 /*
- * Adding up; see tally_sums.h. Each part goes into up to four sums, which are found by their keys.
+ * Adding up; see tally_sums.h. Each part is added to up to four sums, which are found by their
+ * keys.
  */
 #include "store/tally_sums.h"
 
@@ -23,9 +24,10 @@ struct adder {
     bool is_failed; /* out of memory */
 };
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-/* A key that is too long is cut: two sums become one, which no name of a catalog does. */
+/* A key that is too long is cut: two sums become one, which never happens with names of a
+ * catalog. */
 static struct tally_sum *sum_of(struct adder *adder, const struct tally_sum *wanted)
 {
     const int64_t numbers[] = {wanted->kind, wanted->at};
@@ -162,7 +164,7 @@ static int64_t calls_of(const struct tally_sum *sum)
     return sum->succeeded + sum->failed + sum->blocked;
 }
 
-/* By key where the calls are the same, so that it is so each time. */
+/* By key if the calls are equal, so that the order is stable. */
 static int compare_sums(const void *a, const void *b)
 {
     const struct tally_sum *one = a, *other = b;
@@ -207,7 +209,7 @@ void tally_sums_sort(struct tally_sum *list, size_t count)
         qsort(list, count, sizeof(*list), compare_sums);
 }
 
-/* How much of what a sum has lies in the time before that is compared. */
+/* The fraction of a sum that is in the range before, which is compared. */
 static double share_of(int64_t at, const struct tally_range *range, int64_t now)
 {
     int64_t step_us = range->step_s * STEP_US, long_us = range->before_s * STEP_US,

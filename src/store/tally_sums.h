@@ -1,5 +1,5 @@
 /*
- * Sums of what store_tally_rows and store_tally_read have found, as charts and lists show them: by
+ * Sums of the results of store_tally_rows and store_tally_read, as charts and lists show them: by
  * time, app, error and action.
  */
 #ifndef STORE_TALLY_SUMS_H
@@ -16,27 +16,28 @@ enum tally_kind {
 };
 struct tally_sum {
     enum tally_kind kind;
-    int64_t at; /* the begin of a step */
+    int64_t at; /* the start of a step */
     slice integration_id, action_id, error_code;
     int64_t succeeded, failed, blocked, ms_sum;
-    int64_t rows;                    /* that were added up */
-    int64_t buckets[TALLY_BUCKETS];  /* of those that were tried */
+    int64_t rows;                    /* that were added */
+    int64_t buckets[TALLY_BUCKETS];  /* of those that were sent */
     uint32_t steps[TALLY_STEPS_MAX]; /* TALLY_BY_APP: calls, by step of the range */
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */
 };
 
-/* Of these parts, by key; texts are the parts'. The list is in the arena, with room for `room` more
- * before it; NULL: out of memory. Rows of a node whose clock is ahead are of the last step. */
+/* The sums of these parts, by key; texts are those of the parts. The list is in the arena, with
+ * room for `room` more before it; NULL: out of memory. Rows of a node with a fast clock count in
+ * the last step. */
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
                                 const struct tally_part *const *parts, size_t count, size_t room,
                                 size_t *sum_count) MUST_CHECK;
 /* Sums of one key become one, in the order of keys. Returns how many are left. */
 size_t tally_sums_join(struct tally_sum *list, size_t count);
-/* In the order that enum tally_kind has. */
+/* In the order of enum tally_kind. */
 void tally_sums_sort(struct tally_sum *list, size_t count);
-/* Those of the time before the range, which stand first in a list that is sorted: how many. *before
- * has what they amount to up to as much before `now` as the range is long; what a row has of the
- * time outside is left out by its share. */
+/* The number of sums of the range before, which come first in a sorted list. *before gets their
+ * total up to the same point as `now` in the range; a row that is partly outside counts by its
+ * fraction. */
 size_t tally_sums_before(const struct tally_sum *list, size_t count,
                          const struct tally_range *range, int64_t now, struct tally_sum *before);
 

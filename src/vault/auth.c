@@ -1,8 +1,8 @@
 /*
- * The cache of keys (loop/cache.h). An entry is what is known of a key, or of a session that it
- * opened. A session has an entry of its own, since it may be refused while its key is good; so an
- * entry's key is all that a load asks for. No group of entries is counted: the account of a key is
- * known only once it is loaded, so a change walks them all.
+ * The cache of keys (loop/cache.h). An entry is the state of a key, or of a session that it opened.
+ * A session has its own entry, since it may be refused while its key is valid; so an entry's key is
+ * all that a load needs. Entries have no groups: the account of a key is known only once it is
+ * loaded, so a change walks them all.
  */
 #include "vault/auth.h"
 
@@ -29,12 +29,12 @@ static struct metric hit_metric = METRIC_INIT(
 
 struct entry {
     struct cache_entry cached; /* its key is a struct vault_caller */
-    uint64_t learnt_ns;        /* a guard believes it for longer than a check does */
+    uint64_t learnt_ns;        /* a guard trusts it for longer than a check does */
     int status;
-    bool is_disabled; /* the account, and nothing else refuses the key */
+    bool is_disabled; /* the account is, and nothing else refuses the key */
     struct vault_grant grant;
     int64_t expires_at;          /* of the key; 0: never */
-    struct ip_network *networks; /* that the key is bound to; NULL: none is known */
+    struct ip_network *networks; /* that the key is bound to; NULL: none */
     size_t network_count;
 };
 
@@ -67,7 +67,7 @@ static const struct vault_caller *caller_of(const struct cache_entry *cached)
 
 /* ---- the answer ---- */
 
-/* An address that is no IP address, as that of a Unix socket, is in no network. */
+/* An address that is not an IP address, as of a Unix socket, is in no network. */
 static bool is_allowed_from(const struct entry *entry, slice address)
 {
     uint8_t bytes[16];
@@ -103,7 +103,7 @@ static void on_key_loaded(struct cache_wait *wait, const struct cache_entry *cac
 
 static bool has_session(const struct vault_caller *caller)
 {
-    /* A hash of zeros is no session. */
+    /* A hash of zeros means no session. */
     static const uint8_t none[SESSION_HASH_LEN];
     return memcmp(caller->session_hash, none, sizeof(none)) != 0;
 }
@@ -113,7 +113,7 @@ static struct pg_query *query_of(struct cache_load *under)
     return &CONTAINER_OF(under, struct load, under)->query;
 }
 
-/* The query keeps pointers to the hashes. They live in the entry, which outlives the op. */
+/* The query keeps pointers to the hashes. They are in the entry, which outlives the op. */
 static void load_key(struct cache_load *under)
 {
     struct vault_auth *auth = CONTAINER_OF(under->cache, struct vault_auth, keys);
@@ -122,7 +122,7 @@ static void load_key(struct cache_load *under)
                        has_session(caller) ? caller->session_hash : NULL);
 }
 
-/* An entry of the list that is not understood allows nothing. */
+/* A malformed entry of the list allows nothing. */
 static int entry_learn_networks(struct entry *entry, slice words)
 {
     if (!words.ptr)
@@ -151,7 +151,7 @@ static void send_touch(struct store_later *later)
                         touch->grant.key_id, touch->at);
 }
 
-/* One that is lost, or has no room, is noted with the key's next loading. */
+/* A record that is lost, or has no room, is written with the key's next load. */
 static void note_use(struct vault_auth *auth, const struct vault_grant *grant, int64_t at)
 {
     static const struct store_later_class touch_class = {
@@ -179,7 +179,7 @@ static int check_key(struct entry *entry, const struct api_key *key)
                                                   : entry_learn_networks(entry, key->addresses);
 }
 
-/* A key that was not found and one that may not be used look the same from outside. */
+/* A key that was not found and one that may not be used look the same to the caller. */
 static uint64_t key_loaded(struct cache_load *under)
 {
     struct vault_auth *auth = CONTAINER_OF(under->cache, struct vault_auth, keys);
@@ -188,12 +188,13 @@ static uint64_t key_loaded(struct cache_load *under)
     int rc = store_api_key_find_result(query_of(under), &key);
     entry->learnt_ns = loop_now_ns(auth->loop);
     entry->status = rc == OK ? check_key(entry, &key) : rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
-    if (entry->status != OK) /* a refusal may be cached; a failed query says nothing of the key */
+    if (entry->status !=
+        OK) /* a refusal may be cached; a failed query has no information about the key */
         return entry->status == ERR_REFUSED ? auth->config.negative_ttl_ms : 0;
     entry->grant =
         (struct vault_grant){key.account_id, key.id, key.scopes, key.addresses.ptr != NULL};
     entry->expires_at = key.expires_at;
-    /* Once a load: a key that is used all the time is loaded each ttl_ms. */
+    /* Once for each load: a key that is used all the time is loaded every ttl_ms. */
     int64_t now = clock_shared_us();
     if (now - key.last_used_at >= TOUCH_EVERY_US)
         note_use(auth, &entry->grant, now);
@@ -253,7 +254,7 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
 /* ---- guards ---- */
 
 /* Whether the key is known to be refused. If it is not cached it is loaded, and the answer is there
- * the next time. */
+ * next time. */
 static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
     struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
@@ -320,7 +321,7 @@ static bool may_be_of(const struct cache_entry *cached, const void *account_id)
     return !is_known || memcmp(entry->grant.account_id.bytes, account_id, sizeof(struct uuid)) == 0;
 }
 
-/* The account is not known of a key that is being loaded, or that was refused. */
+/* The account of a key is unknown while it is being loaded, or if it was refused. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 {
     cache_forget_if(&auth->keys, may_be_of, account_id.bytes);

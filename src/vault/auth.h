@@ -1,10 +1,9 @@
 /*
- * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
- * found is cached for ttl_ms, one that was not for 500 ms; concurrent checks of one hash share a
- * query. Notifications of changes (store/change.h) drop entries sooner. A reply that stays open for
- * long has a guard. A dashboard session is checked with its key, in the same query: if it was
- * ended, it is refused as a revoked key is. A key may be bound to client addresses; they are cached
- * with it.
+ * auth: from a bearer key to an account and its scopes, through a small cache: a known hash is
+ * cached for ttl_ms, an unknown one for 500 ms; concurrent checks of one hash share a query.
+ * Notifications of changes (store/change.h) drop entries sooner. A reply that stays open for long
+ * has a guard. A dashboard session is checked with its key, in the same query: if it was ended, it
+ * is refused as a revoked key is. A key may be bound to client addresses; they are cached with it.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -16,7 +15,7 @@ struct vault_auth;
 
 struct vault_auth_config {
     struct pg_pool *pool;     /* outlives it */
-    size_t cache_max;         /* keys remembered, 0: 10000; the least recently used goes */
+    size_t cache_max;         /* keys cached, 0: 10000; the least recently used is dropped */
     unsigned ttl_ms;          /* 0: 2000 */
     unsigned negative_ttl_ms; /* 0: 500 */
     /* Notifies the other processes; may be NULL. */
@@ -42,10 +41,10 @@ struct vault_check {
     int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked, its account
                    disabled or the session ended (401, one text for all); ERR_BUSY and others of
                    pg_query: 503 */
-    bool is_elsewhere; /* of ERR_REFUSED: a good key, but not from this address (403) */
-    bool is_disabled;  /* of ERR_REFUSED: a good key of an account that is disabled */
+    bool is_elsewhere; /* with ERR_REFUSED: a valid key, but not from this address (403) */
+    bool is_disabled;  /* with ERR_REFUSED: a valid key of a disabled account */
     struct vault_grant grant;
-    struct vault_caller caller; /* of a key that is well formed; for vault_guard_start */
+    struct vault_caller caller; /* of a well-formed key; for vault_guard_start */
     /* private */
     slice address;
     struct cache_wait wait;
@@ -57,16 +56,16 @@ struct vault_auth *vault_auth_new(struct loop *loop,
 void vault_auth_free(struct vault_auth *auth);
 struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
 /* text: the key as it was sent, or SLICE_NONE. address: the client's, which lives as long as the
- * check; SLICE_NONE where another than the key's holder asks. true: answered from the cache, check
- * is filled, op is not held. false: op is held until the answer is there. */
+ * check; SLICE_NONE if the request is not from the key's holder. true: answered from the cache,
+ * check is filled, op is not held. false: op is held until the answer is there. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
 /* The same for a key that is known by its hash, and for a session (web/session.h). */
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;
-/* What stays open for a key (an event stream, a long poll) is notified once when the key or the
- * session is refused. Within GUARD_EVERY_MS of the notification of the change; if that is lost,
+/* A reply that stays open for a key (an event stream, a long poll) is notified once if the key or
+ * the session is refused. Within GUARD_EVERY_MS of the notification of the change; if that is lost,
  * within GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
@@ -75,17 +74,18 @@ struct vault_guard {
     struct vault_auth *auth; /* NULL: stopped */
     struct list link;
 };
-/* guard->on_refused is set. The caller stops it before its memory goes, or auth. */
+/* guard->on_refused is set. The caller stops it before its memory, or auth, is freed. */
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
                        const struct vault_caller *caller);
-/* Harmless where it was not started (zeroed) or has stopped. */
+/* Harmless if it was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 
-/* Forgets what is known of an account's keys, and of keys that were refused. */
+/* Forgets an account's cached keys, and refused keys. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
-/* After this process has changed one of them (the commit is durable): forgets, and tells others. */
+/* After this process has changed one of them (the commit is durable): forgets, and notifies the
+ * others. */
 void vault_auth_changed(struct vault_auth *auth, struct uuid account_id);
-/* Forgets all, so that the next check asks the database. */
+/* Forgets everything, so that the next check queries the database. */
 void vault_auth_flush(struct vault_auth *auth);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * command: a change of an account, of one of its API keys or of a key's sessions, whichever face
- * asks for it: the change and its audit event (one statement; the end of a session has none), what
- * this process knows of the keys, what other processes hear.
+ * command: a change of an account, of one of its API keys or of a key's sessions, from any face:
+ * the change and its audit event (one statement; the end of a session has none), the update of this
+ * process's cache, and the notification of other processes.
  *
- * An op embedded in a caller's op. What the request borrows lives until it has ended.
+ * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */
 #ifndef VAULT_COMMAND_H
 #define VAULT_COMMAND_H
@@ -19,15 +19,15 @@ enum vault_command_kind {
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
-    VAULT_SESSIONS_END, /* of a key: all that have begun by now */
+    VAULT_SESSIONS_END, /* of a key: all that have begun so far */
 };
 
-/* account: of the first four, key: of the others. */
+/* account: for the first four, key: for the others. */
 struct vault_command_request {
     enum vault_command_kind kind;
     struct audit_by by;
     struct account_change account; /* without by */
-    struct api_key_change key;     /* without by; id and hash are new where it is to be made */
+    struct api_key_change key;     /* without by; id and hash are new if it is to be made */
     const uint8_t *session_hash;
     int64_t session_until; /* when it would have ended */
 };
@@ -35,8 +35,8 @@ struct vault_command_request {
 struct vault_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND: there is no such account or key, or the one to replace is revoked;
-     * ERR_INVALID: there is another account of the name, a key of the id, or no such account for
-     * the key; else the database's, and ERR_CLOSED where it may be done */
+     * ERR_INVALID: there is another account with the name, a key with the id, or no such account
+     * for the key; else the database's, and ERR_CLOSED if it may have been done */
     int status;
     struct uuid other; /* the account that has the name */
     /* private */

@@ -21,12 +21,13 @@ struct vault_key {
 
 /* Draws a new key. */
 void vault_key_new(struct vault_key *key);
-/* Hash of a key that a caller sent. false when it has not the form of a key: then no look-up is
+/* Hash of a key that a caller sent. false: it does not have the form of a key, so no lookup is
  * needed. */
 bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
-/* "10.0.0.0/8, 2001:db8::1", what a key may be used from, as the words that are stored, in the
- * arena; commas, spaces or both lie between two. All of it is checked: a server refuses a key from
- * everywhere if it understands no entry of the list. ERR_* with a sentence; nothing is no list. */
+/* "10.0.0.0/8, 2001:db8::1", the addresses that a key may be used from, as the stored words, in the
+ * arena; separated by commas, spaces or both. All of it is checked: a server that understands no
+ * entry of the list refuses the key from everywhere. ERR_* with a sentence; an empty list means
+ * none. */
 int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err) MUST_CHECK;
 /* SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
 void vault_sha256(slice bytes, uint8_t hash[32]);

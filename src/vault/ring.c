@@ -1,5 +1,5 @@
 /*
- * Master keys: read from text or a file, named after their hash.
+ * Master keys: read from text or a file; their ids are derived from their hashes.
  */
 #include "vault/ring.h"
 
@@ -88,7 +88,7 @@ static int ring_parse(struct vault_ring *ring, slice text, struct err *err)
         int rc = decode_key(word, &bytes, ring->count + 1, err);
         if (rc == OK)
             rc = ring_add(ring, buf_slice(&bytes), err);
-        /* The buffer holds the key in the clear, after an error as well. */
+        /* The buffer holds the key unencrypted, after an error as well. */
         if (bytes.ptr)
             mem_wipe(bytes.ptr, bytes.cap);
         buf_deinit(&bytes);
@@ -115,9 +115,9 @@ struct vault_ring *vault_ring_new(slice text, struct err *err)
 
 /* ---- files ---- */
 
-/* What would let others read the file. systemd gives a unit its credentials by an ACL on a file of
- * root's, and the mask of an ACL stands where the mode has the group: 0440, though no group may
- * read it. Their folder is the unit's alone. */
+/* The mode bits that would let others read the file. systemd gives a unit its credentials by an ACL
+ * on a file of root, and the mask of an ACL appears as the group bits of the mode: 0440, though no
+ * group may read it. Their folder belongs to the unit alone. */
 static mode_t mode_of_others(const char *path)
 {
     slice folder = slice_cstr(getenv("CREDENTIALS_DIRECTORY")), file = slice_cstr(path);

@@ -1,6 +1,6 @@
 /*
- * Sealing. The ring keeps its keys as secrets and expands them for each use: opening happens once a
- * call at most, and the schedule of AES-256 costs less than a microsecond.
+ * Sealing. The ring keeps its keys as secrets and expands them for each use: opening happens at
+ * most once for each call, and the schedule of AES-256 costs less than a microsecond.
  */
 #include "vault/seal.h"
 
@@ -24,7 +24,7 @@ bool vault_ring_has(const struct vault_ring *ring, slice key_id)
     return ring_find(ring, key_id) != NULL;
 }
 
-/* What the ciphertext is bound to. */
+/* The additional data that the ciphertext is bound to. */
 static size_t make_aad(const struct vault_binding *binding, slice key_id,
                        unsigned char out[AAD_MAX])
 {
@@ -73,12 +73,12 @@ int vault_seal(const struct vault_ring *ring, const struct vault_binding *bindin
                                                text, TAG_LEN, tag) == 0;
     mbedtls_gcm_free(&gcm);
     if (!is_sealed)
-        return ERR_NOMEM; /* all that can fail here is an allocation */
+        return ERR_NOMEM; /* only an allocation can fail here */
     buf_added(out, plain.len + VAULT_SEAL_OVERHEAD);
     return OK;
 }
 
-/* plain has room for text_len bytes, one more than none. */
+/* plain has room for text_len bytes, and one more. */
 static int open_into(const struct vault_ring_key *key, const struct vault_binding *binding,
                      slice key_id, slice sealed, unsigned char *plain, struct err *err)
 {
@@ -96,7 +96,7 @@ static int open_into(const struct vault_ring_key *key, const struct vault_bindin
     mbedtls_gcm_free(&gcm);
     if (rc == 0)
         return OK;
-    if (rc != MBEDTLS_ERR_GCM_AUTH_FAILED) /* all else that can fail here is an allocation */
+    if (rc != MBEDTLS_ERR_GCM_AUTH_FAILED) /* otherwise only an allocation can fail here */
         return err_set(err, ERR_NOMEM, "out of memory");
     return err_set(err, ERR_CRYPTO,
                    "the stored credentials do not open: they were sealed for another connection or "

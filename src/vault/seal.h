@@ -27,15 +27,15 @@ enum {
 
 struct vault_ring; /* the master keys */
 
-/* text: as above. ERR_SYNTAX, ERR_INVALID (no key, one twice) with a sentence that never holds key
- * material. */
+/* text: as above. ERR_SYNTAX, ERR_INVALID (no key, one twice) with a sentence that never contains
+ * key material. */
 struct vault_ring *vault_ring_new(slice text, struct err *err) MUST_CHECK;
-/* From a file of at most 64 KB; refused (ERR_REFUSED) when others may read it. */
+/* From a file of at most 64 KB; refused (ERR_REFUSED) if others may read it. */
 struct vault_ring *vault_ring_from_file(const char *path, struct err *err) MUST_CHECK;
 void vault_ring_free(struct vault_ring *ring);
 /* The id of the key that seals; lives as long as the ring. */
 slice vault_ring_key_id(const struct vault_ring *ring);
-/* Whether it has the key of that id. */
+/* Whether it has the key with that id. */
 bool vault_ring_has(const struct vault_ring *ring, slice key_id);
 /* A fresh master key as base64 text and a newline, for `dev` and `keys master`. */
 void vault_master_key_new(struct buf *out);
