@@ -1,7 +1,8 @@
 /*
  * The tools of the catalog under their own names (gmail_send_message), with their schemas:
- * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that needs confirmation
- * takes an argument more, `confirm`; where the action has an input of that name, `sluice_confirm`.
+ * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that writes takes an
+ * argument more, `idempotency_key`, and one that needs confirmation `confirm`; where the action has
+ * an input of that name, with `sluice_` before it.
  */
 #include "catalog/tool.h"
 #include "mcp/method.h"
@@ -44,22 +45,39 @@ static bool is_wanted(const struct catalog_action *action, slice list)
     return false;
 }
 
-/* What the argument is called that confirms a write. */
-static const char *confirm_name(const struct catalog_action *action)
+/* The arguments of a tool that are not the action's. */
+enum own { CONFIRM, KEY, OWN_COUNT };
+static const struct {
+    const char *name, *other, *type, *about; /* other: where the action has a member of that name */
+} owns[] = {
+    [CONFIRM] = {"confirm", "sluice_confirm", "boolean",
+                 "true: the person who is asked for has agreed to this very call. Without "
+                 "it nothing is done, and the result says what would be."},
+    [KEY] = {"idempotency_key", "sluice_idempotency_key", "string",
+             "The same key with the same arguments runs once and gives the first result."},
+};
+
+/* NULL: the tool does not take it. */
+static const char *own_name(const struct catalog_action *action, enum own own)
 {
-    return json_get(JSON_GET(action->input_schema, "properties"), SLICE("confirm"))
-               ? "sluice_confirm"
-               : "confirm";
+    const struct json *properties = JSON_GET(action->input_schema, "properties");
+    bool is_taken = own == CONFIRM ? action->requires_confirmation : action->level != LEVEL_READ;
+    if (!is_taken)
+        return NULL;
+    return json_get(properties, slice_cstr(owns[own].name)) ? owns[own].other : owns[own].name;
 }
 
-static void put_confirm(struct json_writer *w, const struct catalog_action *action)
+static void put_owns(struct json_writer *w, const struct catalog_action *action)
 {
-    json_member_open(w, confirm_name(action), '{');
-    json_member_str(w, "type", SLICE("boolean"));
-    json_member_str(w, "description",
-                    SLICE("true: the person who is asked for has agreed to this very call. Without "
-                          "it nothing is done, and the result says what would be."));
-    json_close(w, '}');
+    for (enum own own = 0; own < OWN_COUNT; own++) {
+        const char *name = own_name(action, own);
+        if (!name)
+            continue;
+        json_member_open(w, name, '{');
+        json_member_str(w, "type", slice_cstr(owns[own].type));
+        json_member_str(w, "description", slice_cstr(owns[own].about));
+        json_close(w, '}');
+    }
 }
 
 /* At its top there is what all clients take; catalog_tool_description says the rest. */
@@ -77,8 +95,7 @@ static void put_schema(struct json_writer *w, const struct catalog_action *actio
         json_key_slice(w, json_str(&properties->as.members[i].key));
         catalog_tool_put_schema(&tool, w, &properties->as.members[i].value);
     }
-    if (action->requires_confirmation)
-        put_confirm(w, action);
+    put_owns(w, action);
     json_close(w, '}');
     json_member_open(w, "required", '[');
     for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
@@ -132,18 +149,49 @@ void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size
 
 /* ---- a call ---- */
 
-/* The arguments without that one: a copy of their table, not of the values. NULL: no memory. */
-static struct json *leave_out(struct arena *arena, const struct json *arguments, slice name)
+/* The arguments of the action: a copy of their table, not of the values, where one of the tool's
+ * own is among them. *given: those, NULL where absent or null. NULL: no memory. */
+static const struct json *take_owns(struct arena *arena, const struct catalog_action *action,
+                                    const struct json *arguments, const struct json **given)
 {
+    const char *names[OWN_COUNT];
+    bool is_any = false;
+    for (enum own own = 0; own < OWN_COUNT; own++) {
+        names[own] = own_name(action, own);
+        slice name = names[own] ? slice_cstr(names[own]) : SLICE_NONE;
+        given[own] = names[own] ? json_given(arguments, name) : NULL;
+        is_any = is_any || (names[own] && json_get(arguments, name));
+    }
+    if (!is_any)
+        return arguments;
     struct json *rest = ARENA_NEW(arena, struct json);
     if (!rest)
         return NULL;
     *rest = json_object();
-    for (uint32_t i = 0; i < arguments->count; i++)
-        if (!slice_eq(json_str(&arguments->as.members[i].key), name))
-            json_object_set(arena, rest, json_str(&arguments->as.members[i].key),
-                            arguments->as.members[i].value);
+    for (uint32_t i = 0; i < arguments->count; i++) {
+        const struct json_member *member = &arguments->as.members[i];
+        bool is_own = false;
+        for (enum own own = 0; own < OWN_COUNT; own++)
+            is_own = is_own || (names[own] && slice_eq_cstr(json_str(&member->key), names[own]));
+        if (!is_own)
+            json_object_set(arena, rest, json_str(&member->key), member->value);
+    }
     return arena->is_exhausted ? NULL : rest;
+}
+
+/* Each of the tool's own arguments is of its type. false: answered. */
+static bool check_owns(struct api_request *request, const struct catalog_action *action,
+                       const struct json *const *given)
+{
+    static const char *const wanted[] = {[CONFIRM] = "true or false", [KEY] = "a string"};
+    static const enum json_type types[] = {[CONFIRM] = JSON_BOOL, [KEY] = JSON_STRING};
+    for (enum own own = 0; own < OWN_COUNT; own++)
+        if (given[own] && given[own]->type != types[own]) {
+            (void)api_reply_error(request, 400, "%s must be %s, got %s", own_name(action, own),
+                                  wanted[own], json_type_name(given[own]));
+            return false;
+        }
+    return true;
 }
 
 enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_message *message,
@@ -160,21 +208,20 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
     request->envelope = &mcp_tool_result;
     if (!api_may(request, SCOPE_EXECUTE, action))
         return api_refuse_scope(request, SCOPE_EXECUTE);
-    slice name = slice_cstr(confirm_name(action));
-    const struct json *confirm = action->requires_confirmation ? json_get(arguments, name) : NULL;
-    if (confirm && confirm->type != JSON_BOOL && confirm->type != JSON_NULL)
-        return api_reply_error(request, 400, "%.*s must be true or false, got %s", SLICE_ARG(name),
-                               json_type_name(confirm));
+    const struct json *given[OWN_COUNT], *input = take_owns(arena, action, arguments, given);
+    if (!input)
+        return api_reply_no_memory(request);
+    if (!check_owns(request, action, given))
+        return OP_DONE;
     struct exec_request wanted = {
         .integration_id = slice_first(message->name, action->integration->integration_id.len),
         .action_id = message->name,
-        .input = confirm ? leave_out(arena, arguments, name) : arguments,
+        .input = input,
         .input_pointer = SLICE(""),
-        .confirm_name = name.ptr,
-        .is_confirmed = json_get_bool(arguments, name, false) && confirm,
+        .confirm_name = own_name(action, CONFIRM),
+        .is_confirmed = given[CONFIRM] && given[CONFIRM]->as.boolean,
+        .idempotency_key = json_str(given[KEY]),
     };
-    if (!wanted.input)
-        return api_reply_no_memory(request);
     mcp_run_prepare(request, message, &wanted);
     return mcp_run(request, &wanted);
 }

@@ -142,7 +142,8 @@ test('real tools by choice, on one page', async () => {
   assert.deepEqual(send.annotations, { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true });
   assert.equal(read.annotations.readOnlyHint, true);
   assert.equal(send.inputSchema.properties.confirm.type, 'boolean');
-  assert.equal(read.inputSchema.properties.confirm, undefined);
+  assert.equal(send.inputSchema.properties.idempotency_key.type, 'string');
+  assert.deepEqual([read.inputSchema.properties.confirm, read.inputSchema.properties.idempotency_key], [undefined, undefined]);
   assert.deepEqual((await list('probe_read*')).tools.slice(6).map((tool) => tool.name), ['probe_read_label']);
   assert.deepEqual((await list('nothing,of_this')).tools.length, 6);
   const stripe = await list('stripe_create_payment_intent');
@@ -279,6 +280,10 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   const two = await mcp.call('probe_send', args, options);
   assert.equal(contentOf(two).status, 'succeeded');
   assert.deepEqual(contentOf(await mcp.call('probe_send', args, options)), contentOf(two));
+  // the same as an argument, which a model can give
+  assert.deepEqual(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-2' })), contentOf(two));
+  assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 7 })).error, /^idempotency_key must be a string, got /);
+  assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-3' }, options)).error, /differ/);
   const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
   assert.equal(contentOf(other).error_code, 'validation_error');
   // a key that is not a text, or two that differ: nothing runs
