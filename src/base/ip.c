@@ -44,7 +44,7 @@ int ip_network_parse(slice text, struct ip_network *out, struct err *err)
     out->len = (uint8_t)ip_parse(ip, out->bytes);
     bits = out->len * 8u;
     if (out->len == 0 || (ip.len < text.len && !slice_to_u64(rest, bits, &bits)))
-        return err_set(err, ERR_SYNTAX, "\"%.*s\" is no network such as 10.1.0.0/16 or fd00::/8",
+        return err_set(err, ERR_SYNTAX, "\"%.*s\" is not a network such as 10.1.0.0/16 or fd00::/8",
                        SLICE_ARG(slice_first(text, 80)));
     out->bits = (uint8_t)bits;
     uint8_t masked[16] = {0};
@@ -53,7 +53,7 @@ int ip_network_parse(slice text, struct ip_network *out, struct err *err)
         masked[out->bits / 8] = (uint8_t)(out->bytes[out->bits / 8] & (0xff00u >> (out->bits % 8)));
     /* Refused, not truncated: 10.1.2.3/8 is more likely a typing error than meant as 10.0.0.0/8. */
     if (memcmp(masked, out->bytes, out->len) != 0)
-        return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set behind its prefix",
+        return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set after its prefix",
                        SLICE_ARG(slice_first(text, 80)));
     return OK;
 }

@@ -11,9 +11,9 @@ struct app_times {
     slice id;                                                  /* behind the struct */
 };
 
-static struct metric execution_seconds =
-    METRIC_INIT("sluice_execution_seconds",
-                "Time of an execution from gate to answer, by integration.", METRIC_HISTOGRAM);
+static struct metric execution_seconds = METRIC_INIT(
+    "sluice_execution_seconds",
+    "Time of an execution from its first check to its answer, by integration.", METRIC_HISTOGRAM);
 static struct metric phase_seconds =
     METRIC_INIT("sluice_execution_phase_seconds",
                 "Time of an execution by integration and phase: gate, limits, provider, record.",

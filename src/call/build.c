@@ -107,7 +107,7 @@ static int check_name(struct build *b, const struct buf *name)
         return OK;
     if (!name->is_over)
         return err_set(b->err, ERR_NOMEM, "out of memory");
-    return err_set(b->err, ERR_INVALID, "%.*s: what is nested there has too long a name",
+    return err_set(b->err, ERR_INVALID, "%.*s: a name nested there is too long",
                    SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
 }
 
@@ -193,7 +193,7 @@ static int add_header(struct build *b, slice name, slice value)
     struct call_built *out = b->out;
     if (!http_is_token(name) || !http_is_field_value(value))
         return err_set(b->err, ERR_INVALID,
-                       "header %.*s: the value holds characters that may not be sent",
+                       "header %.*s: the value has characters that may not be sent",
                        SLICE_ARG(name));
     for (size_t i = 0; i < out->header_count; i++)
         if (slice_eq_nocase(out->headers[i].name, name)) {
@@ -233,7 +233,7 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
     slice password = json_get_str(credential, SLICE("password"));
     if (!user.ptr || !password.ptr)
         return err_set(b->err, ERR_CRYPTO,
-                       "the connection has no \"%s\", which a Basic header is made of",
+                       "the connection has no \"%s\", which the Basic header needs",
                        user.ptr ? "password" : "username");
     struct buf pair, out;
     buf_init(&pair, 12 * 1024);
@@ -300,10 +300,10 @@ static int refuse_credential(struct build *b, const struct json *credential)
     expr_template_each_expr(b->auth->send_value, on_lack_expr, &lack);
     if (lack.member.len == 0)
         return err_set(b->err, ERR_CRYPTO,
-                       "the connection's credential is not of the kind that \"send\" of the app's "
-                       "manifest makes a text of");
+                       "the connection's credential is not of the kind that \"send\" in the app's "
+                       "manifest needs");
     return err_set(b->err, ERR_CRYPTO,
-                   "the connection has no \"%.*s\", which \"send\" of the app's manifest asks for",
+                   "the connection has no \"%.*s\", which \"send\" in the app's manifest needs",
                    SLICE_ARG(slice_first_utf8(lack.member, 40)));
 }
 
@@ -373,7 +373,7 @@ static int add_credential(struct build *b, const struct json *credential, struct
     slice name = auth->send_name.len > 0 ? auth->send_name : SLICE("Authorization");
     if (add_header(b, name, text) != OK)
         return err_set(b->err, ERR_CRYPTO,
-                       "the stored credential holds characters that may not be sent");
+                       "the stored credential has characters that may not be sent");
     for (size_t i = 0; i < b->out->header_count; i++)
         if (slice_eq_nocase(b->out->headers[i].name, name))
             b->out->credential_index = i;
@@ -413,7 +413,7 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
         path_has_dot_segment(slice_from(buf_slice(url), path_at)))
         return err_set(b->err, ERR_INVALID,
-                       "a value would make \".\" or \"..\" of a part of the path");
+                       "a value would turn a part of the path into \".\" or \"..\"");
     return OK;
 }
 
@@ -463,7 +463,8 @@ static int put_others(struct build *b, struct json *object)
     if (!other)
         return OK;
     if (object->type != JSON_OBJECT)
-        return err_set(b->err, ERR_INVALID, "the body takes no further members: it is %s",
+        return err_set(b->err, ERR_INVALID,
+                       "the body cannot take further members, because it is %s",
                        json_type_name(object));
     for (uint32_t i = 0; i < object->count; i++)
         json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
@@ -482,7 +483,7 @@ static int put_member(struct build *b, struct json *object, slice path, slice te
     const struct json *former = json_get(object, name);
     struct json copy = json_object(), inner = former ? *former : json_object();
     if (object->type != JSON_OBJECT)
-        return err_set(b->err, ERR_INVALID, "the body has no place for its idempotency key: %s",
+        return err_set(b->err, ERR_INVALID, "the body cannot take the idempotency key: %s",
                        json_type_name(object));
     for (uint32_t i = 0; i < object->count; i++)
         if (&object->as.members[i].value != former)

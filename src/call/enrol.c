@@ -43,9 +43,9 @@ static enum op_result step_load(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
     if (enrol->find_status == ERR_NOMEM)
-        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
     if (!enrol->app)
-        return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("There is no such app any more."));
+        return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The app is no longer available."));
     size_t kept_max = connect_kept_max(enrol->connect);
     if (!enrol->in.keep.connection_id) {
         if (!kept_max)
@@ -61,7 +61,7 @@ static enum op_result step_load(struct op *op)
 static enum op_result stop_gone(struct call_enrol *enrol)
 {
     return stop_enrol(enrol, CALL_ENROL_GONE,
-                      SLICE("The connection was removed meanwhile; nothing was changed."));
+                      SLICE("The connection was removed in the meantime. Nothing was changed."));
 }
 
 static enum op_result step_check_former(struct op *op)
@@ -204,18 +204,17 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
     slice app = enrol->app->name, whom = name_of(wanted, is_by_subject, arena);
     slice came = name_of(&enrol->identity, is_by_subject, arena);
     if (match == MATCH_OTHER)
-        (void)stop_enrol(
-            enrol, CALL_ENROL_OTHER_IDENTITY,
-            arena_printf(arena,
-                         "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
-                         "changed: sign in to %.*s as %.*s, then try again.",
-                         what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came), SLICE_ARG(app),
-                         SLICE_ARG(whom)));
+        (void)stop_enrol(enrol, CALL_ENROL_OTHER_IDENTITY,
+                         arena_printf(arena,
+                                      "%s %.*s, but the login at %.*s is %.*s. Nothing was stored "
+                                      "or changed. Sign in to %.*s as %.*s, then try again.",
+                                      what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came),
+                                      SLICE_ARG(app), SLICE_ARG(whom)));
     else
         (void)stop_enrol(enrol, CALL_ENROL_UNKNOWN_IDENTITY,
                          arena_printf(arena,
-                                      "%s %.*s, and it could not be found out who came from %.*s. "
-                                      "Nothing was stored or changed; try again. %.*s",
+                                      "%s %.*s, but the login at %.*s could not be found out. "
+                                      "Nothing was stored or changed. Try again. %.*s",
                                       what, SLICE_ARG(whom), SLICE_ARG(app),
                                       SLICE_ARG(enrol->probe.identity_message)));
     return enrol->in.keep.link ? audit_refusal(enrol, wanted) : OP_FAIL;
@@ -264,7 +263,7 @@ static enum op_result keep_connection(struct call_enrol *enrol)
     request->label = label_of(enrol);
     request->identity = enrol->identity;
     if (!request->label.ptr)
-        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
     connect_keep_start(enrol->connect, &enrol->keep, request, &enrol->op);
     return OP_WAIT;
 }
@@ -309,7 +308,7 @@ static enum op_result step_check_kept(struct op *op)
         return stop_full(enrol);
     case CONNECT_KEEP_LINK_USED:
         return stop_enrol(enrol, CALL_ENROL_LINK_USED,
-                          SLICE("This link has been used already, or its time is over."));
+                          SLICE("This link was already used, or it has expired."));
     case CONNECT_KEEP_TOO_LARGE:
         return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The credential is too large."));
     case CONNECT_KEEP_UNAVAILABLE:
@@ -365,7 +364,7 @@ void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
 {
     *enrol = (struct call_enrol){
         .result = CALL_ENROL_UNAVAILABLE,
-        .message = SLICE("This server is going down."),
+        .message = SLICE("This server is shutting down."),
         .connect = connect,
         .pool = pool,
         .http = http,

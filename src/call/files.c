@@ -64,16 +64,16 @@ static void check_file(const struct call_file *file, size_t index, size_t bytes_
 {
     size_t size = call_file_size(file->data);
     if (!file->data.ptr)
-        add_file_fault(out, "/files/%zu: has no data", index);
+        add_file_fault(out, "/files/%zu: data is missing", index);
     if (file->name.len == 0)
-        add_file_fault(out, "/files/%zu: has no name", index);
+        add_file_fault(out, "/files/%zu: name is missing", index);
     check_text(file->name, "name", index, out);
     check_text(file->field, "field", index, out);
     if (file->content_type.len > 0 &&
         (slice_find_char(file->content_type, '/') < 1 || !http_is_field_value(file->content_type)))
-        add_file_fault(out, "/files/%zu/contentType: is no media type", index);
+        add_file_fault(out, "/files/%zu/contentType: must be a media type", index);
     if (size > bytes_max)
-        add_file_fault(out, "/files/%zu: has %zu bytes, at most %zu are taken", index, size,
+        add_file_fault(out, "/files/%zu: has %zu bytes and may have at most %zu", index, size,
                        bytes_max);
 }
 
@@ -92,12 +92,13 @@ static void check_files(const struct catalog_action *action, const struct call_f
         count_max = 1;
     if (count == 0 && is_whole_body &&
         catalog_request_at(action, taken->at)->body_kind == BODY_NONE)
-        add_file_fault(out, "%.*s sends a file, and none came", SLICE_ARG(action->title));
+        add_file_fault(out, "%.*s sends a file, and the request has none",
+                       SLICE_ARG(action->title));
     else if (count > 0 && taken->travel == FILES_NONE)
         add_file_fault(out, "%.*s takes no files", SLICE_ARG(action->title));
     else if (count > count_max)
-        add_file_fault(out, "%.*s takes at most %zu file%s, more came", SLICE_ARG(action->title),
-                       count_max, count_max == 1 ? "" : "s");
+        add_file_fault(out, "%.*s takes at most %zu file%s, and the request has more",
+                       SLICE_ARG(action->title), count_max, count_max == 1 ? "" : "s");
     else
         for (size_t i = 0; i < count; i++)
             check_file(&files[i], i, smaller_limit(file_bytes_max, taken->bytes_max), out);
@@ -123,10 +124,10 @@ slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
         return SLICE("Send the same request without files.");
     if (!is_data_lacking)
         return SLICE("Correct the files, then send the same request again.");
-    return SLICE("A path or a link is not enough. Read the file where it lies, encode its bytes as "
-                 "standard base64 with padding, and send the same request again with the upload in "
-                 "it: \"files\": [{\"name\": \"report.pdf\", \"contentType\": \"application/pdf\", "
-                 "\"data\": \"<base64>\"}].");
+    return SLICE(
+        "A path or a link is not enough. Read the file, encode its bytes as standard base64 with "
+        "padding, and send the same request again with the upload in it: \"files\": [{\"name\": "
+        "\"report.pdf\", \"contentType\": \"application/pdf\", \"data\": \"<base64>\"}].");
 }
 
 /* ---- decoding ---- */

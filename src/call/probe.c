@@ -35,7 +35,7 @@ static enum op_result stop_unmade(struct call_probe *probe, int status, slice me
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
         return stop_probe(probe, CALL_PROBE_OUTAGE,
-                          SLICE("This server is out of memory; try again."));
+                          SLICE("This server is out of memory. Try again."));
     return stop_probe(probe, CALL_PROBE_REFUSED, message);
 }
 
@@ -64,7 +64,7 @@ static enum op_result ask_for_token(struct call_probe *probe)
         status = http_call_start(probe->http, &probe->call, &probe->op);
     if (status == OK)
         return OP_WAIT;
-    return stop_unmade(probe, status, SLICE("The request for a token cannot be made of it."));
+    return stop_unmade(probe, status, SLICE("The request for a token cannot be made from it."));
 }
 
 /* With client credentials the test needs a token first; those of a stored connection may hold one
@@ -73,11 +73,11 @@ static enum op_result step_begin(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
     if (!probe->integration)
-        return stop_unmade(probe, probe->find_status, SLICE("There is no such app any more."));
+        return stop_unmade(probe, probe->find_status, SLICE("The app is no longer available."));
     struct err err = {0};
     probe->credential = json_parse(&op->arena, probe->in.credential, &json_limits_request, &err);
     if (!probe->credential)
-        return stop_unmade(probe, (int)err.code, SLICE("The credential is not readable."));
+        return stop_unmade(probe, (int)err.code, SLICE("The credential cannot be read."));
     bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
     if (probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
         return ask_for_token(probe);
@@ -100,7 +100,7 @@ static enum op_result step_token(struct op *op)
         probe->credential = credential;
         return OP_NEXT;
     }
-    slice message = arena_printf(&op->arena, "%.*s gave no token: %.*s.",
+    slice message = arena_printf(&op->arena, "%.*s issued no token: %.*s.",
                                  SLICE_ARG(probe->integration->name), SLICE_ARG(reply.message));
     if (op->arena.is_exhausted)
         return stop_unmade(probe, ERR_NOMEM, message);
@@ -169,7 +169,7 @@ static bool send_action(struct call_probe *probe, struct err *err)
     };
     if (http_call_start(probe->http, &probe->call, &probe->op) == OK)
         return true;
-    (void)err_set(err, ERR_INVALID, "what it is made of is not fit for it");
+    (void)err_set(err, ERR_INVALID, "the values in it do not fit");
     return false;
 }
 
@@ -192,7 +192,7 @@ static enum op_result step_test(struct op *op)
     bool is_untested = probe->auth->test_path.len == 0;
     if (is_untested || probe->in.is_identity_only) {
         (void)stop_probe(probe, CALL_PROBE_UNTESTED,
-                         arena_printf(&op->arena, "%.*s has no request that could test it.",
+                         arena_printf(&op->arena, "%.*s has no request that tests a connection.",
                                       SLICE_ARG(probe->integration->name)));
         return op_jump(op, STEP_IDENTIFY);
     }
@@ -255,7 +255,7 @@ static void read_identity(struct call_probe *probe, const struct json *found)
         return;
     }
     *identity = (struct connection_identity){.label = SLICE_NONE};
-    probe->identity_message = arena_printf(&probe->op.arena, "%.*s did not say who it is.",
+    probe->identity_message = arena_printf(&probe->op.arena, "%.*s did not say which login it is.",
                                            SLICE_ARG(probe->integration->name));
 }
 
@@ -353,7 +353,8 @@ static enum op_result step_identify(struct op *op)
     struct err err = {0};
     switch (probe->integration->identity.from) {
     case IDENTITY_NONE:
-        probe->identity_message = arena_printf(&op->arena, "%.*s has no way to tell who it is.",
+        probe->identity_message = arena_printf(&op->arena,
+                                               "%.*s has no request that tells which login it is.",
                                                SLICE_ARG(probe->integration->name));
         return OP_DONE;
     case IDENTITY_ID_TOKEN:
@@ -365,7 +366,8 @@ static enum op_result step_identify(struct op *op)
     }
     if (make_identity(probe, &err) && send_action(probe, &err))
         return OP_WAIT;
-    probe->identity_message = arena_printf(&op->arena, "%.*s cannot be asked who it is: %s.",
+    probe->identity_message = arena_printf(&op->arena,
+                                           "%.*s cannot be asked which login it is: %s.",
                                            SLICE_ARG(probe->integration->name), err.text);
     return OP_DONE;
 }
@@ -419,7 +421,7 @@ void call_probe_start(struct http_client *http, struct catalog *catalog, struct 
 {
     *probe = (struct call_probe){
         .verdict = CALL_PROBE_OUTAGE,
-        .message = SLICE("This server is going down."),
+        .message = SLICE("This server is shutting down."),
         .http = http,
         .catalog = catalog_ref(catalog),
         .in = *request,

@@ -326,8 +326,8 @@ static slice default_hint(struct reply *r)
     enum exec_reason reason = r->out->reason;
     bool is_refused = reason == EXEC_KEY_REFUSED || reason == EXEC_REAUTH_REQUIRED;
     if (is_refused && r->action->integration->auth.kind == AUTH_NONE)
-        return SLICE("Nothing was done. The app asks for a credential, and its manifest says that "
-                     "it needs none: the operator of this server has to mend the manifest.");
+        return SLICE("Nothing was done. The app asks for a credential, but its manifest says that "
+                     "it needs none. The operator of this server has to correct the manifest.");
     return reply_hint(reason, r->out->effect, r->call->status, r->acts);
 }
 
@@ -513,9 +513,9 @@ static slice find_misfit(struct reply *r)
     if (misfit.len > 0)
         return misfit;
     slice missing = missing_member(r);
-    return missing.len > 0
-               ? arena_printf(r->arena, "without %.*s, which it never lacks", SLICE_ARG(missing))
-               : SLICE_NONE;
+    return missing.len > 0 ? arena_printf(r->arena, "without %.*s, which this reply always has",
+                                          SLICE_ARG(missing))
+                           : SLICE_NONE;
 }
 
 static void fail_unreadable(struct reply *r, slice misfit)

@@ -105,7 +105,7 @@ slice reply_body_misfit(const struct reply_body *found, const struct catalog_rep
     if (found->is_json)
         return wanted->body == REPLY_JSON ? json_misfit(found, wanted->kind) : SLICE_NONE;
     if (is_claimed)
-        return SLICE("with a body that is not the JSON that it claims to be");
+        return SLICE("with a body that claims to be JSON and is not");
     if (is_web_page(call, media))
         return SLICE("with a web page, not what the action returns");
     if (wanted->body != REPLY_JSON)

@@ -20,21 +20,21 @@ static const struct status_words *status_words(unsigned status)
                                             "connected account can see them.";
     static const struct status_words table[] = {
         {404, "found nothing there", check_ids},
-        {409, "reports a conflict with what is there",
-         NOTHING "Read what is there now, then send what fits it."},
-        {410, "says that this is gone for good",
-         NOTHING "Do not send it again; list or search again for what there is now."},
-        {412, "says that this has changed meanwhile",
-         NOTHING "Read it again, then send the change for what it is now."},
+        {409, "reports a conflict with the present state",
+         NOTHING "Read the present state, then send a request that fits it."},
+        {410, "says that this was deleted for good",
+         NOTHING "Do not send it again. List or search again to see what exists now."},
+        {412, "says that this was changed in the meantime",
+         NOTHING "Read it again, then send the change for its present version."},
         {413, "does not take a request of that size",
          NOTHING "Send less: a smaller file, a shorter text, or fewer items at a time."},
         {0, "reported an error", check_ids},
     };
     static const struct status_words redirect = {
         300, "answered with a redirect, which is not followed",
-        NOTHING "The redirect is not followed. What was renamed or moved has another name or id "
-                "now; else the manifest's "
-                "base_url or the connection's address is out of date."};
+        NOTHING "The redirect is not followed. The resource was perhaps renamed or moved and has "
+                "another name or id now. If not, the manifest's base_url or the connection's "
+                "address is out of date."};
     const struct status_words *row = table;
     if (status >= 300 && status < 400)
         return &redirect;
@@ -82,8 +82,8 @@ static slice unknown_hint(unsigned status)
 static slice error_hint(unsigned status, bool is_write)
 {
     if (status >= 500 && !is_write)
-        return SLICE("Nothing was changed. The provider has a problem of its own; try again "
-                     "later.");
+        return SLICE(
+            "Nothing was changed. The provider has a problem of its own. Try again later.");
     if (status >= 500 || status < 300) /* the app's own way to say no */
         return SLICE("Nothing was done. Correct what the message says, then try again.");
     return slice_cstr(status_words(status)->hint);
@@ -106,7 +106,7 @@ slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned stat
     case EXEC_PROVIDER_INVALID:
         return SLICE("Nothing was done. Correct the input as the message says, then try again.");
     case EXEC_PROVIDER_UNSUPPORTED:
-        return SLICE("Nothing was done. Do not send it again unchanged; use another action.");
+        return SLICE("Nothing was done. Do not send it again unchanged. Use another action.");
     case EXEC_TIMED_OUT:
     case EXEC_PROVIDER_ERROR:
         return error_hint(status, is_write);
@@ -122,20 +122,20 @@ const char *reply_call_words(enum exec_reason reason, enum http_call_result resu
     if (result == HTTP_CALL_TIMEOUT_CONNECT)
         return "could not be connected to in time";
     if (reason == EXEC_BROKEN_OFF && result == HTTP_CALL_PROTOCOL)
-        return "did not answer in HTTP";
+        return "did not answer with HTTP";
     switch (reason) {
     case EXEC_ADDRESS_REFUSED:
-        return "is at an address that this server may not call";
+        return "has an address that this server may not call";
     case EXEC_TIMED_OUT:
         return "did not answer in time";
     case EXEC_REPLY_TOO_LARGE:
         return "sent a reply that is larger than this server takes";
     case EXEC_OWN_RATE_LIMIT:
-        return "has too many calls of this server under way";
+        return "has too many calls from this server under way";
     case EXEC_UNREACHABLE:
         return "could not be reached";
     case EXEC_REPLY_UNREADABLE:
-        return "did not send the reply that this action has";
+        return "did not send the reply that this action expects";
     default:
         return "did not send a whole, readable reply";
     }
@@ -146,12 +146,12 @@ slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
                       enum exec_effect effect, bool is_any_byte_sent, bool is_write)
 {
     if (reason == EXEC_ADDRESS_REFUSED)
-        return SLICE("Nothing was sent, so nothing was done. Sending it again does not help; the "
-                     "operator's setting allow-host decides.");
+        return SLICE("Nothing was sent, so nothing was done. Sending it again does not help. The "
+                     "operator's setting allow-host decides which addresses may be called.");
     if (effect == EXEC_EFFECT_DONE)
-        return SLICE("The action ran. Do not repeat it unchanged; ask for fewer items or fields.");
+        return SLICE("The action ran. Do not repeat it unchanged. Ask for fewer items or fields.");
     if (!is_any_byte_sent)
-        return SLICE("Nothing was sent, so nothing was done; trying again is safe.");
+        return SLICE("Nothing was sent, so nothing was done. Trying again is safe.");
     if (reason == EXEC_REPLY_UNREADABLE && is_write)
         return SLICE("The outcome is unknown: the write may or may not have happened, since a "
                      "proxy or a login page may have answered in the app's place. Check before "
@@ -163,17 +163,17 @@ slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
         return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
                      "sending it again.");
     if (reason == EXEC_REPLY_TOO_LARGE)
-        return SLICE("Nothing was changed. Do not repeat it unchanged; ask for fewer items or "
-                     "fields.");
+        return SLICE(
+            "Nothing was changed. Do not repeat it unchanged. Ask for fewer items or fields.");
     if (reason == EXEC_REPLY_UNREADABLE)
-        return SLICE("Nothing was changed. A proxy or a login page may have answered in the app's "
-                     "place: try again later, or have the operator of this server see what answers "
-                     "there.");
+        return SLICE(
+            "Nothing was changed. A proxy or a login page may have answered in the app's place. "
+            "Try again later, or ask the operator of this server to check what answers there.");
     if (result == HTTP_CALL_PROTOCOL)
-        return SLICE("Nothing was changed. What answers at the app's address does not speak HTTP: "
-                     "have the operator of this server check that address.");
+        return SLICE("Nothing was changed. The server at the app's address does not speak HTTP. "
+                     "Ask the operator of this server to check that address.");
     if (reason == EXEC_TIMED_OUT)
-        return SLICE("Nothing was changed; trying again is safe. If it takes too long again, ask "
+        return SLICE("Nothing was changed. Trying again is safe. If it takes too long again, ask "
                      "for less at a time.");
-    return SLICE("Nothing was changed; trying again is safe.");
+    return SLICE("Nothing was changed. Trying again is safe.");
 }

@@ -11,8 +11,8 @@ enum {
     HINT_BYTES_MAX = 8192,      /* of one to which the next line is added */
 };
 
-#define LINK_HINT                                                                           \
-    "POST /api/connect/sessions, with the input of recommended_next_action, makes the link" \
+#define LINK_HINT                                                                       \
+    "POST /api/connect/sessions with the input of recommended_next_action makes a link" \
     " for a person."
 
 static void put_display(struct json_writer *w, const struct exec_outcome *outcome)

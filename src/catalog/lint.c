@@ -81,7 +81,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     /* The credential is not under `connection`: only auth.send may name it (ROOT_CREDENTIAL), so
      * that no action can copy it into a query, a body or a text for people. */
     else if (bit == ROOT_CONNECTION && count > 1 && !slice_eq_cstr(names[1], "params"))
-        reader_error(&lint->reader, lint->member, "connection has \"params\" only");
+        reader_error(&lint->reader, lint->member, "connection has nothing but \"params\"");
     else if (bit == ROOT_CONNECTION && count > 2 &&
              !json_get(JSON_GET(lint->params_schema, "properties"), names[2]))
         reader_error(&lint->reader, lint->member, "connection_params has no property \"%.*s\"",
@@ -144,8 +144,8 @@ static void check_quotes(struct lint *lint, const char *member, const struct exp
         return;
     slice source = slice_first_utf8(expr_source(expr), 80);
     reader_error(&lint->reader, member,
-                 "${%.*s} stands between quotes, which a quote in its value would end: write "
-                 "${quote(...)} without them, or quote_odata for single ones",
+                 "${%.*s} is between quotes, and a quote in its value would end them: write "
+                 "${quote(...)} without quotes, or quote_odata for single ones",
                  SLICE_ARG(source));
 }
 
@@ -241,9 +241,9 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
         if (request->instead_count > 0)
             reader_error(&lint->reader, "request/instead", "has no input to choose by here");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
-            reader_error(&lint->reader, "request/method",
-                         "must be GET, or POST where the vendor reads by it: it is sent whenever "
-                         "somebody connects");
+            reader_error(
+                &lint->reader, "request/method",
+                "must be GET, or POST if the vendor reads with it: it is sent at every connect");
     }
     lint->reader.path = NULL;
 }
@@ -269,8 +269,8 @@ static void check_scope_words(struct lint *lint, const struct catalog_integratio
             slice scope = json_str(&asked[i]->as.items[j]);
             if (!json_get(words, scope))
                 reader_warning(&lint->reader, "scope_words",
-                               "does not say what the scope \"%.*s\" allows, in words for whoever "
-                               "connects the app",
+                               "does not say what the scope \"%.*s\" allows, in words for the "
+                               "person who connects the app",
                                SLICE_ARG(scope));
         }
     for (uint32_t i = 0; words && i < words->count; i++) {
@@ -278,8 +278,8 @@ static void check_scope_words(struct lint *lint, const struct catalog_integratio
         if (!json_has_text(asked[0], scope) && !json_has_text(asked[1], scope) &&
             !is_of_action(integration, scope))
             reader_error(&lint->reader, "scope_words",
-                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity, and "
-                         "no action takes it",
+                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity, and no "
+                         "action needs it",
                          SLICE_ARG(scope));
     }
 }
@@ -322,7 +322,7 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         buf_init(&text, 4096);
         if (json_get_str(example, SLICE("title")).len == 0 || !json_is(input, JSON_OBJECT)) {
             reader_error(&lint->reader, pointer_of(lint, "examples/%u", i),
-                         "wants a title and an object input");
+                         "needs a title and an object input");
         } else if (action->schema && !schema_validate(action->schema, input, &report)) {
             schema_report_write(&report, &text);
             reader_error(&lint->reader, pointer_of(lint, "examples/%u/input", i),
@@ -353,9 +353,9 @@ static void check_preconditions(struct lint *lint, const struct json *list)
 static void check_closed_schema(struct lint *lint, const char *member, const struct json *schema)
 {
     if (!JSON_GET(schema, "additionalProperties"))
-        reader_warning(&lint->reader, member,
-                       "\"additionalProperties\": false is missing: a misspelt name would pass for "
-                       "none at all");
+        reader_warning(
+            &lint->reader, member,
+            "\"additionalProperties\": false is missing: a misspelt name would be ignored");
     manifest_lint_schema(&lint->reader, member, schema);
 }
 
@@ -377,7 +377,7 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
     for (uint32_t i = 0; is_by_name && json_is(required, JSON_ARRAY) && i < required->count; i++)
         if (schema_lacks(schema, json_str(&required->as.items[i])))
             reader_error(&lint->reader, "input_schema/required",
-                         "\"%.*s\" is none of the properties: no input could be right",
+                         "\"%.*s\" is not one of the properties: no input could be valid",
                          SLICE_ARG(json_str(&required->as.items[i])));
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
@@ -386,8 +386,8 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
                            "property \"%.*s\" has no description", SLICE_ARG(name));
         if (!catalog_tool_takes_property(name))
             reader_warning(&lint->reader, "input_schema/properties",
-                           "property \"%.*s\" needs a name of at most %d letters, digits, '_', "
-                           "'-' and '.': clients of models refuse a tool with another",
+                           "property \"%.*s\" needs a name of at most %d letters, digits, '_', '-' "
+                           "and '.': model clients refuse a tool with any other name",
                            SLICE_ARG(name), CATALOG_TOOL_PROPERTY_MAX);
     }
     if (action->description.len > CATALOG_TOOL_TEXT_MAX)
@@ -419,10 +419,10 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
     if (reply->body != REPLY_JSON)
         return;
     if (acts && reply->required_count == 0)
-        reader_warning(&lint->reader, "response",
-                       "a write's reply must be known from any other: \"required\" names what it "
-                       "never lacks (such as [\"body.id\"]), or \"body\" says that it is text, "
-                       "bytes or none");
+        reader_warning(
+            &lint->reader, "response",
+            "a write's reply must be recognizable: \"required\" names members that it always has "
+            "(such as [\"body.id\"]), or \"body\" says that it is text, bytes or none");
     if (!reply->is_kind_known)
         reader_warning(&lint->reader, "response",
                        "\"kind\" says whether the reply is an object or an array (or any)");
@@ -459,7 +459,7 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
     else if (action->level == LEVEL_READ && then->done)
         reader_error(&lint->reader, "done", "has no meaning in a read, which does nothing");
     else if (is_done && !then->done)
-        reader_error(&lint->reader, "done", "is false, and an earlier request has done something");
+        reader_error(&lint->reader, "done", "is false, but an earlier request has done something");
 }
 
 /* The host of such a URL is chosen by the other side, so the URL has to come out of its reply; one
@@ -471,8 +471,8 @@ static void check_url(struct lint *lint, const struct catalog_request *request, 
     ASSERT(earlier != 0); /* only a later request may have one */
     if (expr_template_is_constant(request->url))
         reader_error(&lint->reader, "request/url",
-                     "must come out of an earlier reply, as \"${first.body.upload_url}\"; one that "
-                     "is known is \"base_url\" and \"path\"");
+                     "must come from an earlier reply, as \"${first.body.upload_url}\"; write a "
+                     "known URL as \"base_url\" and \"path\"");
     check_template(lint, "request/url", earlier, request->url);
 }
 
@@ -499,7 +499,7 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader,
                      action->idempotency_header.len > 0 ? "idempotency_header"
                                                         : "idempotency_member",
-                     "is for an action of one request: a key cannot stand for several");
+                     "is for an action of one request: a key cannot cover several");
     if (action->pages.count > 0)
         reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
 }
@@ -514,8 +514,8 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                    app->actions[i].level != LEVEL_READ;
     if (!is_known || action->level == LEVEL_READ)
         reader_error(&lint->reader, "undo",
-                     "is for an action that writes: \"never\", or the action_id of another one "
-                     "that takes it back");
+                     "is for an action that writes: \"never\", or the action_id of an action that "
+                     "reverses it");
 }
 
 /* Who is reached has to be known before the call. */
@@ -527,7 +527,7 @@ static void check_recipients(struct lint *lint, const struct catalog_action *act
         const struct catalog_part *part = &action->recipients.items[i];
         if (!slice_is_name(part->name, RECIPIENT_NAME_MAX))
             reader_error(&lint->reader, "recipients",
-                         "a name of it must be words for people, as \"To\"");
+                         "its name must be words for people, as \"To\"");
         if (expr_template_is_constant(part->value))
             reader_error(&lint->reader, "recipients",
                          "\"%.*s\" must be a ${...} over the input: its addresses",
@@ -572,7 +572,7 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     for (size_t i = 0; i < request->instead_count; i++)
         check_method(lint, action, &request->instead[i].request);
     if (!action->display_title || !action->display_summary)
-        reader_error(&lint->reader, NULL, "display wants a title and a summary");
+        reader_error(&lint->reader, NULL, "display needs a title and a summary");
 }
 
 /* The id names the app in every call, and people find its file by that name. */
@@ -587,7 +587,7 @@ static void check_file_name(struct lint *lint, const struct catalog_integration 
     name = slice_first(name, name.len - strlen(".json"));
     if (!slice_eq(name, integration->integration_id))
         reader_warning(&lint->reader, "integration_id",
-                       "\"%.*s\" is not the file's name, which is \"%.*s\"",
+                       "\"%.*s\" differs from the file's name, \"%.*s\"",
                        SLICE_ARG(integration->integration_id), SLICE_ARG(name));
 }
 

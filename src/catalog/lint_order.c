@@ -60,16 +60,18 @@ static void report_hidden(const struct reader *r, const struct order_lint *lint)
 {
     if (!lint->may_match)
         reader_warning(r, NULL,
-                       "matches no reply that it is tried for: those of a status that is none of "
-                       "2xx, and with \"on_success\": true those of 2xx, too");
+                       "matches none of the replies that it is tried for: those whose status is "
+                       "not 2xx and, with \"on_success\": true, those whose status is 2xx");
     else if (lint->is_by_several)
-        reader_warning(r, NULL, "is never reached: the rules before it match all that it matches");
-    else
         reader_warning(r, NULL,
-                       "is never reached: rule %u before it matches all that it matches (%.*s)",
-                       lint->hides->source_index,
-                       SLICE_ARG(slice_first_utf8(slice_trim(expr_source(lint->hides->when)),
-                                                  WHEN_BYTES_MAX)));
+                       "is never reached: the rules before it match everything that it matches");
+    else
+        reader_warning(
+            r, NULL,
+            "is never reached: rule %u before it matches everything that it matches (%.*s)",
+            lint->hides->source_index,
+            SLICE_ARG(
+                slice_first_utf8(slice_trim(expr_source(lint->hides->when)), WHEN_BYTES_MAX)));
 }
 
 /* What holds for errors and for redirects alike was meant for errors; only a rule that is for 3xx

@@ -37,12 +37,12 @@ static void check_name(const struct reader *r, slice name)
     for (unsigned i = 0; i < KW_COUNT; i++)
         suggest_offer(&suggest, keyword_name((enum keyword)i));
     if (suggest.best.len > 0)
-        reader_warning(r, NULL,
-                       "\"%.*s\" is no keyword of JSON Schema and holds for nothing; did you mean "
-                       "\"%.*s\"?",
-                       SLICE_ARG(name), SLICE_ARG(suggest.best));
+        reader_warning(
+            r, NULL,
+            "\"%.*s\" is not a keyword of JSON Schema and has no effect; did you mean \"%.*s\"?",
+            SLICE_ARG(name), SLICE_ARG(suggest.best));
     else
-        reader_warning(r, NULL, "\"%.*s\" is no keyword of JSON Schema and holds for nothing",
+        reader_warning(r, NULL, "\"%.*s\" is not a keyword of JSON Schema and has no effect",
                        SLICE_ARG(name));
 }
 
@@ -51,8 +51,8 @@ static void check_for_clients(const struct schema_lint *lint, const struct json 
 {
     if (catalog_tool_lacks_items(lint->root, schema))
         reader_warning(&lint->reader, NULL,
-                       "an array needs \"items\" with a \"type\": some clients of models refuse "
-                       "a tool without");
+                       "an array needs \"items\" with a \"type\": some model clients refuse a tool "
+                       "without it");
     if (json_get_str(schema, SLICE("description")).len > CATALOG_TOOL_TEXT_MAX)
         reader_warning(&lint->reader, "description", "must have at most %d bytes for a tool",
                        CATALOG_TOOL_TEXT_MAX);

@@ -34,8 +34,7 @@ void manifest_lint_header(const struct reader *r, const char *member, slice name
     slice excerpt = slice_first_utf8(name, 80);
     if (!manifest_is_header_name(name))
         reader_error(r, member,
-                     "\"%.*s\" is no header's name: write letters, digits, - and _ alone, without "
-                     "a blank or a colon",
+                     "\"%.*s\" is not a header's name: write only letters, digits, - and _",
                      SLICE_ARG(excerpt));
     else if (manifest_is_own_header(name))
         reader_error(r, member, "sluice writes the header \"%.*s\" itself: leave it out",
@@ -129,7 +128,7 @@ void manifest_lint_send(const struct reader *r, const char *member, const struct
     if (!auth->send_value)
         return;
     if (auth->kind == AUTH_NONE)
-        reader_warning(r, member, "auth of type none sends nothing: leave \"send\" out");
+        reader_warning(r, member, "auth of type none sends nothing: omit \"send\"");
     else
         expr_template_each_expr(auth->send_value, on_send_expr, &lint);
 }

@@ -178,7 +178,7 @@ static int pack_sources(const struct catalog_source *sources, size_t count, stru
     int result = pack_make(&set, etag, arena, out, &twice);
     if (result == ERR_INVALID)
         catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE,
-                           "the tool name %.*s exists twice", SLICE_ARG(twice));
+                           "the tool name %.*s is used twice", SLICE_ARG(twice));
     /* A getter that ran out of memory may have left a member absent without a report. */
     return result == OK && arena->is_exhausted ? ERR_NOMEM : result;
 }

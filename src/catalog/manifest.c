@@ -103,9 +103,10 @@ static void check_path_value(struct reader *r, slice text)
     if (open < 1 || slice_find(slice_from(text, (size_t)open + 2), SLICE("${")) >= 0 ||
         text.ptr[0] != '/' || slice_ends_with(text, SLICE("/")) || !is_path_text(head) ||
         !is_path_text(tail))
-        reader_error(r, "value",
-                     "in a path it must look like \"/bot${credential.api_key}\": a slash "
-                     "first and none at the end, one ${...}, no query, nothing encoded");
+        reader_error(
+            r, "value",
+            "in a path it must look like \"/bot${credential.api_key}\": it begins with a slash, "
+            "does not end with one, and has one ${...}, no query and nothing encoded");
     manifest_check_dots(r, "value", text);
 }
 
@@ -159,7 +160,8 @@ static const struct json *read_scope_words(struct reader *r, const char *name)
     for (uint32_t i = 0; object && is_good && i < object->count; i++)
         is_good = json_str(&object->as.members[i].value).len > 0;
     if (!is_good)
-        reader_error(r, name, "must be an object: each scope with what it is good for, in words");
+        reader_error(r, name,
+                     "must be an object that says for each scope what it is for, in words");
     return is_good ? object : NULL;
 }
 
@@ -167,7 +169,7 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
 {
     auth->optional_scopes = read_scope_words(r, "optional_scopes");
     if (auth->optional_scopes && auth->kind != AUTH_OAUTH2)
-        reader_error(r, "optional_scopes", "are asked for where auth is oauth2 only");
+        reader_error(r, "optional_scopes", "are asked for only where auth is oauth2");
 }
 
 /* By default what RFC 6749 5.2 says, and words that several vendors have instead. */
@@ -181,7 +183,7 @@ static void read_gone(struct reader *r, struct catalog_auth *auth)
                                         "'invalid_refresh_token', 'token_revoked'], body.error)"),
                                   NULL);
     else if (!is_oauth && auth->gone)
-        reader_error(r, "gone", "is about the token endpoint's replies, which auth of OAuth has");
+        reader_error(r, "gone", "is about the token endpoint's replies, which only OAuth has");
 }
 
 static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
@@ -207,11 +209,11 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     if (auth->authorize_url.len > 0)
         manifest_check_address(r, "authorize_url", auth->authorize_url);
     else if (auth->kind == AUTH_OAUTH2)
-        reader_error(r, NULL, "oauth2 wants \"authorize_url\"");
+        reader_error(r, NULL, "oauth2 needs \"authorize_url\"");
     if (auth->token_url.len > 0)
         manifest_check_address(r, "token_url", auth->token_url);
     else if (auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS)
-        reader_error(r, NULL, "oauth2 wants \"token_url\"");
+        reader_error(r, NULL, "oauth2 needs \"token_url\"");
 }
 
 static void read_auth(struct reader *parent, struct reader_path *path, const struct json *object,
@@ -239,9 +241,9 @@ static void check_choice(struct reader *r, const struct catalog_integration *int
 {
     const struct catalog_auth *last = &integration->auths[integration->auth_count - 1];
     if (last->kind == AUTH_NONE)
-        reader_error(r, "auth", "none is not one of several ways to connect");
+        reader_error(r, "auth", "\"none\" cannot be one of several ways to connect");
     if (last->name.len == 0)
-        reader_error(r, "auth", "each of several ways to connect wants a \"name\" for people");
+        reader_error(r, "auth", "each of several ways to connect needs a \"name\" for people");
     for (size_t i = 0; i + 1 < integration->auth_count; i++)
         if (integration->auths[i].kind == last->kind)
             reader_error(r, "auth", "two ways to connect are of type %s", auth_names[last->kind]);
@@ -319,8 +321,8 @@ void manifest_check_address(const struct reader *r, const char *name, slice text
     manifest_check_dots(r, name, text);
     if (slice_starts_with(text, SLICE("http://")))
         reader_warning(r, name,
-                       "is plain http: a credential can be read on its way, and no call is made "
-                       "unless an operator allows the host (--allow-host); write https://");
+                       "is plain http: others can read a credential on its way, and no call is "
+                       "made unless an operator allows the host (--allow-host); write https://");
     else if (!slice_starts_with(text, SLICE("https://")))
         reader_error(r, name, "must begin with https://");
 }
@@ -369,11 +371,11 @@ void manifest_check_base_url(const struct reader *r, slice text)
         if (!is_authority(slice_first(rest, len)) || slice_find_char(rest, ' ') >= 0 ||
             slice_find_char(rest, '#') >= 0)
             reader_error(r, "base_url",
-                         "must be https://host[:port][/prefix], without a user, a blank or #");
+                         "must be https://host[:port][/prefix], without a user, a space or #");
         else if (slice_find_char(rest, '?') >= 0)
             reader_warning(r, "base_url",
-                           "holds a query, and the path of each request goes behind it; write it "
-                           "in \"query\"");
+                           "has a query, but the path of each request is added at its end; write "
+                           "it in \"query\"");
     }
 }
 

@@ -141,7 +141,7 @@ static void read_url(struct reader *r, struct catalog_request *request)
     request->is_bare = !reader_bool(r, "credential", false);
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         if (reader_member(r, others[i]))
-            reader_error(r, others[i], "\"url\" stands in its place");
+            reader_error(r, others[i], "\"url\" replaces it");
 }
 
 static void read_path(struct reader *r, struct catalog_request *request)
@@ -153,7 +153,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
         reader_error(r, "path", "must be a string that begins with a slash");
     /* A template may hold '?' inside an expression, so only a constant path is checked. */
     if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
-        reader_error(r, "path", "must not hold a query; use \"query\"");
+        reader_error(r, "path", "must not have a query; use \"query\"");
     manifest_check_dots(r, "path", text);
 }
 
@@ -352,9 +352,9 @@ static void check_key_body(const struct reader *r, const struct json *body, slic
     const struct json *json = JSON_GET(body, "json");
     bool is_object = json_is(json, JSON_OBJECT) || json_is(json, JSON_STRING);
     if (!is_object && !JSON_GET(body, "form") && !JSON_GET(body, "multipart"))
-        reader_error(r, "idempotency_member",
-                     "is of a body of json (an object), form or multipart, which the request does "
-                     "not have");
+        reader_error(
+            r, "idempotency_member",
+            "needs a body of json (an object), form or multipart, which the request does not have");
     else if ((json && has_member(json, member)) || json_get(JSON_GET(body, "form"), member) ||
              has_part(JSON_GET(body, "multipart"), member))
         reader_error(r, "idempotency_member",
@@ -387,7 +387,7 @@ static void check_key_member(const struct reader *r, const struct catalog_action
         return;
     }
     if (action->files.travel == FILES_RAW)
-        reader_error(r, "idempotency_member", "has no place where a file is the whole body");
+        reader_error(r, "idempotency_member", "cannot be used where a file is the whole body");
     if (action->idempotency_header.len > 0)
         reader_error(r, "idempotency_member", "and \"idempotency_header\" do not go together");
     check_key_body(r, JSON_GET(request, "body"), member);

@@ -101,7 +101,7 @@ static void report_no_part(struct reader *r, struct reader_path *path, slice nam
                    SLICE_ARG(slice_first(file, file.len - strlen(".json"))));
     }
     at.path = path;
-    reader_error(&at, NULL, "no part is called \"%.*s\"; there are %.*s", SLICE_ARG(name),
+    reader_error(&at, NULL, "there is no part \"%.*s\"; the parts are %.*s", SLICE_ARG(name),
                  SLICE_ARG(buf_slice(&names)));
     buf_deinit(&names);
 }
@@ -232,7 +232,7 @@ static void read_quota(struct reader *parent, struct catalog_limits *limits)
     reader_finish(&r);
     /* Remaining calls without a time at which they come back say nothing about when to go on. */
     if (!json_get(r.object, SLICE("remaining")) || !json_get(r.object, SLICE("reset")))
-        reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
+        reader_error(&r, NULL, "quota needs both \"remaining\" and \"reset\"");
 }
 
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)

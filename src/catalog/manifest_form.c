@@ -33,7 +33,7 @@ static void read_short(struct reader *r, const char *name, size_t bytes_max, sli
 {
     slice given = reader_text(r, name);
     if (given.len > bytes_max)
-        reader_error(r, name, "has %zu bytes, at most %zu are shown", given.len, bytes_max);
+        reader_error(r, name, "has %zu bytes, and at most %zu are shown", given.len, bytes_max);
     else if (given.len > 0)
         *text = given;
 }

@@ -48,18 +48,18 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
     identity->scopes = reader_texts(r, "scopes");
     identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
     if (is_token && has_request)
-        reader_error(r, NULL, "wants either \"request\" or \"from\", not both");
+        reader_error(r, NULL, "takes either \"request\" or \"from\", not both");
     if (is_token && (!auth || (!json_has_text(auth->scopes, SLICE("openid")) &&
                                !json_has_text(identity->scopes, SLICE("openid")))))
         reader_error(r, "from",
-                     "an ID token comes only where auth is oauth2 and the scope openid is asked "
+                     "there is an ID token only where auth is oauth2 and the scope openid is asked "
                      "for: name it in \"scopes\"");
     for (size_t i = 0; identity->from == IDENTITY_TEST && i < integration->auth_count; i++)
         if (integration->auths[i].test_path.len == 0)
             reader_error(r, NULL,
-                         "wants a \"request\": auth has no \"test\" whose reply it could read");
+                         "needs a \"request\": auth has no \"test\" whose reply it could read");
     if (identity->scopes && !auth)
-        reader_error(r, "scopes", "are asked for where auth is oauth2 only");
+        reader_error(r, "scopes", "are asked for only where auth is oauth2");
 }
 
 /* One expression for all three, so that a reply is read once. */
@@ -94,7 +94,8 @@ void manifest_read_identity(struct reader *parent, const struct catalog_integrat
     identity->label = reader_expr(&r, "label");
     reader_finish(&r);
     if (!json_get(r.object, SLICE("email")) && !json_get(r.object, SLICE("subject")))
-        reader_error(&r, NULL, "wants \"email\" or \"subject\": a label alone tells nobody apart");
+        reader_error(&r, NULL,
+                     "needs \"email\" or \"subject\": a label alone does not identify a login");
     if (!identity->email && !identity->subject) {
         identity->from = IDENTITY_NONE; /* reported by reader_expr */
         return;

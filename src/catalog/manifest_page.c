@@ -70,16 +70,16 @@ static void check_page_members(struct page_reader *p)
             reader_error(p->r, members[i].name, "has no meaning where pages are of kind \"%s\"",
                          kind_names[p->kind]);
         if (!is_there && (members[i].needed & kind))
-            reader_error(p->r, NULL, "pages of kind \"%s\" want \"%s\"", kind_names[p->kind],
+            reader_error(p->r, NULL, "pages of kind \"%s\" need \"%s\"", kind_names[p->kind],
                          members[i].name);
     }
     bool is_by_size = p->size.len > 0 && p->items.len > 0;
     if (p->kind == PAGE_KIND_PAGE && p->more.len == 0 && p->total.len == 0 && p->items.len == 0)
         reader_error(p->r, NULL,
-                     "pages of kind \"page\" want to know the last one: by \"more\", by \"total\" "
-                     "or by \"items\" (and \"size\")");
+                     "pages of kind \"page\" need a way to recognize the last one: \"more\", "
+                     "\"total\" or \"items\" (and \"size\")");
     if (p->size.len > 0 && !is_by_size)
-        reader_error(p->r, "size", "is compared with the number of \"items\", which is not there");
+        reader_error(p->r, "size", "is compared with the number of \"items\", which is missing");
 }
 
 /* Whether the input takes only a number. A URL's parameter is text and has to be converted, else
@@ -215,12 +215,12 @@ static void read_inputs(struct page_reader *p)
         reader_error(p->r, "take", "must be an object {input: query parameter} of at most %d",
                      CATALOG_PAGE_INPUTS_MAX);
     if ((input.len > 0) == (take != NULL) && p->tail.len == 0)
-        reader_error(p->r, NULL, "wants \"input\"%s",
+        reader_error(p->r, NULL, "needs \"input\"%s",
                      p->kind == PAGE_KIND_URL || p->kind == PAGE_KIND_LINK
                          ? " or \"take\", one of the two"
                          : "");
     if (p->tail.len > 0 && input.len == 0)
-        reader_error(p->r, "tail", "wants \"input\": where the segment goes");
+        reader_error(p->r, "tail", "needs \"input\": where the segment goes");
     /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
      * before the manifest is refused. */
     p->action->pages.items =
@@ -251,7 +251,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action)
         p.first = 1;
     action->pages.max = (unsigned)reader_count(&r, "max_pages", CATALOG_PAGES_MAX);
     if (p.tail.len > 0 && slice_find_char(p.tail, '*') < 0)
-        reader_error(&r, "tail", "must hold a * where the value stands: \"/query/*\"");
+        reader_error(&r, "tail", "must have a * in the place of the value: \"/query/*\"");
     check_page_members(&p);
     read_inputs(&p);
     reader_finish(&r);

@@ -65,8 +65,9 @@ slice catalog_proof(const struct catalog_action *action, struct arena *arena)
                             SLICE_ARG(action->met_source));
     if (action->checked.len > 0)
         return arena_printf(
-            arena, "Compared with the vendor's description (%.*s); no recorded reply proves it.",
+            arena,
+            "Compared with the vendor's description (%.*s), but not proven by a recorded reply.",
             SLICE_ARG(action->checked));
-    return SLICE("Unproven: made from the vendor's documentation; no recorded reply and no "
+    return SLICE("Unproven: written from the vendor's documentation. No recorded reply and no "
                  "machine-readable description proves it.");
 }

@@ -77,9 +77,9 @@ static void read_reply_check(struct reader *r, struct catalog_reply *reply)
     int kind = reader_choice(r, "kind", kinds, -1);
     read_required(r, reply);
     if (kind >= 0 && reply->body != REPLY_JSON)
-        reader_error(r, "kind", "is of a JSON body, and \"body\" says \"%s\"", bodies[reply->body]);
+        reader_error(r, "kind", "needs a JSON body, but \"body\" says \"%s\"", bodies[reply->body]);
     if (kind == REPLY_KIND_ARRAY && requires_a_member(reply))
-        reader_error(r, "required", "names a member of an object, and \"kind\" says \"array\"");
+        reader_error(r, "required", "names a member of an object, but \"kind\" says \"array\"");
     reply->is_kind_known = kind >= 0;
     if (kind >= 0)
         reply->kind = (enum catalog_reply_kind)kind;
@@ -92,9 +92,9 @@ static void refuse_output(struct reader *r)
     static const char *const names[] = {"output", "pagination"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (reader_member(r, names[i]))
-            reader_error(r, names[i],
-                         "is read from the last reply: it belongs into the last "
-                         "\"response\" of \"then\"");
+            reader_error(
+                r, names[i],
+                "is read from the last reply: it belongs in the last \"response\" of \"then\"");
 }
 
 void manifest_read_response(struct reader *parent, struct catalog_action *action,

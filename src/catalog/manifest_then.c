@@ -23,12 +23,12 @@ static void read_done(struct reader *r, struct catalog_then *then)
         return;
     if (!json_is(done, JSON_STRING) || done->count == 0)
         reader_error(r, "done",
-                     "must be a text, \"The file was uploaded\", or false where the requests "
+                     "must be text, such as \"The file was uploaded\", or false if the requests "
                      "before this one do nothing that lasts");
     else if (!then->not_done)
-        reader_error(r, NULL,
-                     "member \"not_done\" is missing: what then did not happen, as \"it was not "
-                     "posted\"");
+        reader_error(
+            r, NULL,
+            "member \"not_done\" is missing: what did not happen then, as \"it was not posted\"");
     else
         then->done = reader_template(r, "done");
 }

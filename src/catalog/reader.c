@@ -140,7 +140,7 @@ slice reader_text_required(struct reader *r, const char *name)
     if (!value)
         reader_error(r, NULL, "member \"%s\" is missing", name);
     else if (value->type != JSON_STRING || value->count == 0)
-        reader_error(r, name, "must be a string that is not empty");
+        reader_error(r, name, "must be a non-empty string");
     return json_str(value);
 }
 

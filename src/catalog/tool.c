@@ -368,10 +368,9 @@ slice catalog_tool_description(const struct catalog_action *action, struct arena
     struct arena_text text;
     arena_text_init(&text, arena, RULES_BYTES_MAX);
     say_rules(&text, action->input_schema, 0);
-    slice rules = text.status == OK
-                      ? slice_of(text.ptr, text.len)
-                      : SLICE(" Not every combination of arguments is taken: describe_action has "
-                              "the whole input_schema.");
+    slice rules = text.status == OK ? slice_of(text.ptr, text.len)
+                                    : SLICE(" Not every combination of arguments is accepted: "
+                                            "describe_action has the whole input_schema.");
     slice about = cut_text(action->description, CATALOG_TOOL_TEXT_MAX - rules.len);
     return rules.len == 0 ? about
                           : arena_printf(arena, "%.*s%.*s", SLICE_ARG(about), SLICE_ARG(rules));

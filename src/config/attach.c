@@ -44,7 +44,8 @@ static int check_it_runs(const char *dir, struct err *err)
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? err_set(err, ERR_NOTFOUND,
-                             "%s has no data of `sluice dev`; dev prints its folder when it starts",
+                             "%s has no data of `sluice dev`. `sluice dev` prints its folder when "
+                             "it starts",
                              dir)
                    : err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
     bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -65,6 +66,6 @@ int config_attach(struct config *config, struct err *err)
                    config_attach_name); /* check_it_runs has checked the length */
     if (access(path, F_OK) != 0)
         return err_set(err, ERR_CLOSED,
-                       "the `sluice dev` on %s is not ready yet; try again in a moment", dir);
+                       "the `sluice dev` on %s is not ready yet. Try again in a moment", dir);
     return config_file_read(config, path, err);
 }

@@ -51,11 +51,11 @@ void config_print_help(FILE *out, unsigned scopes)
     }
     (void)fprintf(out, "  --config FILE\n");
     config_print_wrapped(out, INDENT,
-                         "settings as lines `name = value`, names as the flags above without the "
-                         "dashes (SLUICE_CONFIG counts too)");
+                         "settings as lines `name = value`, with the names of the flags above "
+                         "without the dashes (also SLUICE_CONFIG)");
     (void)fputc('\n', out);
-    config_print_wrapped(out, 0,
-                         "Each setting is also an environment variable: --database-url is "
-                         "SLUICE_DATABASE_URL. A flag wins over the environment, that over the "
-                         "file.");
+    config_print_wrapped(
+        out, 0,
+        "Each setting is also an environment variable: --database-url is SLUICE_DATABASE_URL. A "
+        "flag wins over the environment, and the environment over the file.");
 }

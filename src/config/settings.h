@@ -15,15 +15,15 @@
     X(listen, "listen", TEXTS, CONFIG_SERVE, "127.0.0.1:8080", 0, 0, "ADDRESS", \
       "where to listen: 127.0.0.1:8080, [::1]:8080 or unix:/run/sluice.sock; may be repeated") \
     X(workers, "workers", COUNT, CONFIG_SERVE, "0", 0, 256, "N", \
-      "processes that share the listening sockets, under a parent that hands over to a " \
-      "successor on SIGUSR2; 0: one process alone") \
+      "processes that share the listening sockets, below a parent that hands over to a " \
+      "successor on SIGUSR2; 0: one process and no parent") \
     X(metrics_listen, "metrics-listen", TEXT, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
-      "serve /metrics here only, under any name, instead of on the main listeners; with " \
-      "--workers the first has this port, the second the next") \
+      "serve /metrics only here, under any name, instead of on the main listeners; with " \
+      "--workers the first worker has this port, the second the next") \
     X(public_url, "public-url", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
-      "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects come " \
-      "back to URL/connect/callback, and pages are refused where Host is another name " \
-      "(addresses and localhost are taken); the first listener's address when left out") \
+      "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects return " \
+      "to URL/connect/callback, and pages are refused if Host is another name (addresses and " \
+      "localhost are accepted). Default: the first listener's address") \
     X(trusted_proxy, "trusted-proxy", TEXTS, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
       "address or network of a proxy, or unix, whose X-Forwarded-For has the client's address " \
       "for the audit trail; may be repeated") \
@@ -31,26 +31,26 @@
       "an origin whose pages may call /mcp from a browser, besides public-url's; may be " \
       "repeated") \
     X(home_domains, "home-domains", TEXTS, CONFIG_SERVERS, "", 0, 0, "DOMAIN", \
-      "a domain of your organisation, with all below it: an approval marks calls that reach " \
-      "addresses elsewhere as leaving it; may be repeated. Left out: none is marked") \
+      "a domain of your organisation, with its subdomains: an approval marks calls that reach " \
+      "addresses elsewhere; may be repeated. Default: no call is marked") \
     X(port, "port", COUNT, CONFIG_DEV, "8080", 0, 65535, "N", \
-      "port on 127.0.0.1; 0 takes a free one") \
+      "port on 127.0.0.1; 0 takes a free port") \
     X(data_dir, "data", TEXT, CONFIG_DEV | CONFIG_DATABASE, "", 0, 0, "DIR", \
-      "the folder of `sluice dev`, .sluice when left out there: its private PostgreSQL, keys " \
-      "and emulated provider; the other commands use the database and the master key of the dev" \
-      " that runs on it") \
+      "the folder of `sluice dev` (there .sluice by default) with its private PostgreSQL, keys " \
+      "and emulated provider; other commands use the database and the master key of the `sluice " \
+      "dev` that runs on it") \
     X(ready_file, "ready-file", TEXT, CONFIG_SERVERS, "", 0, 0, "FILE", \
-      "a JSON file that is written once requests are answered") \
+      "a JSON file that is written once the server answers requests") \
     X(database_url, "database-url", SECRET, CONFIG_SERVE | CONFIG_DATABASE, "", 0, 0, "URL", \
-      "PostgreSQL, as libpq takes it: postgresql://user@host/dbname (DATABASE_URL counts too)") \
+      "the database, in libpq's form: postgresql://user@host/dbname (also DATABASE_URL)") \
     X(database_writers, "database-writers", COUNT, CONFIG_SERVERS, "3", 1, 64, "N", \
       "connections that write; another is used once as many statements wait as are being " \
       "written") \
     X(database_readers, "database-readers", COUNT, CONFIG_SERVERS, "2", 1, 64, "N", \
       "connections that only read") \
     X(database_queue_max, "database-queue", COUNT, CONFIG_SERVERS, "20000", 1, 10000000, "N", \
-      "statements that may wait for the database, where accounts take turns, before requests " \
-      "are answered 503; those of one account alone: seven eighths") \
+      "statements that may wait for the database before requests are answered 503; accounts " \
+      "take turns, and one account may have seven eighths") \
     X(database_timeout_ms, "database-timeout", MS, CONFIG_SERVERS, "10s", 100, HOUR, "TIME", \
       "longest wait for a statement") \
     X(database_batch, "database-batch", TEXT, CONFIG_SERVERS, "set", 0, 0, "MODE", \
@@ -59,80 +59,81 @@
     X(cache_time_ms, "cache-time", MS, CONFIG_SERVERS, "2s", 100, HOUR, "TIME", \
       "how long a cached key or connection is used if no change is notified") \
     X(master_key, "master-key", SECRET, CONFIG_SERVE | CONFIG_KEYRING, "", 0, 0, "KEY", \
-      "32 bytes in base64 or hex that seal stored credentials; better in a file or the " \
+      "32 bytes in base64 or hex that seal stored credentials; safer in a file or in the " \
       "environment") \
     X(master_key_file, "master-key-file", TEXT, CONFIG_SERVE | CONFIG_KEYRING, "", 0, 0, "FILE", \
-      "a file with the master key; several lines for rotation, the first one seals") \
+      "a file with the master key; several lines for rotation, and the first one seals") \
     X(catalog_dir, "catalog", TEXT, CONFIG_SERVERS | CONFIG_CATALOG, "", 0, 0, "DIR", \
       "a folder of further manifests (*.json); one with the id of a built-in one replaces it") \
     X(ca_file, "ca-file", TEXT, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "FILE", \
       "trust roots (PEM) for outbound TLS instead of the system's") \
     X(https_proxy, "https-proxy", SECRET, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "URL", \
-      "http://USER:PASSWORD@HOST:PORT, a proxy for calls to apps: CONNECT to addresses that " \
-      "were checked before; not for hosts of allow-host and targets of origin-override") \
+      "http://USER:PASSWORD@HOST:PORT, a proxy for calls to apps (CONNECT to addresses that " \
+      "were checked before); not used for hosts of allow-host and targets of origin-override") \
     X(origin_override, "origin-override", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "ORIGIN=URL", \
       "send calls for ORIGIN to URL; for emulators and egress gateways") \
     X(allow_host, "allow-host", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "HOST", \
       "host, host:port or CIDR that may resolve to a private address") \
     X(outbound_connections_max, "outbound-connections", COUNT, CONFIG_SERVERS, "1024", 1, 65535, "N", \
-      "calls to apps under way at a time; further ones wait, and accounts take turns") \
+      "calls to apps at a time; further ones wait, and accounts take turns") \
     X(origin_connections_max, "origin-connections", COUNT, CONFIG_SERVERS, "128", 1, 65535, "N", \
-      "of them, to one origin; further ones wait, and accounts take turns") \
+      "the same, to one origin; further ones wait, and accounts take turns") \
     X(account_connections_max, "account-connections", COUNT, CONFIG_SERVERS, "0", 0, 65535, "N", \
-      "of outbound-connections, the share of one account while no other uses any; it shrinks as" \
-      " others do, so that some stay free. 0: seven eighths") \
+      "the share of outbound-connections that one account may use while no other uses any; it " \
+      "shrinks as others do, so that some stay free. 0: seven eighths") \
     X(account_origin_connections_max, "account-origin-connections", COUNT, CONFIG_SERVERS, "0", 0, 65535, "N", \
-      "of origin-connections, likewise. 0: seven eighths") \
+      "the same share of origin-connections. 0: seven eighths") \
     X(memory_work, "memory-work", BYTES, CONFIG_SERVERS, "512m", 64 * MIB, 1024 * 1024 * MIB, "BYTES", \
-      "memory that requests, replies and flows under way may take; further ones wait for two " \
-      "seconds, and are answered 503 then") \
+      "memory that running requests, replies and flows may take; further ones wait for two " \
+      "seconds and are then answered 503") \
     X(account_memory, "account-memory", BYTES, CONFIG_SERVERS, "0", 0, 1024 * 1024 * MIB, "BYTES", \
-      "of it, the share of one account while no other uses any; it shrinks as others do. 0: a " \
-      "quarter") \
+      "the share of memory-work that one account may take while no other takes any; it shrinks " \
+      "as others do. 0: a quarter") \
     X(execution_timeout_ms, "execution-timeout", MS, CONFIG_SERVERS, "30s", 100, HOUR, "TIME", \
-      "deadline of an execution where the manifest names none") \
+      "deadline of an execution if the manifest names none") \
     X(executions_max, "executions", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
       "executions in flight before further ones are answered 503") \
     X(account_executions_max, "account-executions", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "of them, the share of one account, likewise. 0: seven eighths") \
+      "the share of executions that one account may have in flight, as account-connections. 0: " \
+      "seven eighths") \
     X(connection_limits, "connection-limits", TEXT, CONFIG_SERVERS, "auto", 0, 0, "MODE", \
       "limit the calls of a connection to what manifests and providers allow: on, off, or auto " \
       "(off in `sluice dev`, whose emulated provider has no limits)") \
     X(limit_wait_ms, "limit-wait", MS, CONFIG_SERVERS, "5s", 0, HOUR, "TIME", \
-      "longest wait of an execution for its connection's limits; then it is blocked, " \
+      "longest wait of an execution for its connection's limits; after that it is blocked, " \
       "rate_limited") \
     X(circuit_volume, "circuit-volume", COUNT, CONFIG_SERVERS, "20", 0, 1000000, "N", \
       "executions of an account within 10 s, half of them failed, that open its circuit for an " \
       "app's origin; 0: never") \
     X(circuit_accounts, "circuit-accounts", COUNT, CONFIG_SERVERS, "3", 1, 1000000, "N", \
-      "accounts within 10 s that failed so, half of those that called, that open the circuit " \
-      "for all accounts") \
+      "accounts within 10 s with so many failures, half of those that called, that open the " \
+      "circuit for all accounts") \
     X(circuit_open_ms, "circuit-open", MS, CONFIG_SERVERS, "5s", 10, HOUR, "TIME", \
       "how long a circuit stays open the first time; doubles up to a minute while probes fail") \
     X(account_rate, "account-rate", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
       "requests a second that an account may make; further ones are answered 429. 0: any number") \
     X(account_burst, "account-burst", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "requests that may come at once within it; 0: two seconds' worth") \
+      "requests that may come at once within account-rate; 0: two seconds' worth") \
     X(flows_max, "flows", COUNT, CONFIG_SERVERS, "2000", 1, 1000000, "N", \
-      "flows that run at a time in this process; further ones that are due wait") \
+      "flows that run at a time in this process; further flows that are due wait") \
     X(file_bytes_max, "file-bytes", BYTES, CONFIG_SERVERS, "5m", KIB, 64 * MIB, "BYTES", \
       "largest file of a call, decoded; the tool endpoint takes bodies of ten such files in " \
       "base64") \
     X(provider_response_bytes_max, "provider-response-bytes", BYTES, CONFIG_SERVERS, "8m", KIB, 256 * MIB, "BYTES", \
       "largest reply of a provider") \
     X(output_bytes, "output-bytes", BYTES, CONFIG_SERVERS, "0", 0, 256 * MIB, "BYTES", \
-      "bytes of an output that are answered if the request has no max_output_bytes; the record " \
-      "has all of it. 0: all, and what a request asks for") \
+      "bytes of an output in an answer if the request has no max_output_bytes; the record has " \
+      "all of it. 0: all, and what a request asks for") \
     X(output_bytes_max, "output-bytes-max", BYTES, CONFIG_SERVERS, "16m", KIB, 256 * MIB, "BYTES", \
-      "upper limit of max_output_bytes in a request, where output-bytes is not 0") \
+      "upper limit of max_output_bytes in a request, if output-bytes is not 0") \
     X(token_timeout_ms, "token-timeout", MS, CONFIG_SERVERS | CONFIG_OUTBOUND, "10s", 100, 5 * MINUTE, "TIME", \
-      "for an app's authorization server to issue a new token") \
+      "how long an app's authorization server may take to issue a new token") \
     X(idempotency_ttl_ms, "idempotency-ttl", MS, CONFIG_SERVERS, "24h", SECOND, 365 * 24 * HOUR, "TIME", \
-      "how long an idempotency key is kept") \
+      "how long an idempotency key is stored") \
     X(execution_days, "execution-days", COUNT, CONFIG_SERVERS, "30", 1, 3650, "DAYS", \
-      "executions are kept that long") \
+      "how many days executions are kept") \
     X(audit_days, "audit-days", COUNT, CONFIG_SERVERS, "90", 1, 3650, "DAYS", \
-      "audit events are kept that long") \
+      "how many days audit events are kept") \
     X(account_kept_executions, "account-kept-executions", COUNT, CONFIG_SERVERS, "10000000", 0, 1000000000, "N", \
       "executions kept per account within execution-days; the oldest beyond that are removed, " \
       "once they are older than idempotency-ttl. 0: any number") \
@@ -143,36 +144,37 @@
       "connections that an account may have; a further one is refused, a new grant for an " \
       "existing one is not. 0: any number") \
     X(connections_max, "connections", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
-      "client connections; further ones are answered 503 and closed") \
+      "client connections at a time; further ones are answered 503 and closed") \
     X(address_connections_max, "address-connections", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "of them, those of one client address (of IPv6, of one /64); likewise. Those of " \
-      "trusted-proxy and Unix sockets are not counted. 0: seven eighths") \
+      "the share of connections that one client address may have (of IPv6, one /64); further " \
+      "ones are answered 503 and closed. Those of trusted-proxy and Unix sockets are not " \
+      "counted. 0: seven eighths") \
     X(body_bytes_max, "body-bytes", BYTES, CONFIG_SERVERS, "8m", KIB, 1024 * MIB, "BYTES", \
       "largest request body") \
     X(head_bytes_max, "head-bytes", BYTES, CONFIG_SERVERS, "16k", KIB, MIB, "BYTES", \
       "largest request head") \
     X(head_timeout_ms, "head-timeout", MS, CONFIG_SERVERS, "10s", 10, HOUR, "TIME", \
-      "for a request's head to arrive") \
+      "how long a request's head may take to arrive") \
     X(body_timeout_ms, "body-timeout", MS, CONFIG_SERVERS, "30s", 10, HOUR, "TIME", \
-      "for a request's body to arrive") \
+      "how long a request's body may take to arrive") \
     X(idle_timeout_ms, "idle-timeout", MS, CONFIG_SERVERS, "75s", 10, 24 * HOUR, "TIME", \
-      "for the next request on a kept connection; longer than the proxy's") \
+      "how long a kept connection waits for the next request; longer than the proxy's") \
     X(drain_timeout_ms, "drain-timeout", MS, CONFIG_SERVERS, "35s", 10, HOUR, "TIME", \
-      "for requests under way to finish after SIGTERM") \
+      "how long running requests may take to finish after SIGTERM") \
     X(drain_grace_ms, "drain-grace", MS, CONFIG_SERVE, "1s", 0, MINUTE, "TIME", \
-      "after SIGTERM, for a kept connection's next request, which is answered with Connection: " \
-      "close, before it is closed") \
+      "after SIGTERM, how long a kept connection waits for its next request, which is answered " \
+      "with Connection: close, before it is closed") \
     X(trace_endpoint, "trace-endpoint", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
       "where spans are sent by OTLP/HTTP, as http://127.0.0.1:4318; a URL without a path gets " \
-      "/v1/traces. Left out: no spans") \
+      "/v1/traces. Default: no spans") \
     X(trace_headers_file, "trace-headers-file", TEXT, CONFIG_SERVERS, "", 0, 0, "FILE", \
       "headers of these requests, a line each (Authorization: Bearer ...); not readable by " \
       "others") \
     X(trace_sample, "trace-sample", TEXT, CONFIG_SERVERS, "1", 0, 0, "RATIO", \
-      "of traces, as 0.05, by the trace's id; a request whose traceparent is not sampled is not" \
-      " recorded") \
+      "the share of traces to record, as 0.05, by the trace's id; a request whose traceparent " \
+      "is not sampled is not recorded") \
     X(trace_propagate, "trace-propagate", TEXT, CONFIG_SERVERS, "off", 0, 0, "MODE", \
-      "on: traceparent and tracestate go out to apps, too; off") \
+      "on: traceparent and tracestate are sent to apps, too; off") \
     X(log_level, "log-level", TEXT, CONFIG_SERVERS, "info", 0, 0, "LEVEL", \
       "trace, debug, info, warn or error") \
     X(log_format, "log-format", TEXT, CONFIG_SERVERS, "auto", 0, 0, "FORMAT", \

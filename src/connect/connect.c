@@ -250,10 +250,11 @@ size_t connect_kept_max(const struct connect_service *service)
 
 slice connect_say_full(const struct connect_service *service, struct arena *arena)
 {
-    return arena_printf(arena,
-                        "This account has as many connections as it may have (%zu): nothing was "
-                        "connected. Remove one that is not used any more, or reconnect one.",
-                        service->config.kept_max);
+    return arena_printf(
+        arena,
+        "This account already has the most connections that it may have (%zu). Nothing was "
+        "connected. Remove one that is no longer used, or reconnect one.",
+        service->config.kept_max);
 }
 
 void connect_free(struct connect_service *service)

@@ -57,7 +57,7 @@ static enum op_result step_unlink(struct op *op)
 static enum op_result step_unlinked(struct op *op)
 {
     if (store_done_result(&keep_of(op)->query) != OK)
-        op_log(op, LOG_WARN, "a connect link stays used though no connection was made",
+        op_log(op, LOG_WARN, "a connect link stays used although no connection was made",
                LOG_STR("cause", keep_of(op)->query.message));
     return OP_FAIL;
 }

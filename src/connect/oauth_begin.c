@@ -53,7 +53,7 @@ static enum op_result step_find(struct op *op)
         begin->auth = catalog_auth_by(begin->integration, AUTH_OAUTH2);
     if (!begin->auth)
         return stop_begin(begin, OAUTH_UNSUPPORTED,
-                          SLICE("There is no such app, or it is not connected by OAuth."));
+                          SLICE("There is no such app, or it does not use OAuth."));
     oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
     struct connect_config *config = &begin->service->config;
     if (in->connection_id != 0)
@@ -246,12 +246,11 @@ static enum op_result step_keep(struct op *op)
                                      begin->integration->integration_id, &client_id, &secret);
     secret_unref(secret); /* it opens, which is all that matters here; oauth_finish.c sends it */
     if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
-        return stop_begin(
-            begin, OAUTH_NO_CLIENT,
-            arena_printf(&op->arena,
-                         "This server has no usable OAuth client for %.*s; its operator "
-                         "sets one with `sluice oauth-clients`.",
-                         SLICE_ARG(begin->integration->name)));
+        return stop_begin(begin, OAUTH_NO_CLIENT,
+                          arena_printf(&op->arena,
+                                       "This server has no usable OAuth client for %.*s. Its "
+                                       "operator sets one with `sluice oauth-clients`.",
+                                       SLICE_ARG(begin->integration->name)));
     if (status != OK)
         return stop_begin_database(begin);
     if (begin->in.connection_id != 0 && !is_reconnectable(begin, &status))
@@ -260,12 +259,11 @@ static enum op_result step_keep(struct op *op)
                                 SLICE("There is no such connection to reconnect."))
                    : stop_begin_database(begin);
     if (!find_server(begin))
-        return stop_begin(
-            begin, OAUTH_UNSUPPORTED,
-            arena_printf(&op->arena,
-                         "%.*s is signed in to at an address of your own: what the form "
-                         "asks for is needed, and must be part of a host name.",
-                         SLICE_ARG(begin->integration->name)));
+        return stop_begin(begin, OAUTH_UNSUPPORTED,
+                          arena_printf(&op->arena,
+                                       "%.*s has a sign-in address of your own. The form asks for "
+                                       "a part of its host name, which is required.",
+                                       SLICE_ARG(begin->integration->name)));
     if (is_full(begin, &status))
         return stop_begin(begin, OAUTH_FULL, connect_say_full(begin->service, &op->arena));
     if (status != OK)
@@ -328,7 +326,7 @@ void oauth_begin_start(struct connect_service *service, struct oauth_begin *begi
     ASSERT(request->session_id.len > 0 && service->config.catalog);
     *begin = (struct oauth_begin){
         .outcome = OAUTH_UNAVAILABLE,
-        .message = SLICE("This server is going down."),
+        .message = SLICE("This server is shutting down."),
         .service = service,
         .in = *request,
         .catalog = catalog_ref(*service->config.catalog),

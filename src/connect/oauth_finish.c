@@ -39,7 +39,7 @@ static enum op_result step_take(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     uint8_t *session_hash = arena_alloc(&op->arena, OAUTH_HASH_LEN);
     if (!session_hash)
-        return stop_finish(finish, OAUTH_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_finish(finish, OAUTH_UNAVAILABLE, SLICE("The server is out of memory."));
     vault_sha256(finish->in.state, finish->state_hash);
     vault_sha256(finish->in.session_id, session_hash);
     store_oauth_begun_take(finish->service->config.pool, &finish->query, op, finish->in.account_id,
@@ -86,15 +86,16 @@ static enum op_result check_answer(struct oauth_finish *finish)
             finish, OAUTH_ISSUER_WRONG,
             arena_printf(&finish->op.arena,
                          "The answer that your browser brought did not come from %.*s. It was not "
-                         "used, and nothing is connected. Begin again on the app's page; if it "
+                         "used, and nothing was connected. Start again on the app's page. If it "
                          "happens again, tell your operator.",
                          SLICE_ARG(app)));
     if (in->error.ptr && slice_eq_cstr(in->error, "access_denied"))
-        return stop_finish(finish, OAUTH_DENIED,
-                           arena_printf(&finish->op.arena,
-                                        "%.*s was not connected: the permission was refused there "
-                                        "(access_denied). To connect it, try again and allow it.",
-                                        SLICE_ARG(app)));
+        return stop_finish(
+            finish, OAUTH_DENIED,
+            arena_printf(&finish->op.arena,
+                         "%.*s was not connected, because the permission was refused there "
+                         "(access_denied). To connect it, try again and allow it.",
+                         SLICE_ARG(app)));
     if (in->error.ptr)
         return stop_finish(finish, OAUTH_DENIED,
                            arena_printf(&finish->op.arena,
@@ -103,7 +104,7 @@ static enum op_result check_answer(struct oauth_finish *finish)
     if (in->code.len == 0 || in->code.len > OAUTH_TOKEN_BYTES_MAX)
         return stop_finish(finish, OAUTH_DENIED,
                            arena_printf(&finish->op.arena,
-                                        "%.*s was not connected: it gave no code.",
+                                        "%.*s was not connected: its answer has no code.",
                                         SLICE_ARG(app)));
     return OP_NEXT;
 }
@@ -119,16 +120,15 @@ static enum op_result step_taken(struct op *op)
     if (status != OK && status != ERR_NOTFOUND)
         return stop_finish_database(finish);
     if (!finish->asked)
-        return stop_finish(
-            finish, OAUTH_STATE_UNKNOWN,
-            SLICE("This was not begun here, was finished before, or took longer than ten "
-                  "minutes. Connect the app again."));
+        return stop_finish(finish, OAUTH_STATE_UNKNOWN,
+                           SLICE("This was not started here, was already finished, or took longer "
+                                 "than ten minutes. Connect the app again."));
     finish->integration_id = begun.integration_id;
     finish->integration = catalog_find_integration(finish->catalog, begun.integration_id, NULL);
     if (finish->integration)
         finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
     if (!finish->integration || !finish->auth)
-        return stop_finish(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
+        return stop_finish(finish, OAUTH_UNSUPPORTED, SLICE("The app is no longer available."));
     enum op_result result = check_answer(finish);
     if (result != OP_NEXT)
         return result;
@@ -183,7 +183,7 @@ static enum op_result step_ask(struct op *op)
                                             : OK;
     if (status == ERR_NOTFOUND)
         return stop_finish(finish, OAUTH_CONNECTION_UNKNOWN,
-                           SLICE("The connection was removed meanwhile."));
+                           SLICE("The connection was removed in the meantime."));
     if (status != OK)
         return stop_finish_database(finish);
     status = oauth_client_result(finish->service, &finish->lookup, finish->integration_id,
@@ -193,7 +193,7 @@ static enum op_result step_ask(struct op *op)
         result = send_code(finish, client_id, secret_reveal(secret));
     else if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
         result = stop_finish(finish, OAUTH_NO_CLIENT,
-                             SLICE("This server has no usable OAuth client for the app any more."));
+                             SLICE("This server no longer has a usable OAuth client for the app."));
     else
         result = stop_finish_database(finish);
     secret_unref(secret);
@@ -288,7 +288,7 @@ void oauth_finish_start(struct connect_service *service, struct oauth_finish *fi
     ASSERT(request->session_id.len > 0 && service->config.catalog && service->config.http);
     *finish = (struct oauth_finish){
         .outcome = OAUTH_UNAVAILABLE,
-        .message = SLICE("This server is going down."),
+        .message = SLICE("This server is shutting down."),
         .service = service,
         .in = *request,
         .catalog = catalog_ref(*service->config.catalog),

@@ -159,7 +159,7 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
 {
     ASSERT(op && item->id > 0);
     *renewal = (struct connect_renewal){.result = CONNECT_RENEWAL_IMPOSSIBLE,
-                                        .message = SLICE("it cannot be renewed here")};
+                                        .message = SLICE("this server cannot renew it")};
     timer_init(&renewal->timer, service->loop, on_deadline);
     list_init(&renewal->link);
     struct slot *slot = service->config.http ? find_slot(service, account_id, item->id) : NULL;

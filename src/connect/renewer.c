@@ -193,7 +193,7 @@ static enum op_result step_loaded(struct op *op)
         json_get_str(parse_credential(renewer, renewer->former), SLICE("refresh_token"));
     if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
         return finish_renewal(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
-                              SLICE("the app gave no refresh token"));
+                              SLICE("the app issued no refresh token"));
     if (renewer->client.id.len > 0) /* known from a former round */
         return op_jump(op, STEP_CLAIM);
     return OP_NEXT;

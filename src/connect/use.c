@@ -19,9 +19,9 @@ enum {
     KEY_LEN = 16 + 8,
 };
 
-static struct metric lost_total =
-    METRIC_INIT("sluice_connection_uses_untold_total",
-                "Uses of connections that could not be kept or stored.", METRIC_COUNTER);
+static struct metric lost_total = METRIC_INIT("sluice_connection_uses_untold_total",
+                                              "Uses of connections that could not be stored.",
+                                              METRIC_COUNTER);
 
 struct use {
     struct line line; /* by account and connection; in one of the three lists */

@@ -313,10 +313,9 @@ static const struct command_verb verbs[] = {
 const struct command dev_command = {
     .name = "dev",
     .summary = "try it: the service with a private database and demo apps",
-    .help =
-        "Everything is kept in the data folder for the next start; remove the folder to start "
-        "over. When run as root, PostgreSQL runs as another user; if that user cannot reach the "
-        "data folder, the database is under /var/tmp.",
+    .help = "The data folder keeps everything for the next start. Remove the folder to start over. "
+            "If you run this as root, PostgreSQL runs as another user. If that user cannot reach "
+            "the data folder, the database is under /var/tmp.",
     .scopes = CONFIG_DEV,
     COMMAND_VERBS(verbs),
 };

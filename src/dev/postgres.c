@@ -323,7 +323,7 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
         return OK;
     if (wanted)
         return err_set(err, ERR_NOTFOUND,
-                       "%s was made by PostgreSQL %ld, which is not installed any more; install it "
+                       "%s was made by PostgreSQL %ld, which is no longer installed; install it "
                        "again, or remove the folder",
                        pg->cluster, wanted);
     return err_set(err, ERR_NOTFOUND,

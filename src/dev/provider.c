@@ -29,7 +29,7 @@ static int find_program(char out[DEV_PATH_MAX], struct err *err)
     char own[DEV_PATH_MAX - sizeof(program_name)];
     ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
     if (len <= 0)
-        return err_set(err, ERR_IO, "cannot find the own program: %s", strerror(errno));
+        return err_set(err, ERR_IO, "cannot find this program's own path: %s", strerror(errno));
     own[len] = '\0';
     char *slash = strrchr(own, '/');
     if (slash)

@@ -70,12 +70,11 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                    SLICE_ARG(page));
     print_curl(out, url, "the same, confirmed", body);
     print_flow(out, url, page);
-    (void)fprintf(
-        out,
-        "`sluice catalog show gmail` and `sluice flow list` list what can be done. "
-        "Ctrl-C stops everything.\n"
-        "Operator commands use this database with --data: sluice accounts list --data %s\n",
-        facts->data_dir);
+    (void)fprintf(out,
+                  "`sluice catalog show gmail` and `sluice flow list` show what you can run. "
+                  "Ctrl-C stops everything.\nOperator commands use this database with --data: "
+                  "sluice accounts list --data %s\n",
+                  facts->data_dir);
 }
 
 int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct err *err)

@@ -22,13 +22,14 @@ static enum op_result stop_limited(struct exec *exec)
 {
     uint64_t wait_ms = exec->gate.slot.retry_after_ms;
     exec->out.retry_after_ms = (int64_t)wait_ms;
-    return exec_stop(exec, EXEC_OWN_RATE_LIMIT,
-                     arena_printf(&exec->op.arena,
-                                  "%.*s takes no more calls of this connection for about %lld s; "
-                                  "nothing was sent.",
-                                  SLICE_ARG(exec->integration->name), seconds_of(wait_ms)),
-                     SLICE("Wait as long as Retry-After says, then send the same request again; "
-                           "send fewer at a time."));
+    return exec_stop(
+        exec, EXEC_OWN_RATE_LIMIT,
+        arena_printf(
+            &exec->op.arena,
+            "%.*s takes no more calls from this connection for about %lld s. Nothing was sent.",
+            SLICE_ARG(exec->integration->name), seconds_of(wait_ms)),
+        SLICE("Wait as long as Retry-After says, then send the same request again. Send fewer at a "
+              "time."));
 }
 
 static struct breaker_key breaker_key_of(const struct exec *exec)
@@ -48,14 +49,14 @@ static enum op_result stop_circuit(struct exec *exec, slice origin,
     return exec_stop(
         exec, EXEC_CIRCUIT_OPEN,
         arena_printf(&exec->op.arena,
-                     "Calls%s to %.*s kept failing, so none is sent for about %lld s.",
+                     "Calls%s to %.*s kept failing, so no more are sent for about %lld s.",
                      refusal->is_of_all ? "" : " of this account", SLICE_ARG(origin),
                      seconds_of(refusal->retry_ms)),
         refusal->is_of_all
-            ? SLICE("Nothing was sent, so nothing was done. The app itself is failing, not this "
-                    "request: wait, then send it again unchanged.")
-            : SLICE("Nothing was sent, so nothing was done. The app failed for most of this "
-                    "account's calls lately: wait, then send it again unchanged."));
+            ? SLICE("Nothing was sent, so nothing was done. The fault is in the app, not in this "
+                    "request. Wait, then send it again unchanged.")
+            : SLICE("Nothing was sent, so nothing was done. Most of this account's recent calls to "
+                    "the app failed. Wait, then send it again unchanged."));
 }
 
 /* A wait takes half of the time that is left at most: the call needs some, too. The circuit is only

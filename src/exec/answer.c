@@ -69,7 +69,7 @@ static void leave_output_out(struct exec *exec)
     if (out->is_replayed) {
         out->effect = EXEC_EFFECT_DONE;
         out->display_title = exec->action ? exec->action->title : SLICE("Action run");
-        out->display_summary = SLICE("It has run before; its output is stored.");
+        out->display_summary = SLICE("It ran before, and its output is stored.");
     }
     exec->summary_json = exec_summary_render(out, &exec->op.arena);
 }

@@ -95,10 +95,10 @@ enum op_result exec_step_proven(struct op *op)
     int64_t rev;
     int status = store_rev_result(&exec->query, &rev);
     if (status == ERR_NOTFOUND || (status == OK && rev != proof->rev))
-        return exec_stop(exec, EXEC_CANCELLED, SLICE("The flow was cancelled, or taken over."),
+        return exec_stop(exec, EXEC_CANCELLED, SLICE("The flow was cancelled or taken over."),
                          SLICE_NONE);
     if (status != OK)
-        return stop_unsent(exec, SLICE("The database cannot be reached; nothing was sent."));
+        return stop_unsent(exec, SLICE("The database cannot be reached. Nothing was sent."));
     if (proof->sent_boot_ns < exec->attempt.proof_boot_ns)
         proof->sent_boot_ns = exec->attempt.proof_boot_ns;
     return OP_NEXT;
@@ -117,9 +117,8 @@ enum op_result exec_step_call(struct op *op)
     /* Both are checked here and again in may_send: here they spare a connection, there they decide.
      */
     if (!is_ours(exec))
-        return stop_unsent(
-            exec,
-            SLICE("This server has lost touch with the database; nothing was sent, try again."));
+        return stop_unsent(exec, SLICE("This server has lost its connection to the database. "
+                                       "Nothing was sent. Try again."));
     if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* it would be too old for any handshake */
         return op_jump(op, EXEC_STEP_PROVE);
     bool is_first = exec->out.attempts == 0;

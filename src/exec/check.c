@@ -87,7 +87,7 @@ static void append_faults(const struct exec *exec, struct buf *out)
     for (uint32_t i = 0; i < CALL_FILES_MAX; i++) {
         if (!(exec->faults.files_broken & (1u << i)))
             continue;
-        buf_printf(out, "%s/files/%u/data: is not standard base64 with padding", separator, i);
+        buf_printf(out, "%s/files/%u/data: must be standard base64 with padding", separator, i);
         separator = "; ";
     }
 }
@@ -161,7 +161,7 @@ enum op_result exec_step_check_input(struct op *op)
     if (is_unconfirmed)
         append_unconfirmed(exec, is_faulty, &message);
     append_faults(exec, &message);
-    buf_append(&message, SLICE("; nothing was done."));
+    buf_append(&message, SLICE(". Nothing was done."));
     append_hints(exec, &hint);
     if (is_unconfirmed)
         append_how_to_confirm(exec, &hint);

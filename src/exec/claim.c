@@ -46,29 +46,28 @@ static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
 
 static enum op_result stop_mismatch(struct exec *exec)
 {
-    return exec_stop(exec, EXEC_KEY_MISMATCH,
-                     SLICE("This idempotency_key was used for a different request; nothing was "
-                           "done."),
-                     SLICE("Use a new key for a new request, or send the first request again "
-                           "unchanged."));
+    return exec_stop(
+        exec, EXEC_KEY_MISMATCH,
+        SLICE("This idempotency_key was used for a different request. Nothing was done."),
+        SLICE("Use a new key for a new request, or send the first request again "
+              "unchanged."));
 }
 
 /* The caller may have given no key: that of a form is made by this server. */
 static enum op_result stop_declined(struct exec *exec)
 {
     return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
-                     SLICE("The person who was asked did not agree to this; nothing was done."),
+                     SLICE("The person who was asked did not agree to this. Nothing was done."),
                      SLICE("Do not try again unless they ask for it."));
 }
 
 static enum op_result stop_waited(struct exec *exec)
 {
     exec->out.retry_after_ms = WAIT_MS_MAX;
-    return exec_stop(
-        exec, EXEC_STILL_RUNNING,
-        SLICE("A request with this idempotency_key is still running; send it again to get "
-              "its result."),
-        SLICE_NONE);
+    return exec_stop(exec, EXEC_STILL_RUNNING,
+                     SLICE("A request with this idempotency_key is still running. Send it again to "
+                           "get its result."),
+                     SLICE_NONE);
 }
 
 /* ---- the table of this process ---- */
@@ -335,9 +334,8 @@ enum op_result exec_step_claim(struct op *op)
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
         return op_jump(op, EXEC_STEP_CALL);
     if (!node_may_write(exec->service->config.node))
-        return exec_stop_unavailable(
-            exec, SLICE("This server has lost touch with the database; nothing was done, try "
-                        "again."));
+        return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
+                                                 "database. Nothing was done. Try again."));
     struct claim *claim = &exec->key.claim; /* has the fingerprint, where there is a key */
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;

@@ -364,11 +364,12 @@ enum op_result exec_stop_unavailable(struct exec *exec, slice message)
 
 enum op_result exec_stop_memory(struct exec *exec)
 {
-    return exec_stop_unavailable(exec, SLICE("Out of memory; nothing was done, try again."));
+    return exec_stop_unavailable(
+        exec, SLICE("The server is out of memory. Nothing was done. Try again."));
 }
 
 enum op_result exec_stop_database(struct exec *exec)
 {
     return exec_stop_unavailable(
-        exec, SLICE("The database cannot be reached; nothing was done, try again."));
+        exec, SLICE("The database cannot be reached. Nothing was done. Try again."));
 }

@@ -34,7 +34,7 @@ enum op_result exec_step_find_action(struct op *op)
     ASSERT(!exec->catalog && exec->key.state == EXEC_CLAIM_NONE);
     if (!exec->counted)
         return exec_stop_unavailable(
-            exec, SLICE("Too many executions are under way; nothing was done, try again."));
+            exec, SLICE("Too many executions are running. Nothing was done. Try again."));
     exec->catalog = catalog_ref(*exec->service->config.catalog);
     exec->integration =
         catalog_find_integration(exec->catalog, exec->in.integration_id, &exec->find_status);
@@ -112,19 +112,20 @@ static bool is_connect_tool(const struct exec *exec)
 enum op_result exec_stop_unknown(struct exec *exec)
 {
     if (exec->find_status == ERR_NOMEM)
-        return exec_stop_unavailable(exec, SLICE("Memory is short; nothing was done, try again."));
+        return exec_stop_unavailable(
+            exec, SLICE("The server is short of memory. Nothing was done. Try again."));
     if (!exec->integration && is_connect_tool(exec))
         return refuse_execution(
             exec, EXEC_INTEGRATION_UNKNOWN,
-            EXEC_CONNECT_TOOL " connects an app and is not a tool of one. Nothing was done.",
-            "POST /api/connect/sessions, with the tool's input, makes the link for a person.",
+            EXEC_CONNECT_TOOL
+            " connects an app. It is not one of an app's tools. Nothing was done.",
+            "POST /api/connect/sessions with the tool's input makes a link for a person.",
             SLICE(""));
     if (!exec->integration)
-        return refuse_execution(
-            exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",
-            "GET /api/integrations lists those there are; GET /api/search?query= "
-            "finds one by what it does.",
-            say_no_integration(exec));
+        return refuse_execution(exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",
+                                "GET /api/integrations lists the integrations. GET "
+                                "/api/search?query= finds one by what it does.",
+                                say_no_integration(exec));
     return refuse_execution(
         exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
         "GET /api/actions?integration_id={integration_id} lists its actions.",
@@ -185,7 +186,7 @@ static enum op_result stop_unusable(struct exec *exec, slice cause)
                "GET /api/connections?integration_id={integration_id} lists them.";
     return exec_stop(
         exec, EXEC_REAUTH_REQUIRED,
-        fill_refusal(exec, "The connection to {app} no longer works ({detail}); nothing was done.",
+        fill_refusal(exec, "The connection to {app} no longer works ({detail}). Nothing was done.",
                      cause),
         fill_refusal(exec, hint, others));
 }
@@ -195,7 +196,7 @@ static enum op_result stop_reauth(struct exec *exec)
     const struct connect_item *item = exec->connection.item;
     return stop_unusable(exec, item && item->error.len > 0
                                    ? item->error
-                                   : SLICE("its grant has expired or was revoked"));
+                                   : SLICE("its grant expired or was revoked"));
 }
 
 /* The connection is live and no request can be made with it: a fault of the manifest, or of what
@@ -216,12 +217,20 @@ static const struct connect_item *find_item(const struct connect_set *set, int64
     return NULL;
 }
 
-static enum op_result stop_connection_unknown(struct exec *exec)
+static enum op_result stop_connection_unknown(struct exec *exec, int64_t id)
 {
-    return refuse_execution(exec, EXEC_CONNECTION_UNKNOWN,
-                            "The connection that connectionId names is none of this account's "
-                            "connections to {app}; nothing was done.",
-                            "Leave connectionId out to use the default connection.", SLICE_NONE);
+    if (!exec->connection.lookup.set)
+        return refuse_execution(exec, EXEC_CONNECTION_UNKNOWN,
+                                "{app} needs no connection. Nothing was sent.",
+                                "Leave connectionId out.", SLICE_NONE);
+    const char *hint = "GET /api/connections?integration_id={integration_id} lists the connections "
+                       "that you can choose. Without connectionId the default one is used.";
+    return exec_stop(exec, EXEC_CONNECTION_UNKNOWN,
+                     arena_printf(&exec->op.arena,
+                                  "There is no %.*s connection %lld in this account. Nothing was "
+                                  "sent.",
+                                  SLICE_ARG(exec->integration->name), (long long)id),
+                     fill_refusal(exec, hint, SLICE_NONE));
 }
 
 enum op_result exec_use_connection(struct exec *exec, int64_t id)
@@ -229,7 +238,7 @@ enum op_result exec_use_connection(struct exec *exec, int64_t id)
     ASSERT(id != 0 && exec->connection.lookup.set);
     exec->connection.item = find_item(exec->connection.lookup.set, id);
     if (!exec->connection.item)
-        return stop_connection_unknown(exec);
+        return stop_connection_unknown(exec, id);
     if (exec->in.connection_id != 0 && !exec->connection.item->is_default)
         exec->out.reconnect_id = id;
     return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
@@ -248,7 +257,7 @@ static enum op_result choose_connection(struct exec *exec)
     case CONNECT_AMBIGUOUS:
         return refuse_execution(
             exec, EXEC_CONNECTION_AMBIGUOUS,
-            "{app} has several connections and none is the default; nothing was done.",
+            "{app} has several connections, and none of them is the default. Nothing was done.",
             "Make one the default, or name one: POST /api/tools/{tool}/execute with "
             "connectionId, one of {detail}.",
             list_live(exec));
@@ -256,7 +265,7 @@ static enum op_result choose_connection(struct exec *exec)
         break;
     }
     return refuse_execution(
-        exec, EXEC_NOT_CONNECTED, "{app} is not connected to this account; nothing was done.",
+        exec, EXEC_NOT_CONNECTED, "{app} is not connected to this account. Nothing was done.",
         "Connect the app in the dashboard, then send the same request again.", SLICE_NONE);
 }
 
@@ -302,14 +311,15 @@ static slice words_to_tick(const struct exec *exec)
 static enum op_result stop_scope(struct exec *exec)
 {
     slice words = words_to_tick(exec);
-    const char *hint = "Reconnect the app and grant it, then send the same request again.";
+    const char *hint =
+        "Reconnect the app and grant the permission, then send the same request again.";
     if (words.len > 0)
-        hint = "It is asked for only where a person wants it: reconnect the app, tick "
-               "\"{detail}\" there, then send the same request again.";
+        hint = "This permission is optional. Reconnect the app, tick \"{detail}\" there, then send "
+               "the same request again.";
     return exec_stop(exec, EXEC_SCOPE_MISSING,
                      fill_refusal(exec,
                                   "The connection to {app} lacks the permission that this action "
-                                  "needs ({detail}); nothing was done.",
+                                  "needs ({detail}). Nothing was done.",
                                   list_scopes(exec)),
                      fill_refusal(exec, hint, words));
 }
@@ -318,18 +328,17 @@ static enum op_result stop_scope(struct exec *exec)
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
     if (err->code == ERR_REFUSED)
-        return refuse_execution(
-            exec, EXEC_ADDRESS_REFUSED,
-            "{app} named {detail} in its reply, which is none of the hosts that this action may "
-            "call; nothing was sent there.",
-            "Sending it again does not help: the hosts are those of the app's manifest.",
-            slice_cstr(err->text));
+        return refuse_execution(exec, EXEC_ADDRESS_REFUSED,
+                                "{app} named {detail} in its reply, and this action may not call "
+                                "that host. Nothing was sent there.",
+                                "Sending it again does not help. The app's manifest lists the "
+                                "hosts that the action may call.",
+                                slice_cstr(err->text));
     return refuse_execution(
         exec, EXEC_REPLY_UNREADABLE,
-        "The next request cannot be made from the reply of {app}: {detail}; it was "
-        "not sent.",
-        "Nothing that lasts was done. Try again later, or have the operator of this "
-        "server see what answers there.",
+        "The next request cannot be made from the reply of {app}: {detail}. It was not sent.",
+        "Nothing that lasts was done. Try again later, or ask the operator of this server to check "
+        "what answers there.",
         slice_cstr(err->text));
 }
 
@@ -337,8 +346,8 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
 {
     return refuse_execution(
         exec, EXEC_INPUT_INVALID,
-        "The request cannot be made from this input: {detail}; nothing was sent.",
-        "Correct the input; GET /api/actions/{integration_id}/{action_id} shows what the action "
+        "The request cannot be made from this input: {detail}. Nothing was sent.",
+        "Correct the input. GET /api/actions/{integration_id}/{action_id} shows what the action "
         "takes.",
         slice_cstr(err->text));
 }
@@ -447,14 +456,14 @@ enum op_result exec_step_check_connection(struct op *op)
         if (is_scope_missing(exec))
             return stop_scope(exec);
     } else if (exec->in.connection_id != 0) {
-        return stop_connection_unknown(exec);
+        return stop_connection_unknown(exec, exec->in.connection_id);
     }
     if (exec->action->gone.len > 0)
         return refuse_execution(
             exec, EXEC_OPERATION_GONE,
-            "{app} no longer offers \"{title}\": {detail}; nothing was done.",
-            "Do not send it again; GET /api/actions?integration_id={integration_id} lists the "
-            "actions there are.",
+            "{app} no longer offers \"{title}\": {detail}. Nothing was done.",
+            "Do not send it again. GET /api/actions?integration_id={integration_id} lists the "
+            "actions that {app} offers.",
             exec->action->gone);
     if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
         return exec_check_token(exec);

@@ -81,9 +81,9 @@ static void take_success(struct exec *exec)
     if (pages->read == 1 && page)
         pages->all = *page;
     else if (!page || !append_page(arena, &pages->all, page))
-        stop_pages(exec, SLICE("The next page could not be put behind the former ones."));
+        stop_pages(exec, SLICE("The next page could not be added to the pages before it."));
     if (!pages->is_ended && pages->bytes >= PAGES_BYTES_MAX)
-        stop_pages(exec, SLICE("The pages so far are as large as they may be together."));
+        stop_pages(exec, SLICE("The pages read so far have reached the largest size allowed."));
 }
 
 /* The pages so far are what the run gives. `kept` is the outcome after the page before, so that the
@@ -145,7 +145,7 @@ static enum op_result take_reply(struct exec *exec)
     }
     bool is_large = pages_max(exec) > 1 &&
                     exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX;
-    return op_run_job(&exec->op, &exec->job, is_large, take_page, "a page to be appended");
+    return op_run_job(&exec->op, &exec->job, is_large, take_page, "a page to be added");
 }
 
 /* ---- the next one ---- */
@@ -212,7 +212,7 @@ static enum op_result next_page(struct exec *exec)
     exec->pages.kept = exec->out; /* build_next stops by setting the outcome */
     if (!build_next(exec)) {
         exec->out = exec->pages.kept;
-        stop_pages(exec, SLICE("The provider's mark of the next page leads no further."));
+        stop_pages(exec, SLICE("The provider's cursor for the next page does not advance."));
         write_all(exec);
         exec->out.pages_stopped = exec->pages.stopped;
         return OP_NEXT;

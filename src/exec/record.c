@@ -87,9 +87,9 @@ static enum op_result stop_unrecorded(struct exec *exec, slice message)
 {
     exec->summary_json = SLICE_NONE;
     if (!exec->key.claim.is_write)
-        return exec_stop_unavailable(
-            exec, SLICE("The database cannot be reached, so the result could not be recorded; "
-                        "nothing was changed, try again."));
+        return exec_stop_unavailable(exec,
+                                     SLICE("The database cannot be reached, so the result could "
+                                           "not be recorded. Nothing was changed. Try again."));
     if (exec->out.effect == EXEC_EFFECT_NONE)
         return exec_stop_database(exec);
     exec_end_with(exec, EXEC_OUTCOME_UNKNOWN, message,
@@ -114,8 +114,8 @@ static enum op_result record_again(struct exec *exec)
         return op_wait_then(&exec->op, EXEC_STEP_RECORD);
     }
     exec_claim_record_later(exec, end_of_claim(exec));
-    return stop_unrecorded(exec, SLICE("The action ran, and its result could not be recorded yet: "
-                                       "the database cannot be reached."));
+    return stop_unrecorded(exec, SLICE("The action ran, but its result could not be recorded yet, "
+                                       "because the database cannot be reached."));
 }
 
 /* It was not stored, and nothing says that it cannot be. */
@@ -127,9 +127,8 @@ static enum op_result check_unstored(struct exec *exec)
         exec_claim_release_later(exec);
         return go_to_answer(exec);
     }
-    return exec_stop_unavailable(
-        exec, SLICE("The database cannot be reached, so the result could not be recorded; "
-                    "nothing was changed, try again."));
+    return exec_stop_unavailable(exec, SLICE("The database cannot be reached, so the result could "
+                                             "not be recorded. Nothing was changed. Try again."));
 }
 
 /* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after our lease
@@ -149,15 +148,15 @@ enum op_result exec_step_check_record(struct op *op)
         return go_to_answer(exec);
     case ERR_NOTFOUND:
         return stop_unrecorded(exec,
-                               SLICE("The action ran, but this server had lost touch with the "
-                                     "database and its run was recorded as unknown."));
+                               SLICE("The action ran, but this server had lost its connection to "
+                                     "the database, and the outcome was recorded as unknown."));
     case ERR_INVALID:
     case ERR_LIMIT:
         op_log(op, LOG_ERROR, "a result cannot be stored",
                LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
         if (exec_is_claimed(exec) && exec->out.effect != EXEC_EFFECT_NONE)
             return stop_unrecorded(exec,
-                                   SLICE("The action ran, and its result cannot be recorded."));
+                                   SLICE("The action ran, but its result cannot be recorded."));
         return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
     default:
         return check_unstored(exec);
@@ -199,9 +198,9 @@ enum op_result exec_step_notify_connection(struct op *op)
 
 /* ---- audit ---- */
 
-static struct metric lost_total =
-    METRIC_INIT("sluice_audit_events_lost_total",
-                "Runs that were blocked of which the audit trail has no event.", METRIC_COUNTER);
+static struct metric lost_total = METRIC_INIT("sluice_audit_events_lost_total",
+                                              "Blocked runs without an event in the audit trail.",
+                                              METRIC_COUNTER);
 
 struct audit {
     struct store_later later;

@@ -51,7 +51,7 @@ void exec_excuse_token(struct exec *exec)
     exec->out.is_repeatable = true;
     exec->out.effect = EXEC_EFFECT_NONE;
     exec->out.message = exec->out.display_summary =
-        SLICE("The connection's tokens ran out before the provider checked them.");
+        SLICE("The connection's tokens expired before the provider could check them.");
     exec->out.hint = SLICE("Nothing was done, and the connection stays as it is. Try again.");
 }
 

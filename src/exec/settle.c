@@ -28,7 +28,7 @@ static void succeed_as_gone(struct exec *exec)
     out->message = out->hint = out->error_code = SLICE_NONE;
     out->retry_after_ms = -1;
     out->display_title = exec->action->title;
-    out->display_summary = SLICE("It is gone. The reply to an earlier request was lost.");
+    out->display_summary = SLICE("It is deleted. The reply to an earlier request was lost.");
 }
 
 /* The client itself sends a request again where a connection that was kept ended before any reply:
@@ -85,12 +85,12 @@ static bool is_passing(enum exec_reason reason)
            reason == EXEC_UNAVAILABLE;
 }
 
-/* Why the last request failed, without what our own messages say of it at their end: "; nothing was
- * done" is not true of the run. */
+/* Why the last request failed, without the sentence "Nothing was done." at the end of our own
+ * messages: it is not true of the run. */
 static slice last_cause(const struct exec *exec)
 {
     slice message = exec->out.message;
-    ptrdiff_t at = slice_find(message, SLICE("; nothing was "));
+    ptrdiff_t at = slice_find(message, SLICE(" Nothing was "));
     return at < 0 || message.ptr[message.len - 1] != '.' ? message
                                                          : slice_first(message, (size_t)at);
 }
@@ -100,10 +100,10 @@ static void settle_doubt(struct exec *exec)
     const struct exec_outcome *doubt = exec->attempt.doubt;
     struct exec_outcome *out = &exec->out;
     slice first = doubt ? doubt->message
-                        : SLICE("An earlier try of this call may have been carried out.");
+                        : SLICE("An earlier attempt of this call may have been carried out.");
     slice last = last_cause(exec);
-    slice message = arena_printf(&exec->op.arena, "%.*s Tried again: %.*s%s", SLICE_ARG(first),
-                                 SLICE_ARG(last), last.len < out->message.len ? "." : "");
+    slice message =
+        arena_printf(&exec->op.arena, "%.*s Tried again: %.*s", SLICE_ARG(first), SLICE_ARG(last));
     out->message = out->display_summary = message.ptr ? message : first;
     out->is_repeatable = exec->in.is_recorded_by_caller && exec_is_repeat_safe(exec) &&
                          is_passing(out->reason);
@@ -119,9 +119,8 @@ static void settle_doubt(struct exec *exec)
 
 static slice partly_hint(struct exec *exec)
 {
-    slice stays = SLICE("What was done stays done: the same request sent again would do it once "
-                        "more. Do what is left in another way; the idempotency_key keeps this "
-                        "answer.");
+    slice stays = SLICE("What was done stays done. The same request sent again would do it once "
+                        "more. Do the rest in another way. The idempotency_key keeps this answer.");
     if (!exec->out.is_hint_given)
         return stays;
     return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
@@ -150,13 +149,12 @@ static void say_done(struct exec *exec)
     const struct call_progress *progress = &exec->progress;
     bool is_open = out->effect != EXEC_EFFECT_NONE;
     slice last = last_cause(exec);
-    const char *end = last.len < out->message.len ? "." : "";
     slice message =
         is_open
-            ? arena_printf(&exec->op.arena, "%.*s; whether the rest was done is not known. %.*s%s",
-                           SLICE_ARG(progress->done), SLICE_ARG(last), end)
-            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s%s", SLICE_ARG(progress->done),
-                           SLICE_ARG(progress->not_done), SLICE_ARG(last), end);
+            ? arena_printf(&exec->op.arena, "%.*s. It is not known whether the rest was done. %.*s",
+                           SLICE_ARG(progress->done), SLICE_ARG(last))
+            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s", SLICE_ARG(progress->done),
+                           SLICE_ARG(progress->not_done), SLICE_ARG(last));
     if (message.ptr)
         out->message = out->display_summary = message;
     if (!is_open)

@@ -153,16 +153,17 @@ static bool check_sides(const struct expr_node *one, const struct expr_node *oth
                    slice_eq_cstr(name, "null");
     if (is_word || is_number(name))
         (void)err_set(err, ERR_INVALID,
-                      "%.*s is the name of a member here, since a literal stands in backticks: "
+                      "%.*s is the name of a member here, since literals are written in backticks: "
                       "write `%.*s`",
                       SLICE_ARG(name), SLICE_ARG(name));
     else if (is_status(one, is_at_root) && is_number(text))
-        (void)err_set(err, ERR_INVALID,
-                      "status is a number and '%.*s' a text, which are never equal: write `%.*s`",
-                      SLICE_ARG(text), SLICE_ARG(text));
+        (void)err_set(
+            err, ERR_INVALID,
+            "status is a number and '%.*s' is text, so they are never equal: write `%.*s`",
+            SLICE_ARG(text), SLICE_ARG(text));
     else if (is_status(one, is_at_root) && text.ptr)
         (void)err_set(err, ERR_INVALID,
-                      "status is a number, and never equal to a text: compare it with a number in "
+                      "status is a number and never equal to text: compare it with a number in "
                       "backticks, as `401`");
     else
         return false;

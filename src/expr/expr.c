@@ -46,7 +46,7 @@ static enum expr_fault check_source(slice source, struct err *err)
         return EXPR_FAULT_LIMIT;
     }
     if (!slice_is_utf8(source, &bad_at)) {
-        err_set(err, ERR_SYNTAX, "syntax: the expression is no UTF-8 at offset %zu", bad_at);
+        err_set(err, ERR_SYNTAX, "syntax: the expression is not UTF-8 at offset %zu", bad_at);
         return EXPR_FAULT_SYNTAX;
     }
     ptrdiff_t nul_at = slice_find_char(source, '\0');

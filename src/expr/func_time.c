@@ -202,6 +202,6 @@ EXPR_FUNCTION(format_time)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at, "format_time() knows no %%%c", bad);
     if (is_bad)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
-                             "format_time() wants a letter behind every %%");
+                             "format_time() wants a letter after every %%");
     return expr_text_done(run, &text, out);
 }

@@ -57,7 +57,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
     }
     /* A sign belongs to a number only: there is no subtraction in JMESPath. */
     if (lexer->source.ptr[lexer->at] == '-' && !ascii_is_digit(peek(lexer, i)))
-        return bad_token(lexer, "a '-' without a digit behind it");
+        return bad_token(lexer, "a '-' without a digit after it");
     while (ascii_is_digit(peek(lexer, i)))
         i++;
     return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);

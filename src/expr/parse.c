@@ -78,7 +78,7 @@ static struct expr_node *unexpected_token(struct parser *p, const char *wanted)
     /* The usual mistake: `a == 1` without backticks. */
     if (is_number && strcmp(wanted, "an expression") == 0)
         return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at,
-                          "a number stands in backticks: `%.*s`, not %.*s", SLICE_ARG(excerpt),
+                          "a number is written in backticks: `%.*s`, not %.*s", SLICE_ARG(excerpt),
                           SLICE_ARG(excerpt));
     return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at, "found %.*s where %s should follow",
                       SLICE_ARG(excerpt), wanted);

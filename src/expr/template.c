@@ -397,9 +397,9 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
 {
     slice source = expr_source(part->expr), where = slice_first(part->where, 200);
     expr_budget_fail(f->budget, EXPR_FAULT_TYPE, "");
-    say_of(f, part, "is %s, which cannot stand inside a longer text", expr_value_type(value));
+    say_of(f, part, "is %s, which cannot be part of a longer text", expr_value_type(value));
     return err_set(f->err, ERR_INVALID,
-                   "%.*s%s${%.*s} is %s, which cannot stand inside a longer text", SLICE_ARG(where),
+                   "%.*s%s${%.*s} is %s, which cannot be part of a longer text", SLICE_ARG(where),
                    where.len ? ": " : "", SLICE_ARG(slice_first(source, 200)),
                    expr_value_type(value));
 }
@@ -413,9 +413,9 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     /* With id "..", /users/${id}/posts is /posts. */
     if (text.len == 0 || path_is_dot_segment(text)) {
         expr_budget_fail(f->budget, EXPR_FAULT_VALUE, "");
-        say_of(f, part, "is \"%.*s\", which cannot stand in the path of a URL", SLICE_ARG(text));
+        say_of(f, part, "is \"%.*s\", which cannot be part of a URL's path", SLICE_ARG(text));
         return err_set(f->err, ERR_INVALID,
-                       "${%.*s} is \"%.*s\", which cannot stand in the path of a URL",
+                       "${%.*s} is \"%.*s\", which cannot be part of a URL's path",
                        SLICE_ARG(slice_first(expr_source(part->expr), 200)), SLICE_ARG(text));
     }
     char *room = NULL;

@@ -86,7 +86,7 @@ static enum op_result step_orphans(struct op *op)
     node_scan_end(&adopter->scan, &adopter->query, count, loop_now_ns(op->loop));
     if (status != OK || count == 0)
         return OP_NEXT;
-    op_log(op, LOG_WARN, "taking over flows of nodes that are gone", LOG_INT("count", count));
+    op_log(op, LOG_WARN, "taking over flows of dead nodes", LOG_INT("count", count));
     for (size_t i = 0; i < count && flow_service_has_room(service); i++)
         (void)flow_take_start(service, &refs[i], op);
     return op->holds > 0 ? op_wait_then(op, ADOPT_FIND_DEAD) : op_jump(op, ADOPT_FIND_DEAD);

@@ -128,9 +128,10 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     bool is_read = flow_call_is_read(call->run, call->run->plan.step);
     bool is_unknown = call->is_in_doubt && !is_read && out->effect == EXEC_EFFECT_NONE;
     slice code = exec_outcome_error_code(out);
-    slice tried = is_unknown ? SLICE("An earlier try of this call may have been carried out. "
-                                     "Tried again: ")
-                             : SLICE("");
+    slice tried =
+        is_unknown
+            ? SLICE("An earlier attempt of this call may have been carried out. Tried again: ")
+            : SLICE("");
     struct flow_error error = {
         .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
         .message = arena_printf(arena, "%.*s%.*s", SLICE_ARG(tried), SLICE_ARG(out->message)),
@@ -158,12 +159,13 @@ enum flow_call_end flow_call_result(const struct flow_call *call, const struct e
     case EXEC_SUCCEEDED:
         if (out->output_json.len <= FLOW_OUTPUT_BYTES_MAX)
             return FLOW_CALL_SUCCEEDED;
-        *error = flow_error_make("execution_failed",
-                                 arena_printf(arena,
-                                              "The call succeeded, but its output has %zu bytes; a "
-                                              "step keeps 1 MB at most.",
-                                              out->output_json.len),
-                                 SLICE("Ask for less, for example for fewer items or fields."));
+        *error = flow_error_make(
+            "execution_failed",
+            arena_printf(
+                arena,
+                "The call succeeded, but its output has %zu bytes. A step stores at most 1 MB.",
+                out->output_json.len),
+            SLICE("Ask for less, for example for fewer items or fields."));
         error->effect = out->effect;
         return FLOW_CALL_FAILED;
     case EXEC_UNAVAILABLE:
@@ -217,14 +219,14 @@ struct flow_error flow_error_make(const char *code, slice message, slice hint)
 
 struct flow_error flow_error_memory(void)
 {
-    return flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."),
-                           SLICE_NONE);
+    return flow_error_make("execution_failed",
+                           SLICE("The server is out of memory. Nothing was sent."), SLICE_NONE);
 }
 
 struct flow_error flow_error_deadline(void)
 {
     return flow_error_make("timeout", SLICE("The flow's deadline has passed."),
-                           SLICE("Resume goes on without a deadline."));
+                           SLICE("Resume continues without a deadline."));
 }
 
 struct flow_error flow_error_unknown(void)

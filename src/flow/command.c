@@ -87,10 +87,11 @@ static enum op_result refuse_run(struct flow_command *command)
     const struct flow_service *service = command->service;
     if (!node_may_write(service->config.node))
         return unavailable(command);
-    return answer_command(command, FLOW_ANSWER_UNAVAILABLE,
-                          service->is_draining
-                              ? SLICE("The server is about to stop, try again")
-                              : SLICE("The server runs as many flows as it may, try again"));
+    return answer_command(
+        command, FLOW_ANSWER_UNAVAILABLE,
+        service->is_draining
+            ? SLICE("The server is about to stop. Nothing was done. Try again.")
+            : SLICE("The server runs as many flows as it may. Nothing was done. Try again."));
 }
 
 /* message: SLICE_NONE where there was no memory for it. */
@@ -171,10 +172,10 @@ static enum op_result follow_key(struct flow_command *command)
 {
     if (memcmp(command->claim.fingerprint, command->found.fingerprint,
                sizeof(command->claim.fingerprint)) != 0)
-        return answer_command(command, FLOW_ANSWER_KEY_MISMATCH,
-                              SLICE("This idempotency_key was used for a different request; "
-                                    "nothing was started. Use a new key for a new request, or "
-                                    "send the first request again unchanged."));
+        return answer_command(
+            command, FLOW_ANSWER_KEY_MISMATCH,
+            SLICE("This idempotency_key was used for a different request. Nothing was started. Use "
+                  "a new key for a new request, or send the first request again unchanged."));
     command->is_replayed = true;
     command->flow_id = command->in.flow_id = command->found.execution_id;
     return op_jump(&command->op, COMMAND_LOAD);
@@ -392,8 +393,8 @@ static enum op_result step_loaded(struct op *op)
     if (status == ERR_NOTFOUND)
         return answer_command(
             command, command->is_replayed ? FLOW_ANSWER_KEY_GONE : FLOW_ANSWER_NOT_FOUND,
-            command->is_replayed ? SLICE("The flow that this idempotency_key started is not kept "
-                                         "any more; use a new key to start another")
+            command->is_replayed ? SLICE("The flow that this idempotency_key started is no longer "
+                                         "stored. Use a new key to start another.")
                                  : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
@@ -554,7 +555,7 @@ static enum op_result decide_approval(struct flow_command *command)
     if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL) {
         report_earlier(command);
         return conflict(command,
-                        arena_printf(arena, "No approval step of this flow is waiting; %.*s.",
+                        arena_printf(arena, "No approval step of this flow is waiting: %.*s.",
                                      SLICE_ARG(say_state(flow, tmpl, arena))));
     }
     slice key = tmpl->steps[flow->step_index].key;
@@ -565,7 +566,7 @@ static enum op_result decide_approval(struct flow_command *command)
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
     }
     if (command->in.rev != 0 && command->in.rev != flow->rev)
-        return conflict(command, SLICE("The flow has changed since it was shown; load it again."));
+        return conflict(command, SLICE("The flow has changed since it was shown. Load it again."));
     int64_t ends_at = flow_approval_ends_at(flow);
     if (ends_at != 0 && ends_at <= clock_shared_us())
         return conflict(command, SLICE("The approval has expired."));
@@ -585,9 +586,10 @@ static enum op_result decide_resume(struct flow_command *command)
         return op_jump(&command->op, COMMAND_TAKE);
     if (flow->status == FLOW_WAITING)
         return answer_view(command, &command->whole, command->find.tmpl);
-    return conflict(command, arena_printf(answer_arena(command),
-                                          "Only a waiting or failed flow can be resumed; it is %s.",
-                                          flow_status_name(flow->status)));
+    return conflict(command,
+                    arena_printf(answer_arena(command),
+                                 "Only a waiting or failed flow can be resumed. This flow is %s.",
+                                 flow_status_name(flow->status)));
 }
 
 static enum op_result step_decide(struct op *op)

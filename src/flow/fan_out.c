@@ -555,7 +555,8 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
     *error = flow_error_make(
         "execution_failed",
         arena_printf(flow_run_scratch(run),
-                     "The outputs of %zu items are over the 1 MB that a step keeps.", completed),
+                     "The outputs of %zu items are larger than the 1 MB that a step stores.",
+                     completed),
         SLICE("Ask each call for less, for example for fewer fields."));
     if (!fan->is_read)
         error->effect = completed < fan->count ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;

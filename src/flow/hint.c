@@ -11,7 +11,7 @@ enum { HINT_BYTES_MAX = 64 * 1024 };
 
 slice flow_hint_unknown(void)
 {
-    return SLICE("The outcome is unknown: the write may or may not have happened. Check first; "
+    return SLICE("The outcome is unknown: the write may or may not have happened. Check first: "
                  "resume makes the call again.");
 }
 
@@ -21,16 +21,16 @@ static const char *reason_words(enum exec_reason reason)
     switch (reason) {
     case EXEC_INTEGRATION_UNKNOWN:
     case EXEC_ACTION_UNKNOWN:
-        return "Nothing was done. The template names an action that this server does not have: "
-               "once its operator has added it, resume the flow.";
+        return "Nothing was done. The template names an action that this server does not have. "
+               "Resume the flow once its operator has added the action.";
     case EXEC_CONFIRMATION_MISSING:
-        return "Nothing was done. The template does not confirm this write, so that resume does "
-               "not help: start a flow of one that does.";
+        return "Nothing was done. The template does not confirm this write, so resume does not "
+               "help. Start a flow with a template that confirms it.";
     case EXEC_NOT_CONNECTED:
         return "Nothing was done. Connect the app, then resume the flow.";
     case EXEC_CONNECTION_UNKNOWN:
         return "Nothing was done. Start a new flow with one of the account's connections to the "
-               "app; resume names the same one again.";
+               "app. Resume would name the same one again.";
     case EXEC_REAUTH_REQUIRED:
     case EXEC_KEY_REFUSED:
         return "Nothing was done. Reconnect the app, then resume the flow.";
@@ -41,7 +41,7 @@ static const char *reason_words(enum exec_reason reason)
     case EXEC_PROVIDER_RATE_LIMITED:
         return "Nothing was done. Wait as many seconds as retry_after says, then resume the flow.";
     case EXEC_PROVIDER_UNSUPPORTED:
-        return "Nothing was done. The app does not offer this, so that resume does not help: the "
+        return "Nothing was done. The app does not offer this, so resume does not help. The "
                "template needs another action.";
     case EXEC_UNAVAILABLE:
     case EXEC_STILL_RUNNING:
@@ -111,7 +111,7 @@ static void put_own(struct buf *out, slice hint)
 static const char *end_of(enum exec_reason reason)
 {
     if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)
-        return "Resume makes the same call again: with another input, start a new flow.";
+        return "Resume makes the same call again. To use another input, start a new flow.";
     if (reason == EXEC_ADDRESS_REFUSED || reason == EXEC_OPERATION_GONE)
         return "Resume makes the same call again.";
     return "Then resume the flow.";
@@ -124,11 +124,11 @@ slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, 
     if (effect == EXEC_EFFECT_UNKNOWN)
         return flow_hint_unknown();
     if (effect == EXEC_EFFECT_DONE)
-        return SLICE("The call was carried out, and its result is lost. Check first; resume makes "
+        return SLICE("The call was carried out, but its result was lost. Check first: resume makes "
                      "the call again.");
     if (effect == EXEC_EFFECT_PARTLY)
-        return SLICE("What was done stays done, and resume would do it once more. Do what is left "
-                     "in another way.");
+        return SLICE("What was done stays done, and resume would do it once more. Do the rest in "
+                     "another way.");
     buf_init(&out, HINT_BYTES_MAX);
     if (!words || outcome->is_hint_given)
         put_own(&out, outcome->hint);

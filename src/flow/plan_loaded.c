@@ -70,7 +70,7 @@ static void plan_woken(struct flow_run *run, size_t at)
     } else if (type == FLOW_APPROVAL) {
         run->plan.kind = FLOW_PLAN_FAULT;
         run->plan.error = flow_error_make("timeout",
-                                          SLICE("Nobody approved this step before it expired."),
+                                          SLICE("This step was not approved before it expired."),
                                           SLICE("Resume asks again."));
     } else {
         run->plan.kind = FLOW_PLAN_PASS;

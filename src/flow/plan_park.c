@@ -17,7 +17,7 @@ static bool read_duration_us(struct flow_run *run, const struct json *value, con
 {
     double seconds = json_to_double(value);
     if (!json_is_number(value) || !(seconds >= 0) || seconds > FLOW_SECONDS_MAX) {
-        flow_plan_fault(run, what, "it is no number of seconds up to a year");
+        flow_plan_fault(run, what, "it is not a number of seconds up to a year");
         return false;
     }
     *out_us = (int64_t)(seconds * SECOND_US);
@@ -52,7 +52,7 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
         return false;
     if (json_is(&value, JSON_STRING) && time_parse(json_str(&value), wake_at))
         return true;
-    flow_plan_fault(run, "until", "it is no RFC 3339 time");
+    flow_plan_fault(run, "until", "it is not an RFC 3339 time");
     return false;
 }
 

@@ -15,13 +15,13 @@ enum {
 };
 
 static struct metric transitions_total =
-    METRIC_INIT("sluice_flow_transitions_total", "Transitions of flows by the status they led to.",
-                METRIC_COUNTER);
+    METRIC_INIT("sluice_flow_transitions_total",
+                "Transitions of flows, by the status that they led to.", METRIC_COUNTER);
 static struct metric lateness_seconds =
-    METRIC_INIT("sluice_flow_lateness_seconds", "How long after its time a waiting flow went on.",
-                METRIC_HISTOGRAM);
+    METRIC_INIT("sluice_flow_lateness_seconds",
+                "How long after it was due a waiting flow continued.", METRIC_HISTOGRAM);
 static struct metric steps_total = METRIC_INIT(
-    "sluice_flow_attempts_total", "Ended attempts of steps by how they ended.", METRIC_COUNTER);
+    "sluice_flow_attempts_total", "Attempts of steps that ended, by result.", METRIC_COUNTER);
 
 /* ---- the next state ---- */
 

@@ -7,7 +7,7 @@
 #include "flow/internal.h"
 
 static struct metric adoptions_total = METRIC_INIT(
-    "sluice_flow_adoptions_total", "Flows taken over from a node that is gone.", METRIC_COUNTER);
+    "sluice_flow_adoptions_total", "Flows taken over from a dead node.", METRIC_COUNTER);
 
 struct taking {
     struct store_later later;

@@ -82,7 +82,7 @@ static void read_flow_title(struct reader *r, struct flow_template *tmpl)
     const struct json *text = reader_member(r, "flow_title");
     tmpl->flow_title = reader_template(r, "flow_title");
     if (text && text->type != JSON_STRING)
-        reader_error(r, "flow_title", "must be a text, with ${...} in it");
+        reader_error(r, "flow_title", "must be text with ${...} in it");
 }
 
 static void read_template(struct reader *r, struct flow_template *tmpl,

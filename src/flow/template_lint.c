@@ -76,8 +76,8 @@ static void check_flow(const struct lint *lint, const slice *names, size_t count
         complain(lint, "flow has id, templateKey, createdAt, triggerType and currentTime; name one "
                        "of them");
     else if (slice_eq_cstr(names[1], "currentTime") && lint->step->confirm != FLOW_CONFIRM_NONE)
-        complain(lint, "a confirmed call may not depend on flow.currentTime, which is another one "
-                       "when it is tried again; use flow.createdAt");
+        complain(lint, "a confirmed call may not depend on flow.currentTime, which differs when "
+                       "the call is tried again; use flow.createdAt");
 }
 
 /* Called once for each path that an expression reads, with its plain names. Always true: one
@@ -94,12 +94,12 @@ static bool on_path(void *user, const slice *names, size_t count)
     else if (slice_eq_cstr(names[0], "flow"))
         check_flow(lint, names, count);
     else if (!slice_eq_cstr(names[0], "item") && !slice_eq_cstr(names[0], "index"))
-        complain(lint,
-                 "\"%.*s\" is not known; there are input, steps, flow, and item and index in "
-                 "a fan-out",
-                 SLICE_ARG(names[0]));
+        complain(
+            lint,
+            "\"%.*s\" is not known; known are input, steps, flow, and in a fan-out item and index",
+            SLICE_ARG(names[0]));
     else if (!lint->sees_item)
-        complain(lint, "\"%.*s\" is known in input and connection of a step with for_each only",
+        complain(lint, "\"%.*s\" is known only in input and connection of a step with for_each",
                  SLICE_ARG(names[0]));
     return true;
 }
@@ -140,9 +140,9 @@ static bool on_now_path(void *user, const slice *names, size_t count)
     if (count > 0 && slice_eq_cstr(names[0], "before"))
         lint->reads_before = true;
     else if (!is_item)
-        complain(lint, "may name before, which is what the step gave, and item and index alone");
+        complain(lint, "may name only before (what the step gave), item and index");
     else if (!lint->step->for_each)
-        complain(lint, "\"%.*s\" is known in a step with for_each only", SLICE_ARG(names[0]));
+        complain(lint, "\"%.*s\" is known only in a step with for_each", SLICE_ARG(names[0]));
     return true;
 }
 
@@ -153,7 +153,7 @@ static bool on_now(void *user, const struct expr *expr, slice where)
     lint->reads_before = false;
     expr_root_names(expr, on_now_path, lint);
     if (!lint->reads_before)
-        complain(lint, "must be of what the step gave: name before");
+        complain(lint, "must read what the step gave: name before");
     return true;
 }
 
@@ -185,7 +185,7 @@ static void check_properties(const struct lint *lint)
          i++)
         if (!json_get(now, json_str(&then->as.members[i].key)))
             reader_error(lint->reader, "before/now",
-                         "does not say what \"%.*s\" is now, which \"then\" changes",
+                         "does not say what \"%.*s\" is now, although \"then\" changes it",
                          SLICE_ARG(slice_first_utf8(json_str(&then->as.members[i].key), 80)));
 }
 

@@ -78,7 +78,7 @@ static void read_confirm_approval(struct reader *r, const struct flow_template *
     if (index < 0)
         reader_error(r, "confirmed_by", "there is no earlier step \"%.*s\"", SLICE_ARG(key));
     else if (tmpl->steps[index].type != FLOW_APPROVAL)
-        reader_error(r, "confirmed_by", "\"%.*s\" is no approval step", SLICE_ARG(key));
+        reader_error(r, "confirmed_by", "\"%.*s\" is not an approval step", SLICE_ARG(key));
     else
         step->confirm_step = (size_t)index;
 }
@@ -211,8 +211,8 @@ static void read_label(struct reader *r, struct flow_step_def *step)
     if (step->label.ptr && (!slice_is_name(step->label, FLOW_LABEL_CHARS_MAX) ||
                             slice_find(step->label, SLICE("${")) >= 0))
         reader_error(r, "title",
-                     "must be one line of at most %d characters, without ${...}; only an "
-                     "approval's has these",
+                     "must be one line of at most %d characters, without ${...}: only an approval "
+                     "may have these",
                      FLOW_LABEL_CHARS_MAX);
 }
 

@@ -62,7 +62,7 @@ static int evaluate(struct flow_run *run, struct arena *arena, struct json *valu
     budget.bytes_max = TITLE_BUILT_BYTES_MAX;
     int rc = expr_template_eval(run->tmpl->flow_title, root, 0, &budget, arena, value, err);
     if (rc == OK && value->type != JSON_STRING)
-        rc = err_set(err, ERR_INVALID, "it is %s, not a text", json_type_name(value));
+        rc = err_set(err, ERR_INVALID, "it is %s, not text", json_type_name(value));
     return rc;
 }
 

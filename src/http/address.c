@@ -112,7 +112,7 @@ const char *address_special(const struct sockaddr *address)
         /* IPv4 has no general rule as IPv6 has below: an address outside the table is reachable. */
         return network_find(special4, ARRAY_LEN(special4), bytes);
     if (len != 16)
-        return "no internet address";
+        return "not an internet address";
     const char *what = network_find(special6, ARRAY_LEN(special6), bytes);
     if (what)
         return what;
@@ -220,7 +220,7 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
     if (n < 0 || (size_t)n >= sizeof(text) || memchr(entry.ptr, '\0', entry.len) ||
         url_parse(slice_of(text, (size_t)n), &url, NULL) != OK || url.target.len)
         return err_set(err, ERR_SYNTAX,
-                       "\"%.*s\" is no host, host:port or network to allow connections to",
+                       "\"%.*s\" is not a host, host:port or network to allow connections to",
                        SLICE_ARG(slice_first(entry, 80)));
     /* If the authority ends with the host, there is no port and the rule is for any port. A bracket
      * after the host closes an IPv6 address. */
@@ -240,8 +240,8 @@ int address_policy_allow_proxy(struct address_policy *policy, slice entry, struc
     bool is_network = slice_find_char(text, '/') >= 0;
     if (!is_network && !slice_eq_cstr(text, "unix") && ip_parse(text, bytes) == 0)
         return err_set(err, ERR_SYNTAX,
-                       "\"%.*s\" is no address such as 10.1.2.3 or ::1, no network such as "
-                       "10.1.0.0/16, and not \"unix\"",
+                       "\"%.*s\" is not an address such as 10.1.2.3 or ::1, a network such as "
+                       "10.1.0.0/16, or \"unix\"",
                        SLICE_ARG(slice_first(text, 80)));
     return address_policy_allow(policy, text, err);
 }
@@ -315,8 +315,8 @@ int address_policy_check(const struct address_policy *policy, slice host, uint16
 int address_policy_refuse(slice host, struct err *err)
 {
     return err_set(err, ERR_REFUSED,
-                   "connections to %.*s are not allowed: it has no public address; an operator can "
-                   "allow the host or its network",
+                   "connections to %.*s are not allowed, because it has no public address; an "
+                   "operator can allow the host or its network",
                    SLICE_ARG(slice_first(host, URL_HOST_MAX)));
 }
 

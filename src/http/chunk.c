@@ -63,7 +63,7 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
         return HTTP_SCAN_MORE;
     }
     if (scan->digits == 0 || (c != '\r' && c != ';'))
-        return refuse_chunk(scan, 400, "a chunk size is no number");
+        return refuse_chunk(scan, 400, "a chunk size is not a number");
     /* Checked when it is announced, before a byte of it is read. The subtraction cannot wrap:
      * body_bytes never exceeds its maximum. */
     if (scan->chunk_left > scan->body_bytes_max - scan->body_bytes)
@@ -118,7 +118,7 @@ static enum http_scan scan_trailer(struct http_chunk_scan *scan, unsigned char c
     /* Also refuses white space at the beginning of a line, which would continue the line before
      * (obsolete folding, RFC 9112 5.2). */
     if (!http_is_token(slice_of(&name, 1)))
-        return refuse_chunk(scan, 400, "a trailer's name is no token");
+        return refuse_chunk(scan, 400, "a trailer's name is not a token");
     if (++scan->line_bytes > HTTP_TRAILER_BYTES_MAX)
         return refuse_chunk(scan, 400, "chunk extensions or trailers are too long");
     return enter_chunk_state(scan, IN_NAME);

@@ -20,7 +20,8 @@ static struct metric connections_gauge =
                 METRIC_GAUGE);
 static struct metric waiting_gauge = METRIC_INIT(
     "sluice_http_client_waiting",
-    "Outbound calls that wait for a place in their origin, or in the whole.", METRIC_GAUGE);
+    "Outbound calls that wait for a connection, by the limit of their origin or of all.",
+    METRIC_GAUGE);
 
 static const char *const result_names[HTTP_CALL_RESULTS] = {
     [HTTP_CALL_OK] = "ok",
@@ -75,7 +76,7 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     if (agent.len >= sizeof(client->user_agent) || !http_is_field_value(agent)) {
         mem_free(client);
         return err_null(err, ERR_INVALID,
-                        "the user agent is no header value of at most %zu characters",
+                        "the user agent must be a header value of at most %zu characters",
                         sizeof(client->user_agent) - 1);
     }
     if (config->proxy.len > 0 && proxy_new(config->proxy, &client->proxy, err) != OK) {
@@ -192,7 +193,7 @@ static int override_fill(struct http_override *override, slice origin, slice tar
     struct url from;
     int code = url_parse(origin, &from, err);
     if (code == OK && from.target.len > 0 && !slice_eq_cstr(from.target, "/"))
-        code = err_set(err, ERR_SYNTAX, "an origin has no path");
+        code = err_set(err, ERR_SYNTAX, "an origin must not have a path");
     if (code != OK)
         return err_prefix(err, "origin override of \"%.*s\"", SLICE_ARG(slice_first(origin, 80)));
     url_origin(&from, override->origin);
@@ -202,7 +203,7 @@ static int override_fill(struct http_override *override, slice origin, slice tar
     code = url_parse(slice_of(override->target_text, target.len), &override->target, err);
     slice prefix = override->target.target;
     if (code == OK && slice_find_char(prefix, '?') >= 0)
-        code = err_set(err, ERR_SYNTAX, "the target of an override has no query");
+        code = err_set(err, ERR_SYNTAX, "the target of an override must not have a query");
     if (code != OK)
         return err_prefix(err, "origin override to \"%.*s\"", SLICE_ARG(slice_first(target, 80)));
     /* Without the slash, as the request's own path begins with one. */
@@ -397,7 +398,7 @@ static void fail_late(struct http_call *call, bool is_deadline)
     }
     if (call->state == CALL_WAITING)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "too many calls to %.*s are in flight: %s while waiting for a place",
+                  "too many calls to %.*s are in flight: %s while waiting for a connection",
                   SLICE_ARG(call->authority), why);
     else /* the result already says that it took too long */
         call_fail(call, result, ERR_TIMEOUT, "%s %.*s%s%s", what, SLICE_ARG(call->authority),
@@ -522,13 +523,14 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
         origin->pins++;
     if (!origin)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "no more origins can be kept, or memory is out");
+                  "no more origins can be stored, or the server is out of memory");
     else if (to->is_https && !client->tls)
         call_fail(call, HTTP_CALL_TLS, ERR_INVALID, "this client has no TLS");
     else if (!to->is_https && !may_speak_plain(client, to, override != NULL))
-        call_fail(call, HTTP_CALL_ADDRESS_REFUSED, ERR_REFUSED,
-                  "plain http to %.*s is not allowed: use https, or an operator allows the host",
-                  SLICE_ARG(call->authority));
+        call_fail(
+            call, HTTP_CALL_ADDRESS_REFUSED, ERR_REFUSED,
+            "plain http to %.*s is not allowed: use https, or ask an operator to allow the host",
+            SLICE_ARG(call->authority));
     else if (slot_ask(call, origin))
         call_assign(call);
     if (origin) {

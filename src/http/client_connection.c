@@ -13,9 +13,9 @@
 static struct metric reuses = METRIC_INIT("sluice_http_client_reused_total",
                                           "Outbound calls that went over a kept connection.",
                                           METRIC_COUNTER);
-static struct metric resends = METRIC_INIT(
-    "sluice_http_client_resent_total",
-    "Outbound calls sent again because a kept connection turned out to be dead.", METRIC_COUNTER);
+static struct metric resends =
+    METRIC_INIT("sluice_http_client_resent_total",
+                "Outbound calls sent again because a kept connection was dead.", METRIC_COUNTER);
 
 static const struct stream_events connection_events;
 
@@ -388,10 +388,10 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
     } else {
         /* Without close_notify an attacker in between may have cut the reply (truncation, RFC 8446
          * 6.1). */
-        call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
-                  "%.*s ended a reply without length and without close_notify: it may have been "
-                  "cut",
-                  SLICE_ARG(call->authority));
+        call_fail(
+            call, HTTP_CALL_RESET, ERR_CLOSED,
+            "%.*s ended a reply without a length and without close_notify, so it may have been cut",
+            SLICE_ARG(call->authority));
     }
 }
 

@@ -14,16 +14,16 @@
 #include "http/client_internal.h"
 #include "loop/tcp.h"
 
-static struct metric dials =
-    METRIC_INIT("sluice_http_client_dials_total",
-                "New outbound connections that were tried, by how they ended.", METRIC_COUNTER);
+static struct metric dials = METRIC_INIT("sluice_http_client_dials_total",
+                                         "New outbound connections that were tried, by result.",
+                                         METRIC_COUNTER);
 static struct metric dns_time = METRIC_INIT("sluice_http_client_dns_seconds",
-                                            "Time to find a host's addresses (cached ones too).",
+                                            "Time to find a host's addresses, also from the cache.",
                                             METRIC_HISTOGRAM);
 static struct metric connect_time = METRIC_INIT(
     "sluice_http_client_connect_seconds", "Time to connect to one address.", METRIC_HISTOGRAM);
 static struct metric tls_time = METRIC_INIT("sluice_http_client_tls_seconds",
-                                            "Time of a TLS handshake, waiting included.",
+                                            "Time of a TLS handshake, including the wait for it.",
                                             METRIC_HISTOGRAM);
 
 struct http_dial {
@@ -236,7 +236,7 @@ static void on_attempt_due(struct timer *timer)
 {
     /* The message is set first, since dial_close_stream leads to on_closed, which keeps it. */
     struct http_dial *dial = CONTAINER_OF(timer, struct http_dial, attempt);
-    err_set(&dial->why, ERR_TIMEOUT, "an address did not answer in its share of the time");
+    err_set(&dial->why, ERR_TIMEOUT, "an address did not answer within its share of the time");
     dial_close_stream(dial);
 }
 
@@ -388,7 +388,7 @@ static void explain_refusal(struct http_dial *dial, unsigned status)
         err_set(&dial->why, ERR_REFUSED, "the proxy did not connect to %s (HTTP %u)",
                 dial->origin->host, status);
     else if (dial->proxy_head.len > 0)
-        err_set(&dial->why, ERR_SYNTAX, "the proxy did not answer CONNECT as HTTP does");
+        err_set(&dial->why, ERR_SYNTAX, "the proxy did not answer CONNECT with HTTP");
     else if (dial->why.code == ERR_TIMEOUT)
         err_set(&dial->why, ERR_TIMEOUT, "the proxy did not answer CONNECT in time");
     else

@@ -60,8 +60,8 @@ int proxy_new(slice text, struct http_proxy **out, struct err *err)
         proxy_free(proxy);
         *out = NULL;
         return err_set(err, ERR_SYNTAX,
-                       "must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT (the proxy is "
-                       "spoken to in plain HTTP; what goes through it is TLS)");
+                       "must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT (requests to "
+                       "the proxy are plain HTTP; the calls that go through it use TLS)");
     }
     memcpy(proxy->host, url.host.ptr, url.host.len);
     proxy->port = url.port;

@@ -25,15 +25,16 @@ static const slice own_headers[] = {
 static int check_header(struct http_call *call, const struct http_header *header)
 {
     if (!http_is_token(header->name))
-        return err_set(&call->err, ERR_INVALID, "\"%.*s\" is no name of a header",
+        return err_set(&call->err, ERR_INVALID, "\"%.*s\" is not the name of a header",
                        SLICE_ARG(slice_first(header->name, 80)));
     if (!http_is_field_value(header->value))
         return err_set(&call->err, ERR_INVALID,
-                       "the value of header \"%.*s\" holds a byte that may not be sent",
+                       "the value of header \"%.*s\" has a byte that may not be sent",
                        SLICE_ARG(slice_first(header->name, 80)));
     for (size_t i = 0; i < ARRAY_LEN(own_headers); i++)
         if (slice_eq_nocase(header->name, own_headers[i]))
-            return err_set(&call->err, ERR_INVALID, "the header \"%.*s\" is set by the client",
+            return err_set(&call->err, ERR_INVALID,
+                           "the header \"%.*s\" is set by the HTTP client itself",
                            SLICE_ARG(header->name));
     return OK;
 }
@@ -53,7 +54,7 @@ int request_check(struct http_call *call)
     /* CONNECT would turn the connection into a tunnel (RFC 9110 9.3.6). */
     if (!http_is_token(call->method) || call->method.len > 32 ||
         slice_eq_cstr(call->method, "CONNECT"))
-        return err_set(&call->err, ERR_INVALID, "\"%.*s\" is no method that can be sent",
+        return err_set(&call->err, ERR_INVALID, "\"%.*s\" is not a method that can be sent",
                        SLICE_ARG(slice_first(call->method, 40)));
     if (call->header_count > HTTP_CALL_HEADERS_MAX)
         return err_set(&call->err, ERR_LIMIT, "a request has at most %d headers",

@@ -98,7 +98,8 @@ static void on_memory(struct budget_wait *wait)
     /* The wait has timed out, or its account is over its share; the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
-                  "there was no memory in time for the reply of %.*s", SLICE_ARG(call->authority));
+                  "no memory became free in time for the reply of %.*s",
+                  SLICE_ARG(call->authority));
         return;
     }
     call_set_phase(call, (enum call_state)call->state,
@@ -196,7 +197,7 @@ static int head_append(struct http_connection *connection, const char *at, size_
     struct buf *text = &connection->response.scratch->text;
     /* Some parsers accept NUL; for others it ends the text. */
     if (memchr(at, '\0', len))
-        return refuse_response_protocol(connection, "holds a NUL byte in its head");
+        return refuse_response_protocol(connection, "has a NUL byte in its head");
     buf_append(text, slice_of(at, len));
     if (buf_is_ok(text))
         return 0;
@@ -286,10 +287,10 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
     /* Stricter than RFC 9112 6.3, which lets a recipient repair some of these: a wrong guess could
      * cache or smuggle a reply. */
     if (lengths > 1 || codings > 1 || (lengths && codings))
-        return refuse_response_protocol(connection, "says twice how long it is");
+        return refuse_response_protocol(connection, "states its length twice");
     if (lengths &&
         !slice_to_u64(http_header_get(headers, count, SLICE("content-length")), INT64_MAX, length))
-        return refuse_response_protocol(connection, "has a Content-Length that is no number");
+        return refuse_response_protocol(connection, "has a Content-Length that is not a number");
     if (!codings)
         return 0;
     /* HTTP/1.0 does not have transfer codings (RFC 9112 6.1). */
@@ -445,7 +446,7 @@ static bool is_overhead_too_much(const struct http_response *response)
 static const char *say_fault(const struct http_response *response)
 {
     return response->wire_bytes > 0 && response->parser.http_major == 0
-               ? "does not begin as HTTP does: something else answers at this address"
+               ? "does not begin like HTTP: something else answers at this address"
                : "is not valid HTTP";
 }
 

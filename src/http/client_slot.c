@@ -226,7 +226,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     } else {
         call->line = NULL; /* it has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "%zu calls to %.*s are in flight and %zu more wait already", line->slot_count,
+                  "%zu calls to %.*s are in flight, and %zu more already wait", line->slot_count,
                   SLICE_ARG(call->authority), line->waiting_count);
         return false;
     }

@@ -195,7 +195,8 @@ static void begin_request(struct http_conn *conn, slice head)
     conn->is_first = false;
     if (!exchange) {
         /* Without an exchange there is no request to answer: a constant text goes out. */
-        conn_refuse(conn, (struct http_problem){503, "out of memory, try again later"});
+        conn_refuse(conn,
+                    (struct http_problem){503, "The server is out of memory. Try again later."});
         return;
     }
     conn->exchange = exchange;
@@ -381,7 +382,7 @@ void http_conn_advance(struct http_conn *conn)
 static void give_up(struct http_conn *conn)
 {
     static const struct http_problem slow = {408, "the request did not arrive in time"};
-    static const struct http_problem late = {503, "the request took too long, try again later"};
+    static const struct http_problem late = {503, "The request took too long. Try again later."};
     switch ((enum conn_state)conn->state) {
     case CONN_HEAD:
         if (http_head_scan_has_begun(&conn->scan))
@@ -666,10 +667,11 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
         return;
     }
     if (count >= count_max)
-        conn_refuse(conn, (struct http_problem){503, "too many connections, try again later"});
+        conn_refuse(conn, (struct http_problem){
+                              503, "The server has too many connections. Try again later."});
     else if (of_address > of_address_max)
-        conn_refuse(conn, (struct http_problem){503, "too many connections from your address, "
-                                                     "close some or try again later"});
+        conn_refuse(conn, (struct http_problem){503, "There are too many connections from your "
+                                                     "address. Close some, or try again later."});
     conn_settle(conn);
 }
 

@@ -131,7 +131,7 @@ static bool keep_body(struct http_parser *parser, slice bytes)
 
 static bool out_of_memory(struct http_problem *problem)
 {
-    *problem = (struct http_problem){503, "out of memory, try again later"};
+    *problem = (struct http_problem){503, "The server is out of memory. Try again later."};
     return false;
 }
 
@@ -167,7 +167,8 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
     if (!read_request_id(exchange) || !read_segments(exchange))
         return out_of_memory(problem);
     if (pub->head.expects_other) {
-        *problem = (struct http_problem){417, "the only expectation met here is 100-continue"};
+        *problem = (struct http_problem){
+            417, "the only expectation that this server meets is 100-continue"};
         return false;
     }
     return true;

@@ -45,7 +45,7 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
         !ascii_is_digit(text.ptr[5]) || !ascii_is_digit(text.ptr[7]))
         return refuse_head(problem, 400, "the start line has no HTTP version");
     if (text.ptr[5] != '1' || text.ptr[7] > '1')
-        return refuse_head(problem, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return refuse_head(problem, 505, "this server speaks only HTTP/1.1 and HTTP/1.0");
     out->version_minor = (unsigned)(text.ptr[7] - '0');
     return true;
 }
@@ -56,7 +56,7 @@ static bool read_request_line(slice line, struct http_head *out, struct http_pro
     slice method = slice_split(&line, ' ');
     slice target = slice_split(&line, ' ');
     if (!http_is_token(method))
-        return refuse_head(problem, 400, "the method is no token");
+        return refuse_head(problem, 400, "the method is not a token");
     if (target.len == 0)
         return refuse_head(problem, 400, "the request line has no target");
     if (!read_version(line, out, problem))
@@ -141,7 +141,7 @@ static bool read_field(slice line, struct http_header *out, struct found found[K
     if (note_known(out, found))
         return true;
     if (!http_is_token(name))
-        return refuse_head(problem, 400, "a header name is no token");
+        return refuse_head(problem, 400, "a header name is not a token");
     if (resembles_framing(name))
         return refuse_head(problem, 400, "a header name looks like one that frames messages");
     return true;
@@ -161,7 +161,7 @@ static bool read_content_length(slice value, struct http_head *out, struct http_
 {
     /* 19 digits hold INT64_MAX; slice_to_u64 refuses signs, spaces and lists ("5, 5"). */
     if (value.len > 19 || !slice_to_u64(value, INT64_MAX, &out->content_length))
-        return refuse_head(problem, 400, "Content-Length is no number");
+        return refuse_head(problem, 400, "Content-Length is not a number");
     out->framing = HTTP_FRAMING_LENGTH;
     return true;
 }
@@ -339,7 +339,8 @@ static bool read_host(struct http_head *out, const struct found *host, struct ht
                    ? true
                    : refuse_head(problem, 400, "an HTTP/1.1 request must have a Host header");
     out->host = host->value;
-    return is_host_and_port(out->host) ? true : refuse_head(problem, 400, "Host is no host");
+    return is_host_and_port(out->host) ? true
+                                       : refuse_head(problem, 400, "Host is not a host name");
 }
 
 static void read_expect(struct http_head *out)

@@ -166,7 +166,7 @@ static void queue_out(struct exchange *exchange)
 
 static void reply_lost(struct exchange *exchange)
 {
-    log_event(LOG_ERROR, "no memory for a reply, the connection is cut",
+    log_event(LOG_ERROR, "no memory for a reply; the connection is closed",
               LOG_STR("request_id", exchange->pub.request_id));
     http_conn_cut(exchange->conn);
 }

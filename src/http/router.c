@@ -91,7 +91,7 @@ static int compile_all(struct http_router *router, const struct http_route *rout
     /* After sorting, equal ones are neighbours. */
     for (size_t i = 1; i < count; i++)
         if (compare(&router->routes[i - 1], &router->routes[i]) == 0)
-            return err_set(err, ERR_INVALID, "route \"%s\" stands there twice",
+            return err_set(err, ERR_INVALID, "route \"%s\" is in the table twice",
                            router->routes[i].route->pattern);
     return OK;
 }

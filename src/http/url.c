@@ -27,7 +27,7 @@ static int check_target(slice target, struct err *err)
     for (size_t i = 0; i < target.len; i++) {
         char c = target.ptr[i];
         if (c == '#')
-            return err_set(err, ERR_SYNTAX, "a request URL has no fragment (#...)");
+            return err_set(err, ERR_SYNTAX, "a request URL must not have a fragment (#...)");
         if (!is_target_char(c))
             return err_set(err, ERR_SYNTAX,
                            "byte 0x%02x at %zu of the URL's path and query must be "
@@ -45,7 +45,7 @@ static int parse_v6(slice literal, struct url *url, struct err *err)
 {
     uint8_t ignored[16];
     if (ip_parse(literal, ignored) != 16)
-        return err_set(err, ERR_SYNTAX, "the URL's host is no valid IPv6 address in brackets");
+        return err_set(err, ERR_SYNTAX, "the URL's host is not a valid IPv6 address in brackets");
     url->host = literal;
     url->is_ip_literal = true;
     return OK;
@@ -80,7 +80,7 @@ static int check_labels(slice host, struct err *err)
         /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, except for the root's
          * dot at the end. */
         if (c == '.' ? label == 0 : !is_url_host_char(c) || label == 63)
-            return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is no valid host name",
+            return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is not a valid host name",
                            SLICE_ARG(slice_first(host, 80)));
         label = c == '.' ? 0 : label + 1;
     }
@@ -131,7 +131,7 @@ static int parse_authority(slice authority, struct url *url, struct err *err)
     /* "https://good.example@evil.example/": readers overlook the actual host. */
     if (memchr(authority.ptr, '@', authority.len))
         return err_set(err, ERR_SYNTAX,
-                       "the URL holds user information; credentials belong into a header");
+                       "the URL has user information; credentials belong in a header");
     url->authority = authority;
     if (authority.len && authority.ptr[0] == '[') {
         ptrdiff_t end = slice_find_char(authority, ']');

@@ -247,8 +247,8 @@ static int refuse_duplicate(struct parser *parser, slice key)
     slice printed = slice_first(buf_slice(&path), POINTER_PRINTED_MAX);
     slice name = slice_first(key, KEY_PRINTED_MAX);
     int code = err_set(parser->err, ERR_INVALID,
-                       "the member \"%.*s\" is there twice in the object at %s%.*s",
-                       SLICE_ARG(name), printed.len ? "" : "the top level", SLICE_ARG(printed));
+                       "the member \"%.*s\" occurs twice in the object at %s%.*s", SLICE_ARG(name),
+                       printed.len ? "" : "the top level", SLICE_ARG(printed));
     buf_deinit(&path);
     return code;
 }

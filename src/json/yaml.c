@@ -180,7 +180,7 @@ static int put_node(struct reader *reader, const yaml_mark_t *mark, const struct
     reader->nodes += node->nodes;
     /* Before it is stored: an alias may expand to millions of nodes, and nest to any depth. */
     if (reader->nodes > reader->nodes_max)
-        return err_set(reader->err, ERR_LIMIT, "not accepted: it stands for more than %zu values",
+        return err_set(reader->err, ERR_LIMIT, "not accepted: it expands to more than %zu values",
                        reader->nodes_max);
     if (reader->depth + node->depth > reader->depth_max)
         return refuse_depth(reader);
@@ -214,7 +214,7 @@ static int take_key(struct reader *reader, const yaml_mark_t *mark, slice text, 
 {
     struct frame *frame = &reader->frames[reader->depth - 1];
     if (is_plain && slice_eq_cstr(text, "<<"))
-        return refuse_at(reader, mark, "merge keys (<<) are not read; write the members out");
+        return refuse_at(reader, mark, "merge keys (<<) are not supported; write the members out");
     frame->key = arena_dup(reader->arena, text);
     frame->has_key = true;
     return frame->key.ptr ? OK : refuse_yaml_memory(reader);
@@ -227,7 +227,7 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event)
     bool is_text = slice_eq_cstr(tag, YAML_STR_TAG);
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
     if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
-        return refuse_at(reader, &event->start_mark, "of tags only !!str is read");
+        return refuse_at(reader, &event->start_mark, "of tags only !!str is supported");
     /* A key is always text, whatever it looks like: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
@@ -245,7 +245,8 @@ static int take_alias(struct reader *reader, const yaml_event_t *event)
 {
     const struct node *anchor = map_get(&reader->anchors, yaml_text(event->data.alias.anchor));
     if (!anchor)
-        return refuse_at(reader, &event->start_mark, "an alias of what stands nowhere before it");
+        return refuse_at(reader, &event->start_mark,
+                         "an alias of an anchor that does not occur before it");
     if (is_key(reader))
         return json_is(&anchor->value, JSON_STRING)
                    ? take_key(reader, &event->start_mark, json_str(&anchor->value), false)
@@ -258,7 +259,7 @@ static int open_container(struct reader *reader, const yaml_event_t *event, stru
 {
     slice name = yaml_text(anchor);
     if (tag)
-        return refuse_at(reader, &event->start_mark, "of tags only !!str is read");
+        return refuse_at(reader, &event->start_mark, "of tags only !!str is supported");
     if (is_key(reader))
         return refuse_at(reader, &event->start_mark, "a key must be a scalar");
     if (reader->depth == reader->depth_max)
@@ -279,8 +280,7 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
                    : OK;
     if (code == ERR_INVALID)
         return err_set(reader->err, ERR_SYNTAX,
-                       "the key \"%.*s\" is there twice in the mapping that ends at "
-                       "line %zu",
+                       "the key \"%.*s\" occurs twice in the mapping that ends at line %zu",
                        SLICE_ARG(slice_first_utf8(key, KEY_PRINTED_MAX)),
                        event->start_mark.line + 1);
     if (code == OK)

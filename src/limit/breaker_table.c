@@ -11,7 +11,7 @@
 
 static struct metric state_gauge = METRIC_INIT(
     "sluice_circuit_open",
-    "1 while calls to an app's origin are refused to all accounts that tried it.", METRIC_GAUGE);
+    "1 while calls to an app's origin are refused for all accounts that tried it.", METRIC_GAUGE);
 /* ---- tallies ---- */
 
 static uint64_t half_of(const struct breaker *breaker, uint64_t now)

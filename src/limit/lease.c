@@ -14,11 +14,12 @@ enum {
 };
 #define MS_NS 1000000ULL
 
-static struct metric asked_total = METRIC_INIT(
-    "sluice_leases_asked_total", "Parts of limits asked of the database.", METRIC_COUNTER);
+static struct metric asked_total =
+    METRIC_INIT("sluice_leases_asked_total",
+                "Parts of limits that were requested from the database.", METRIC_COUNTER);
 static struct metric unanswered_total = METRIC_INIT(
     "sluice_leases_unanswered_total",
-    "Parts of limits that the database did not give: the last one goes on.", METRIC_COUNTER);
+    "Parts of limits that the database did not grant: the last one stays in use.", METRIC_COUNTER);
 
 struct leases {
     struct store_laters asks; /* under way */
@@ -194,7 +195,7 @@ static const struct store_later_class ask_class = {
     STORE_LATER(store_later_once, "leases", struct lease_ask),
     .send = send_ask,
     .on_sent = on_answer,
-    .failure = "parts of limits could not be asked for",
+    .failure = "parts of limits could not be requested",
 };
 
 /* All that are due. Those that are not, or have no room, set the timer again. */

@@ -19,10 +19,10 @@ enum { BACKLOG_DEFAULT = 1024 };
 
 static int address_error(slice text, struct err *err)
 {
-    return err_set(err, ERR_INVALID,
-                   "\"%.*s\" is no address to listen on: write 127.0.0.1:8080, [::1]:8080 or "
-                   "unix:/path",
-                   SLICE_ARG(text));
+    return err_set(
+        err, ERR_INVALID,
+        "\"%.*s\" is not an address to listen on: write 127.0.0.1:8080, [::1]:8080 or unix:/path",
+        SLICE_ARG(text));
 }
 
 static int parse_tcp_address(slice text, struct sockaddr_storage *out, struct err *err)
@@ -77,7 +77,8 @@ static int remove_stale(const struct sockaddr_un *un, slice text, struct err *er
     if (lstat(un->sun_path, &file) != 0)
         return errno == ENOENT ? OK : io_error(text, "stat", err);
     if (!S_ISSOCK(file.st_mode))
-        return err_set(err, ERR_INVALID, "cannot listen on %.*s: a file that is no socket is there",
+        return err_set(err, ERR_INVALID,
+                       "cannot listen on %.*s: there is a file that is not a socket",
                        SLICE_ARG(text));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)

@@ -8,7 +8,7 @@
 
 static struct metric bytes_metric =
     METRIC_INIT("sluice_work_bytes",
-                "Memory that requests and flows under way have taken or may take.", METRIC_GAUGE);
+                "Memory that running requests and flows have taken or may take.", METRIC_GAUGE);
 static struct metric waiting_metric = METRIC_INIT(
     "sluice_work_waiting", "Requests, replies and flows that wait for memory.", METRIC_GAUGE);
 static struct metric refused_metric = METRIC_INIT(

@@ -56,7 +56,7 @@ static void close_handle(struct dir_watch *watch)
 static void warn(struct dir_watch *watch, const char *cause)
 {
     if (!watch->is_warned)
-        log_event(LOG_WARN, "a folder cannot be watched: files written in place are not noticed",
+        log_event(LOG_WARN, "a folder cannot be watched, so files written in place are not noticed",
                   LOG_CSTR("folder", watch->path), LOG_CSTR("cause", cause));
     watch->is_warned = true;
 }

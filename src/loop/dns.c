@@ -384,7 +384,7 @@ static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
     char text[DNS_NAME_MAX + 1];
     uint64_t now_ns = loop_now_ns(resolver->loop);
     if (!read_name(query->host, text))
-        return query_fail(query, ERR_NOTFOUND, "the host is no valid name");
+        return query_fail(query, ERR_NOTFOUND, "the host is not a valid name");
     if (answer_literal(query, text))
         return true;
     struct dns_name *name = map_get(&resolver->names, slice_cstr(text));

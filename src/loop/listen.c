@@ -196,9 +196,10 @@ static int use_inherited(struct tcp_listener *listener, int fd, slice text, stru
     int is_listening = 0;
     socklen_t len = sizeof(is_listening);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) != 0 || !is_listening)
-        return err_set(err, ERR_INVALID,
-                       "cannot listen on %.*s: inherited descriptor %d is no listening socket",
-                       SLICE_ARG(text), fd);
+        return err_set(
+            err, ERR_INVALID,
+            "cannot listen on %.*s: the inherited descriptor %d is not a listening socket",
+            SLICE_ARG(text), fd);
     listener->bound.fd = fd;
     /* The parent passed the descriptor across exec. It must not be passed on to a child by
      * accident. */

@@ -22,8 +22,8 @@ enum {
 
 static struct metric wait_metric = METRIC_INIT(
     "sluice_loop_read_wait_seconds",
-    "How long a readable connection waited for its turn to be read, by what it is: an app's, an "
-    "account's, a stranger's (no account is known yet), or one whose input is thrown away.",
+    "How long a readable connection waited for its turn to be read, by kind: an app's, an "
+    "account's, a stranger's (no account is known yet), or one whose input is discarded.",
     METRIC_HISTOGRAM);
 static struct metric turns_metric =
     METRIC_INIT("sluice_loop_read_wait_turns_max",

@@ -38,10 +38,9 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
 
 static enum op_result refuse_large(struct api_request *request)
 {
-    return api_reply_error(
-        request, 409,
-        "The input has more than a form can show whole (32 KB), so no person can "
-        "agree to it: make it smaller");
+    return api_reply_error(request, 409,
+                           "The input is larger than a form can show (32 KB), so no person can "
+                           "agree to it. Make it smaller.");
 }
 
 /* ---- the form ---- */
@@ -160,7 +159,8 @@ static enum op_result refuse_state(struct api_request *request, const struct mcp
                                    const char *why)
 {
     return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
-                           "requestState %s: nothing was run. Call the tool again without it", why);
+                           "requestState %s. Nothing was run. Call the tool again without it.",
+                           why);
 }
 
 /* The nonce as a key that no client can guess: a state that is used again finds the first run. */
@@ -181,11 +181,11 @@ static enum op_result finish_no(struct api_request *request)
         return api_reply_database(request, status);
     if (!store_claim_is_spent(&found))
         return api_reply_error(request, 409,
-                               "This was agreed to before, so it was run or is running: the answer "
-                               "no came too late");
-    return api_reply_error(request, 409,
-                           "The person did not agree, and nothing was done. Do not try again "
-                           "unless they ask for it");
+                               "A person agreed to this before, so it has run or is running. The "
+                               "answer \"no\" came too late.");
+    return api_reply_error(
+        request, 409,
+        "The person did not agree. Nothing was done. Do not try again unless they ask for it.");
 }
 
 /* The key is bound to nothing for as long as the state could be accepted. */
@@ -203,11 +203,11 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
     struct mcp_state state;
     uint8_t call[32];
     if (!mcp_state_open(request, message->state, &state))
-        return refuse_state(request, message, "is not valid, or older than 10 minutes");
+        return refuse_state(request, message, "is not valid or is older than 10 minutes");
     if (!action || !mcp_missing_restore(request, message, state.filled, wanted))
-        return refuse_state(request, message, "is of another call");
+        return refuse_state(request, message, "belongs to another call");
     if (!mcp_state_digest(wanted, action, call) || memcmp(call, state.call, sizeof(call)) != 0)
-        return refuse_state(request, message, "is of another call");
+        return refuse_state(request, message, "belongs to another call");
     if (!state.is_confirmation)
         return OP_NEXT;
     enum answer answer = answer_of(message);

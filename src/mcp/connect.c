@@ -54,11 +54,10 @@ static enum op_result reply_link(struct api_request *request, unsigned status, s
     if (status != 201)
         return mcp_tool_result.reply(request, 409, message->blocked, owner);
     slice app = json_get_str(request->body, SLICE("integration_id"));
-    slice sentence =
-        arena_printf(&request->serve.op.arena,
-                     "Connect %.*s to this account, for a call that needs it. The link "
-                     "is good once, for 15 minutes.",
-                     SLICE_ARG(app));
+    slice sentence = arena_printf(&request->serve.op.arena,
+                                  "Connect %.*s to this account, for a call that needs it. The "
+                                  "link works once and expires after 15 minutes.",
+                                  SLICE_ARG(app));
     mcp_result_begin_as(&result, message, "input_required", 1024);
     put_link(&result.w, sentence, json_scan_get(json_text, SLICE("url"), &request->serve.op.arena));
     if (message->kept.ptr)

@@ -268,7 +268,7 @@ static bool is_as_header(struct reading *r, const char *name, slice wanted)
             r, MCP_HEADER_MISMATCH, "Header mismatch: %s is \"%.*s\", the body has \"%.*s\"", name,
             SLICE_ARG(json_excerpt(value, r->arena)), SLICE_ARG(json_excerpt(wanted, r->arena)));
     return put_fault(r, MCP_HEADER_MISMATCH,
-                     "Header mismatch: %s must be there once, with \"%.*s\" as the body has it",
+                     "Header mismatch: %s must be present once and say \"%.*s\", as the body does",
                      name, SLICE_ARG(json_excerpt(wanted, r->arena)));
 }
 
@@ -390,7 +390,7 @@ static bool read_parts(struct reading *r, const struct json *body)
     const char *wrong =
         !slice_eq_cstr(json_get_str(body, SLICE("jsonrpc")), "2.0") ? "jsonrpc must be \"2.0\""
         : id && !message->id       ? "id must be a string or an integer"
-        : message->method.len == 0 ? "method must be a string; responses are not taken"
+        : message->method.len == 0 ? "method must be a string. Responses are not accepted."
         : message->params && message->params->type != JSON_OBJECT ? "params must be an object"
                                                                   : NULL;
     if (wrong)

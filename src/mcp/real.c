@@ -51,8 +51,8 @@ static const struct {
     const char *name, *other, *type, *about; /* other: where the action has a member of that name */
 } owns[] = {
     [CONFIRM] = {"confirm", "sluice_confirm", "boolean",
-                 "true: the person who is asked for has agreed to this very call. Without "
-                 "it nothing is done, and the result says what would be."},
+                 "true: the person has agreed to exactly this call. Without it nothing is done, "
+                 "and the result says what would be done."},
     [KEY] = {"idempotency_key", "sluice_idempotency_key", "string",
              "The same key with the same arguments runs once and gives the first result."},
 };

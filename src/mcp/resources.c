@@ -83,7 +83,7 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
         return mcp_refusal.reply(request, status, json_text, owner);
     if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
         return refuse_uri(request, message,
-                          SLICE("Too large to be read here: the dashboard shows all of it"));
+                          SLICE("Too large to be read here. The dashboard shows all of it."));
     json_text = mcp_words_say_json(json_text, &request->serve.op.arena);
     mcp_result_begin(&result, message, json_text.len + json_text.len / 4 + 512);
     json_member_open(&result.w, "contents", '[');
@@ -127,8 +127,9 @@ enum op_result mcp_resources_read(struct api_request *request, const struct mcp_
     *arguments = json_object();
     if (uri.len > URI_BYTES_MAX || (!is_execution && !slice_starts_with(path, flows)) ||
         !read_query(arena, query, arguments))
-        return refuse_uri(request, message,
-                          SLICE("Resource not found: resources/templates/list has what there is"));
+        return refuse_uri(
+            request, message,
+            SLICE("Resource not found. resources/templates/list lists the resources."));
     request->serve.match.params[0] = slice_from(path, is_execution ? executions.len : flows.len);
     if (!is_execution)
         return api_hand_on(request, &api_flows_get, arguments, &resource);

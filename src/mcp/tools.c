@@ -119,56 +119,64 @@ static enum op_result call_get_flow(struct api_request *request, const struct to
 
 static const struct tool tools[] = {
     {"search_actions", "Search actions",
-     "Finds what can be done in the apps of the catalog: actions and integrations that fit a "
-     "sentence, best first, each with whether its app is connected.",
+     "Finds actions and integrations of the catalog that match a sentence, best match first. Each "
+     "result says whether its app is connected.",
      &api_search, .is_read = true, .begin = call_endpoint,
-     .inputs = {{"query", "string", "What is to be done, in words", true},
+     .inputs = {{"query", "string", "What you want to do, in words", true},
                 {"connected_only", "boolean", "Only apps that are connected", false},
-                {"limit", "integer", "At most so many, 1 to 100; 20 by default", false}}},
+                {"limit", "integer", "The most results to return, 1 to 100. Default: 20", false}}},
     {"describe_action", "Describe an action",
      "The input schema, examples and preconditions of an action, or those of a flow's template.",
      &api_actions_get, .is_read = true, .begin = call_describe_action,
-     .inputs = {{"integration_id", "string", "The app, as search_actions names it", false},
-                {"action_id", "string", "The action, as search_actions names it", false},
+     .inputs = {{"integration_id", "string", "The app's id, as search_actions returns it", false},
+                {"action_id", "string", "The action's id, as search_actions returns it", false},
                 {"template", "string",
-                 "A template of start_flow, in place of both; * for a list of all", false}}},
+                 "A template of start_flow, instead of an app and an action. * lists all templates",
+                 false}}},
     {"run_action", "Run an action",
-     "Runs one action. One that writes is blocked without confirm, and says what it would do.",
+     "Runs one action. An action that writes is blocked without confirm and says what it would do.",
      &mcp_run_action, .is_destructive = true, .begin = call_endpoint,
      .inputs = {{"integration_id", "string", "The app", true},
                 {"action_id", "string", "The action", true},
-                {"input", "object", "As the action's input_schema says", true},
-                {"confirm", "boolean", "The person has agreed to this very call", false},
-                {"connection_id", "string", "Of several connections, the one to use", false},
+                {"input", "object", "The action's input, as its input_schema says", true},
+                {"confirm", "boolean", "The person has agreed to exactly this call", false},
+                {"connection_id", "string", "The connection to use, if the app has several", false},
                 {"idempotency_key", "string",
-                 "The same key with the same input runs once and gives the first result", false},
-                {"dry_run", "boolean", "Nothing is sent; the result is the request", false},
-                {"max_output_bytes", "integer", "A larger output is cut; 32768 by default", false},
-                {"max_pages", "integer", "Of a list, at most so many pages, 1 to 100", false}}},
+                 "Calls with the same key and the same input run the action once and return the "
+                 "first result",
+                 false},
+                {"dry_run", "boolean",
+                 "Nothing is sent. The result is the request that would be sent", false},
+                {"max_output_bytes", "integer", "A larger output is cut. Default: 32768", false},
+                {"max_pages", "integer", "The most pages of a list to read, 1 to 100", false}}},
     {"start_flow", "Start a flow",
-     "Starts a durable run of a template of several steps, and returns its flow, whose id get_flow "
-     "takes. describe_action with `template` has what its input is, and lists all templates with "
-     "`*` for one. Templates: ",
+     "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
+     "the flow's id. describe_action with `template` describes the template's input, and with the "
+     "template `*` it lists all templates. Templates: ",
      &api_flows_start, .is_destructive = true, .begin = call_start_flow,
-     .inputs = {{"template", "string", "The template's key", true},
-                {"input", "object", "As the template's input_schema says", false},
-                {"idempotency_key", "string",
-                 "The same key with the same input starts one flow and gives it as it is now",
-                 false}}},
+     .inputs =
+         {{"template", "string", "The template's key", true},
+          {"input", "object", "The template's input, as its input_schema says", false},
+          {"idempotency_key", "string",
+           "Calls with the same key and the same input start one flow and return its present state",
+           false}}},
     {"get_flow", "Read a flow",
-     "A flow with its steps. Where one waits for an approval, a person gives it.", &api_flows_get,
-     .is_read = true, .begin = call_get_flow,
-     .inputs = {{"flow_id", "string", "Of start_flow", true},
-                {"wait", "integer", "So many seconds, at most 60, until it runs no more", false}}},
+     "Returns a flow with its steps. If a step waits for approval, a person has to approve it.",
+     &api_flows_get, .is_read = true, .begin = call_get_flow,
+     .inputs = {{"flow_id", "string", "The flow's id, as start_flow returns it", true},
+                {"wait", "integer",
+                 "Wait up to this many seconds, at most 60, until the flow no longer runs",
+                 false}}},
     {"connect_app", "Connect an app",
-     "Makes a link with which a person connects an app to this account. Show it to them; it is "
-     "good once and for 15 minutes. Then repeat what was blocked.",
+     "Makes a link that a person uses to connect an app to this account. Show them the link. It "
+     "works once and expires after 15 minutes. Then repeat the call that was blocked.",
      &api_connect_session, .begin = call_endpoint,
      .inputs = {{"integration_id", "string", "The app", true},
-                {"force_reconnect", "boolean", "Give the connection there is a new grant", false},
-                {"connection_id", "string", "The one to reconnect, where there are several", false},
+                {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
+                {"connection_id", "string", "The connection to reconnect, if there are several",
+                 false},
                 {"email", "string", "Only this login may be connected", false},
-                {"subject", "string", "Likewise, by the app's id of it", false}}},
+                {"subject", "string", "The same, by the login's id in the app", false}}},
 };
 
 /* ---- tools/list ---- */
@@ -254,7 +262,7 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
     slice list = http_query_get(request->serve.exchange, SLICE("tools"));
     if (JSON_GET(message->params, "cursor"))
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
-                               "Unknown cursor: all tools are on the first page");
+                               "Unknown cursor. All tools are on the first page.");
     if (!mcp_real_tools_are_few(list))
         return mcp_reply_error(
             request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
@@ -327,7 +335,7 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     json_member_bool(w, "truncated", true);
     json_member_i64(w, "bytes", (int64_t)json_text.len);
     json_member_raw(w, "flowId", id);
-    json_member_str(w, "hint", SLICE("Too large for a result: the dashboard shows all of it"));
+    json_member_str(w, "hint", SLICE("Too large for a result. The dashboard shows all of it."));
     json_close(w, '}');
     return json_text_take(&text, arena);
 }

@@ -125,7 +125,7 @@ static slice address_ascii(const struct mailboxes *list, slice address,
     if (at < 0 || is_all_ascii(address))
         return address;
     if (!is_all_ascii(slice_first(address, local))) {
-        mime_fail(list->mime, "%s: what is in front of the @ must be ASCII in %.*s", list->what,
+        mime_fail(list->mime, "%s: the part before the @ must be ASCII in %.*s", list->what,
                   SLICE_ARG(slice_first_utf8(address, 80)));
         return SLICE_NONE;
     }
@@ -148,7 +148,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     if (!address.ptr && written.ptr)
         return;
     if (!is_address(address)) {
-        mime_fail(mime, "%s: %.*s is no e-mail address", list->what,
+        mime_fail(mime, "%s: %.*s is not an e-mail address", list->what,
                   SLICE_ARG(slice_first(address, 80)));
         return;
     }

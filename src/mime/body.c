@@ -111,7 +111,7 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
         padding += c == '=';
         /* No digit may follow padding: readers treat such a second text differently. */
         if ((!digit && c != '=') || (digit && padding > 0)) {
-            mime_fail(mime, "%s is no base64: wrong character at offset %zu", what, i);
+            mime_fail(mime, "%s is not base64: wrong character at offset %zu", what, i);
             return;
         }
         if (!digit)
@@ -127,7 +127,7 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
     }
     /* Padding may be absent; if present it must be complete. */
     if (digits % 4 == 1 || padding > 2 || (padding > 0 && (digits + padding) % 4 != 0))
-        mime_fail(mime, "%s is no base64: its length is wrong", what);
+        mime_fail(mime, "%s is not base64: its length is wrong", what);
     mime_add(mime, slice_of(line, len));
     mime_add(mime, slice_first(SLICE("=="), (4 - digits % 4) % 4));
 }

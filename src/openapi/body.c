@@ -198,7 +198,7 @@ static struct import_input *add_whole(struct import_op *op, const struct json *r
                                       const struct json *media)
 {
     if (!json_get_bool(request_body, SLICE("required"), false))
-        import_weaken(op, "the body may not be left out, though it is optional");
+        import_weaken(op, "the body may not be omitted, although it is optional");
     struct import_input *input =
         import_input_add(op, "request", SLICE("body"), JSON_GET(media, "schema"),
                          json_get_str(request_body, SLICE("description")), true);
@@ -227,8 +227,8 @@ static size_t add_flat(struct import_op *op, const struct json *request_body,
         has_required = has_required || member->is_required;
     }
     if (has_required && !json_get_bool(request_body, SLICE("required"), false))
-        import_weaken(op, "the body may not be left out, though it is optional: it has required "
-                          "members");
+        import_weaken(
+            op, "the body may not be omitted, although it is optional: it has required members");
     return first;
 }
 
@@ -277,7 +277,7 @@ static bool drop_unfit(struct import_op *op, struct members *members, bool takes
                         SLICE_ARG(member->name), what);
             return false;
         }
-        import_weaken(op, "the form's member \"%.*s\" is left out: it is %s",
+        import_weaken(op, "the form's member \"%.*s\" is omitted: it is %s",
                       SLICE_ARG(member->name), what);
     }
     members->count = kept;
@@ -327,7 +327,7 @@ static void put_raw(struct import_op *op, const struct json *request_body, slice
                         : is_bytes    ? SLICE("The content, in base64.")
                                       : arena_printf(arena, "The content, %.*s.", SLICE_ARG(type));
     if (!json_get_bool(request_body, SLICE("required"), false))
-        import_weaken(op, "the body may not be left out, though it is optional");
+        import_weaken(op, "the body may not be omitted, although it is optional");
     struct import_input *input =
         import_input_add(op, "request", SLICE("body"), schema, description, true);
     if (!input)
@@ -408,7 +408,9 @@ void import_body(struct import_op *op)
     if (!described)
         return;
     if (!request_body) {
-        import_skip(op, "the reference to its body leads nowhere in this document and its folder");
+        import_skip(
+            op,
+            "the reference to its body does not lead to anything in this document and its folder");
         return;
     }
     const struct json_member *chosen = choose_media(JSON_GET(request_body, "content"), &kind);
@@ -419,7 +421,7 @@ void import_body(struct import_op *op)
         if (is_required)
             import_skip(op, "a body is required, but %s", why);
         else
-            import_weaken(op, "its body is left out: %s", why);
+            import_weaken(op, "its body is omitted: %s", why);
         return;
     }
     put_media(op, request_body, json_str(&chosen->key), &chosen->value, kind);

@@ -214,7 +214,8 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
     while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
         im->prefix.len--;
     if (im->prefix.len == 0)
-        return err_set(err, ERR_INVALID, "the document has no title to make an id of; give one");
+        return err_set(err, ERR_INVALID,
+                       "the document has no title to make an id from; give an id");
     im->result->integration_id = im->prefix;
     return OK;
 }
@@ -302,7 +303,7 @@ static int walk_path(struct import *im, slice path, const struct json *described
     const struct json *item = import_resolve(im, described);
     if (!json_is(item, JSON_OBJECT)) {
         import_note(im,
-                    "the path %.*s is described outside of this folder, or is no object: its "
+                    "the path %.*s is described outside of this folder or is not an object: its "
                     "operations are not known",
                     SLICE_ARG(slice_first_utf8(path, 500)));
         return OK;
@@ -338,7 +339,7 @@ static int walk(struct import *im, struct json *actions, struct err *err)
                              SLICE_ARG(slice_first_utf8(key, 200)));
     }
     if (JSON_GET(im->document, "webhooks"))
-        import_note(im, "webhooks are left out");
+        import_note(im, "webhooks are omitted");
     return result;
 }
 

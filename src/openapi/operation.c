@@ -269,12 +269,12 @@ static void check_wanted(struct import_op *op)
     else if (!is_known)
         import_skip(op, "%.*s is not a method of actions", SLICE_ARG(op->method));
     else if (!json_is(op->node, JSON_OBJECT))
-        import_skip(op, "it is no object");
+        import_skip(op, "it is not an object");
     else if (json_get_bool(op->node, SLICE("deprecated"), false))
         /* Overrides cannot revive it: the provider may remove it at any time. */
         import_skip(op, "it is deprecated");
     else if (JSON_GET(op->node, "callbacks"))
-        import_weaken(op, "its callbacks are left out");
+        import_weaken(op, "its callbacks are omitted");
 }
 
 static void make_label(struct import_op *op)

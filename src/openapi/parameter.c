@@ -72,7 +72,7 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     for (unsigned n = 1; find_input(op, other); n++)
         other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", location, SLICE_ARG(base))
                        : arena_printf(op->im->arena, "%s_%.*s_%u", location, SLICE_ARG(base), n);
-    import_weaken(op, "the name \"%.*s\" occurs twice: that of the %s is called \"%.*s\"",
+    import_weaken(op, "the name \"%.*s\" occurs twice: the one in the %s is called \"%.*s\"",
                   SLICE_ARG(wire), location, SLICE_ARG(other));
     return other;
 }
@@ -166,7 +166,7 @@ static void drop_parameter(struct import_op *op, const struct parameter *p, cons
         import_skip(op, "the %.*s parameter \"%.*s\" is required and %s", SLICE_ARG(p->location),
                     SLICE_ARG(p->name), why);
     else
-        import_weaken(op, "the %.*s parameter \"%.*s\" is left out: %s", SLICE_ARG(p->location),
+        import_weaken(op, "the %.*s parameter \"%.*s\" is omitted: %s", SLICE_ARG(p->location),
                       SLICE_ARG(p->name), why);
 }
 
@@ -267,7 +267,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
     if (is_ignored_header(p->name))
         return;
     if (!manifest_is_header_name(p->name) || p->name.len > WIRE_NAME_MAX) {
-        drop_parameter(op, p, "is no header's name");
+        drop_parameter(op, p, "is not a header's name");
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
@@ -342,7 +342,7 @@ static void read_parameter(struct import_op *op, const struct json *node)
     else if (slice_eq_cstr(p.location, "header"))
         put_header(op, &p);
     else
-        drop_parameter(op, &p, "is in a place that OpenAPI does not know");
+        drop_parameter(op, &p, "is in a location that OpenAPI does not know");
 }
 
 /* Whether a list has a parameter of the same name and place. */
@@ -368,8 +368,8 @@ static void read_list(struct import_op *op, const struct json *list, const struc
         if (i >= PARAMETERS_MAX)
             import_skip(op, "it has more than %d parameters", PARAMETERS_MAX);
         else if (!json_is(node, JSON_OBJECT))
-            import_skip(op,
-                        "a reference to a parameter leads nowhere in this document and its folder");
+            import_skip(op, "a reference to a parameter does not lead to anything in this document "
+                            "and its folder");
         else if (is_path == wants_path && !is_replaced(op->im, stronger, node))
             read_parameter(op, node);
     }
@@ -413,7 +413,7 @@ static void make_path(struct import_op *op, slice prefix)
             if (slice_eq(op->inputs[i].wire, name))
                 input = &op->inputs[i];
         if (!input && import_is_plain(name)) {
-            import_weaken(op, "the path's \"%.*s\" is not described: it is taken for text",
+            import_weaken(op, "the path's \"%.*s\" is not described, so it is treated as text",
                           SLICE_ARG(name));
             input = import_input_add(op, "path", name, NULL, SLICE_NONE, true);
         }
@@ -440,7 +440,7 @@ void import_parameters(struct import_op *op)
     const struct json *shared = JSON_GET(op->path_item, "parameters");
     slice prefix = import_server_prefix(op);
     if (import_has_query(prefix) || import_has_query(op->path))
-        import_skip(op, "its path holds a query or a fragment");
+        import_skip(op, "its path has a query or a fragment");
     else if (path_has_dot_segment(prefix) || path_has_dot_segment(op->path))
         import_skip(op, "its path has \".\" or \"..\" as a part, which makes it another path");
     else if (!slice_starts_with(op->path, SLICE("/")))

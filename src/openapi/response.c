@@ -209,8 +209,8 @@ static void describe_json(struct import_op *op, const struct replies *replies, b
                      : SLICE_NONE;
     if (name.len == 0) {
         if (is_write)
-            import_weaken(op, "the document names no member that its reply never lacks, so any "
-                              "JSON goes for its success");
+            import_weaken(op, "the document names no member that its reply always has, so any JSON "
+                              "counts as its success");
         return;
     }
     struct json required = json_array();

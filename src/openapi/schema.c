@@ -304,7 +304,7 @@ static void keep_keyword(struct import_schema *s, const struct json_member *memb
             if (!is_empty || !slice_eq_cstr(name, "examples"))
                 json_object_set(s->im->arena, out, name, value);
         } else if (s->op && keywords[i].keep == keep_pattern) {
-            import_weaken(s->op, "the pattern %.*s is dropped: it can not be checked",
+            import_weaken(s->op, "the pattern %.*s is dropped: it cannot be checked",
                           SLICE_ARG(slice_first_utf8(json_str(&member->value), 100)));
         } else if (s->op && keywords[i].keep != keep_clipped_text) {
             import_weaken(s->op, "a schema's \"%.*s\" is dropped: its value is not allowed",
@@ -526,8 +526,10 @@ static bool keep_ref(struct import_schema *s, slice text, struct json *out)
     struct import_ref *ref = import_ref_find(s->im, text);
     if (!ref || !ref->target || !ref->name.ptr) {
         if (s->op)
-            import_weaken(s->op, "the reference %.*s leads nowhere in this document and its folder",
-                          SLICE_ARG(slice_first_utf8(text, 200)));
+            import_weaken(
+                s->op,
+                "the reference %.*s does not lead to anything in this document and its folder",
+                SLICE_ARG(slice_first_utf8(text, 200)));
         return false;
     }
     if (ref->used_by != s->id) {
@@ -552,7 +554,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     if (s->is_over || !json_is(in, JSON_OBJECT))
         return out;
     if (depth > SCHEMA_DEPTH_LEVELS_MAX) {
-        report_loss(s, "a schema is nested too deep: what is below is not checked");
+        report_loss(s, "a schema is nested too deep: the deeper levels are not checked");
         return out;
     }
     /* 3.0: siblings of a $ref are ignored ("Reference Object"), but authors put descriptions there.

@@ -170,8 +170,8 @@ void import_security(struct import *im)
         break;
     case RANK_NONE:
         import_set_text(im, &im->auth, "type", SLICE("none"));
-        import_note(im, "no security scheme that can be used is described: requests are sent "
-                        "without a credential; give integration.auth in the overrides");
+        import_note(im, "no usable security scheme is described, so requests are sent without a "
+                        "credential; give integration.auth in the overrides");
         return;
     }
     /* Relative URLs are legal (OpenAPI 3.1), but relative to a server that only the connection
@@ -182,7 +182,7 @@ void import_security(struct import *im)
          (best == RANK_CODE && !is_address(json_get_str(&im->auth, SLICE("authorize_url")))))) {
         im->auth = json_object();
         import_set_text(im, &im->auth, "type", SLICE("bearer"));
-        import_note(im, "the addresses of the OAuth flow are not https: a token is asked for "
+        import_note(im, "the addresses of the OAuth flow are not https, so a token is asked for "
                         "when connecting; give integration.auth in the overrides");
     }
     import_note(im, "the security scheme \"%.*s\" is used", SLICE_ARG(im->scheme_name));
@@ -214,7 +214,8 @@ static void read_requirement(struct import_op *op, const struct json *item,
         names->as.items[0].type != JSON_STRING) {
         state->is_open = true;
         if (json_is(names, JSON_ARRAY) && names->count > 1)
-            import_weaken(op, "it wants several scopes at once: they are not checked before");
+            import_weaken(op,
+                          "it needs several scopes at once, which are not checked before the call");
         return;
     }
     json_array_push(op->im->arena, &state->scopes, names->as.items[0]);
@@ -235,7 +236,7 @@ struct json import_scopes(struct import_op *op)
     for (uint32_t i = 0; i < security->count; i++)
         read_requirement(op, &security->as.items[i], &state);
     if (!state.is_met)
-        import_weaken(op, "it wants a credential that the connection does not have");
+        import_weaken(op, "it needs a credential that the connection does not have");
     /* A manifest's `scopes` mean any one of them. Where a requirement without a scope is met as
      * well, checking scopes would refuse calls that the provider allows. */
     return state.is_met && !state.is_open ? state.scopes : json_array();

@@ -165,8 +165,8 @@ static slice over_https(struct import *im, slice url)
     static const char plain[] = "http://";
     if (!slice_starts_with(url, slice_cstr(plain)))
         return arena_dup(im->arena, url);
-    import_note(im, "servers/0/url is plain http: https is written; give base_url in the overrides "
-                    "where an operator allows the host over http");
+    import_note(im, "servers/0/url is plain http, so https is written; give base_url in the "
+                    "overrides if an operator allows the host over http");
     return arena_printf(im->arena, "https://%.*s", SLICE_ARG(slice_from(url, strlen(plain))));
 }
 
@@ -182,7 +182,7 @@ static int check_server_url(slice url, bool is_absolute, struct err *err)
     bool is_other = !is_absolute &&
                     (slice_find(url, SLICE("://")) >= 0 || slice_starts_with(url, SLICE("//")));
     const char *why = is_other                    ? "is not an http address"
-                      : import_has_query(url)     ? "holds a query or a fragment"
+                      : import_has_query(url)     ? "has a query or a fragment"
                       : path_has_dot_segment(url) ? "has \".\" or \"..\" as a part of its path"
                                                   : NULL;
     return why ? refuse_server_url(url, why, err) : OK;
@@ -209,13 +209,13 @@ int import_servers(struct import *im, struct err *err)
         return result;
     buf_init(&out, 4096);
     if (!is_absolute) {
-        import_note(im, "no server with a host is described: the host is asked for when connecting "
-                        "(connection_params.host), or give base_url in the overrides");
+        import_note(im, "no server with a host is described, so the host is asked for when "
+                        "connecting (connection_params.host); or give base_url in the overrides");
         struct json property = json_object();
         import_set_text(im, &property, "type", SLICE("string"));
         import_set(im, &property, "minLength", json_i64(1));
         import_set_text(im, &property, "description",
-                        SLICE("The host of the service, as in api.example.com."));
+                        SLICE("The host of the service, such as api.example.com."));
         add_param(im, SLICE("host"), property, true);
         buf_append_cstr(&out, "https://${connection.params.host}");
         if (url.len > 0 && url.ptr[0] != '/')
@@ -226,7 +226,7 @@ int import_servers(struct import *im, struct err *err)
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
     if (result == OK && !is_callable(json_str(&im->base_url)))
-        result = refuse_server_url(url, "makes no address that can be called", err);
+        result = refuse_server_url(url, "does not make an address that can be called", err);
     buf_deinit(&out);
     /* Given parameters replace those made here as a whole; the linter finds what base_url then
      * misses. */
@@ -234,7 +234,7 @@ int import_servers(struct import *im, struct err *err)
         im->connection_params = *params;
     const struct json *servers = JSON_GET(im->document, "servers");
     if (json_is(servers, JSON_ARRAY) && servers->count > 1)
-        import_note(im, "%u servers are described, the first is used", servers->count);
+        import_note(im, "%u servers are described; the first is used", servers->count);
     return result;
 }
 

@@ -243,7 +243,7 @@ static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword
             *resource = &crossed->resource;
     }
     if (!value)
-        return schema_fail(compiler, ERR_NOTFOUND, keyword, "leads nowhere in \"%.*s\"",
+        return schema_fail(compiler, ERR_NOTFOUND, keyword, "does not lead to anything in \"%.*s\"",
                            SLICE_ARG(slice_first(from->resource.uri, 200)));
     *source = value;
     return OK;

@@ -118,7 +118,7 @@ void schema_report_stop(struct schema_run *run)
 {
     const struct schema_at root = {.node = NULL};
     const char *what = run->is_known_invalid
-                           ? "does not match its schema, and the reasons cannot be listed"
+                           ? "does not match its schema, but the reasons cannot be listed"
                            : "cannot be checked";
     if (run->report && run->stop_reason)
         (void)enter(run, &root, SLICE("limit"), SLICE_NONE, "%s: %s", what, run->stop_reason);
@@ -480,7 +480,7 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
         return false;
     slice message = SLICE("is not allowed here");
     if (keyword == KW_NOT)
-        message = SLICE("has a form that is ruled out by \"not\"");
+        message = SLICE("has a form that is excluded by \"not\"");
     else if (at->path && at->path->key)
         message = arena_printf(run->report->arena, "property %.*s is not allowed here",
                                SLICE_ARG(quote_text(run, json_str(at->path->key))));

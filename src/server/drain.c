@@ -60,7 +60,7 @@ static enum op_result step_wait_for_flows(struct op *op)
         flow_service_cancel_all(flow);
         return OP_NEXT;
     }
-    op_sleep(op, &drain->timer, POLL_MS, "flows to come to a durable point");
+    op_sleep(op, &drain->timer, POLL_MS, "flows to reach a durable point");
     return op_wait_then(op, DRAIN_FLOWS);
 }
 

@@ -46,8 +46,8 @@ static struct metric failed_total = METRIC_INIT("sluice_housekeeping_failures_to
 
 static struct metric flows_waiting =
     METRIC_INIT("sluice_flows_waiting",
-                "Flows of all accounts that wait, as of the last minute; up to 10,000 of each "
-                "kind are counted: for a time, and without one.",
+                "Waiting flows of all accounts in the last minute: those that wait for a time, and "
+                "those without one. Up to 10,000 of each kind are counted.",
                 METRIC_GAUGE);
 
 enum step {
@@ -84,7 +84,7 @@ static bool note(struct op *op, int status, const char *what, double count)
                status == OK ? count : 1);
     buf_deinit(&text);
     if (status != OK)
-        op_log(op, LOG_WARN, "housekeeping failed, retrying in the next round",
+        op_log(op, LOG_WARN, "housekeeping failed; the next round tries again",
                LOG_CSTR("what", what), LOG_INT("status", status),
                LOG_CSTR("sqlstate", janitor->query.sqlstate),
                LOG_STR("cause", janitor->query.message));

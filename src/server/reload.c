@@ -46,9 +46,9 @@ static struct metric reloads_total = METRIC_INIT(
     "sluice_catalog_reloads_total", "Reloads of the catalog by result.", METRIC_COUNTER);
 static struct metric outdated = METRIC_INIT(
     "sluice_catalog_outdated",
-    "1 while the manifests on disk are faulty and older ones are served.", METRIC_GAUGE);
+    "1 while the manifests on disk have faults and older ones are served.", METRIC_GAUGE);
 static struct metric actions =
-    METRIC_INIT("sluice_catalog_actions", "Actions in the catalog that is served.", METRIC_GAUGE);
+    METRIC_INIT("sluice_catalog_actions", "Actions in the catalog in use.", METRIC_GAUGE);
 
 OP_OF(reload_of, reload)
 
@@ -102,7 +102,7 @@ static void keep_old(struct reload *reload)
         if (!report->problems[i - 1].is_warning)
             first = &report->problems[i - 1];
     count_reload("refused", true);
-    log_event(LOG_ERROR, "the catalog was not reloaded, the old one stays in use",
+    log_event(LOG_ERROR, "the catalog was not reloaded; the old one stays in use",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
               LOG_INT("errors", report->error_count), LOG_STR("file", first->source),
               LOG_STR("at", first->pointer), LOG_STR("problem", first->text));
@@ -151,7 +151,7 @@ static void swap_catalog(struct reload *reload)
 static void swap_tls(struct reload *reload)
 {
     if (!reload->tls) {
-        log_event(LOG_ERROR, "the trust roots were not reloaded, the old ones stay in use",
+        log_event(LOG_ERROR, "the trust roots were not reloaded; the old ones stay in use",
                   LOG_CSTR("cause", reload->tls_err.text));
         return;
     }

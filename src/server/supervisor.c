@@ -342,7 +342,7 @@ static void kill_standing(const struct generation *generation, uint64_t now_ns)
         const struct slot *slot = &generation->slots[i];
         if (!slot->is_ready || slot->report_fd < 0 || now_ns < slot->heard_ns + watchdog_ns)
             continue;
-        log_event(LOG_ERROR, "a worker's loop stands still; it is killed",
+        log_event(LOG_ERROR, "a worker's loop is stuck; the worker is killed",
                   LOG_INT("pid", slot->pid), LOG_MS("for_ms", now_ns - slot->heard_ns));
         (void)kill(slot->pid, SIGKILL);
     }

@@ -142,8 +142,8 @@ int systemd_sockets_take(struct systemd_sockets *sockets, struct err *err)
     for (int fd = FIRST_FD; fd < FIRST_FD + (int)count; fd++) {
         if (!has_option(fd, SO_ACCEPTCONN, 1) || !has_option(fd, SO_TYPE, SOCK_STREAM))
             return err_set(err, ERR_INVALID,
-                           "descriptor %d of LISTEN_FDS is no listening stream socket; the socket "
-                           "unit needs ListenStream= and Accept=no",
+                           "descriptor %d of LISTEN_FDS is not a listening stream socket; the "
+                           "socket unit needs ListenStream= and Accept=no",
                            fd);
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         sockets->fds[sockets->count++] = fd;

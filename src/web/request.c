@@ -222,7 +222,7 @@ static enum op_result check_access(struct web_request *request)
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
         return web_reply_problem(request, 400, "Not connected",
-                                 "This was not begun here, or took too long. Open the link "
+                                 "This was not started here, or it took too long. Open the link "
                                  "that you were sent again; if it no longer works, ask for a "
                                  "new one.");
     if (!session->is_open)

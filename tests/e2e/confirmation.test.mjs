@@ -104,7 +104,7 @@ for (const [name, door] of Object.entries(DOORS)) {
       const summary = door.summary(reply);
       assert.equal(reply.status, door.status, reply.text);
       assert.deepEqual([summary.status, summary.error_code, summary.execution_id], POLICY, reply.text);
-      assert.match(summary.message, /^File a note is a write action and was not confirmed.*nothing was done\.$/);
+      assert.match(summary.message, /^File a note is a write action and was not confirmed.*Nothing was done\.$/);
       for (const [pointer, words] of faults)
         assert.match(summary.message, new RegExp(`[ :]${door.input + pointer || 'the arguments'}: ${words.source}`));
       if (hint) assert.match(summary.hint, hint);
@@ -124,7 +124,7 @@ for (const [name, door] of Object.entries(DOORS)) {
       for (const [pointer, words] of faults)
         assert.match(summary.message, new RegExp(`(^|; )${door.input + pointer || 'the arguments'}: ${words.source}`));
       assert.match(summary.hint, hint);
-      assert.match(summary.message, /; nothing was done\.$/);
+      assert.match(summary.message, /\. Nothing was done\.$/);
     }
   });
 
@@ -169,8 +169,8 @@ for (const [name, door] of Object.entries(DOORS)) {
 
 test('files are looked at, too, all of them, decoded', async () => {
   const CASES = [
-    [[{ name: 'x' }, { data: good.data }], [/\/files\/0: has no data/, /\/files\/1: has no name/]],
-    [[good, { name: 'x', data: '!' }, { name: 'y', data: 'QUI' }], [/\/files\/1\/data: is not standard base64/, /\/files\/2\/data: is not standard base64/]],
+    [[{ name: 'x' }, { data: good.data }], [/\/files\/0: data is missing/, /\/files\/1: name is missing/]],
+    [[good, { name: 'x', data: '!' }, { name: 'y', data: 'QUI' }], [/\/files\/1\/data: must be standard base64/, /\/files\/2\/data: must be standard base64/]],
     [[good, good, good, good], [/takes at most 3 files/], /Correct the files/],
   ];
   for (const name of ['tool with arguments', 'tool without arguments'])

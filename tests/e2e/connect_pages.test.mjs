@@ -190,7 +190,7 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
   const stranger = await signedIn(two);
   const stolen = await stranger.go(path);
   assert.equal(stolen.status, 400);
-  assert.match(stolen.text, /was not begun here/);
+  assert.match(stolen.text, /was not started here/);
   assert.equal(await count(two), 0);
 
   const done = await pages.go(path);
@@ -443,12 +443,12 @@ test('only the identity that was named can be connected', async () => {
   assert.equal(new URL(hinted.location).searchParams.get('login_hint'), 'Ada@example.com');
   const bob = await consent(person, page, 'Connect App who', 'bob@example.com');
   assert.equal(bob.status, 409);
-  assert.match(bob.text, /This link is for Ada@example\.com, and what came from App who is bob@example\.com/);
+  assert.match(bob.text, /This link is for Ada@example\.com, but the login at App who is bob@example\.com/);
   oidc.isDeaf = true; // it does not say who came
   const nobody = await consent(person, page, 'Connect App who', 'ada@example.com');
   oidc.isDeaf = false;
   assert.equal(nobody.status, 409);
-  assert.match(nobody.text, /could not be found out who came/);
+  assert.match(nobody.text, /could not be found out/);
   assert.equal(await count(owner), 0);
   const [other, unknown] = await trail(owner, 'link.refused');
   assert.deepEqual([other.reason, unknown.reason, other.actor], ['other_identity', 'unknown_identity', `link:${id}`]);
@@ -478,7 +478,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.equal(new URL(hinted.location).searchParams.get('login_hint'), 'ada@example.com');
   const bob = await consent(person, page, 'Reconnect ada@example.com', 'bob@example.com');
   assert.equal(bob.status, 409);
-  assert.match(bob.text, /This connection acts as ada@example\.com, and what came from App who is bob@example\.com/);
+  assert.match(bob.text, /This connection acts as ada@example\.com, but the login at App who is bob@example\.com/);
   oidc.isDeaf = true;
   assert.equal((await consent(person, page, 'Reconnect ada@example.com', 'ada@example.com')).status, 409);
   oidc.isDeaf = false;
@@ -529,7 +529,7 @@ test('a state of OAuth is for the session that began it, a link its own', async 
   for (const pages of [thief.person, dashboard, new Pages(server.base)]) {
     const reply = await pages.go(callback);
     assert.equal(reply.status, 400);
-    assert.match(reply.text, /was not begun here/);
+    assert.match(reply.text, /was not started here/);
   }
   const theirs = await dashboard.press(await dashboard.go('/integrations/claimed'), 'Connect App claimed', {}, { follow: false });
   const mine = await oidc.consent(theirs.location, { login: 'pat' });

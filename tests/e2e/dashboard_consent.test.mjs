@@ -84,7 +84,7 @@ test('an answer of another issuer is not used', async () => {
     consent.behave({ iss });
     await toConsent(visit);
     await visit.press('Allow');
-    await fails(visit, 'did not come from Picky Files', 'Begin again');
+    await fails(visit, 'did not come from Picky Files', 'Start again');
   }
   consent.behave();
   assert.equal(consent.asked, before, 'no code went anywhere');
@@ -113,17 +113,17 @@ test('a state is good once, and for the session that began', async () => {
   consent.behave();
   const { pathname, search } = new URL(await visit.page.getByRole('link', { name: 'On' }).getAttribute('href'));
   await other.goto(pathname + search);
-  await fails(other, 'was not begun here', 'Connect the app again');
+  await fails(other, 'was not started here', 'Connect the app again');
   for (const wrong of ['/connect/callback', '/connect/callback?code=x', `/connect/callback?state=${'A'.repeat(43)}&code=x`]) {
     await other.goto(wrong);
-    await fails(other, 'was not begun here');
+    await fails(other, 'was not started here');
   }
   await visit.press('On');
   await visit.sees('Connected.');
   assert.equal(await connections(`and integration_id = 'picky'`), 1);
   await visit.goto(pathname + search);
   assert.equal(await visit.title(), 'Not connected');
-  await visit.sees('was finished before');
+  await visit.sees('was already finished');
   assert.equal(await connections(`and integration_id = 'picky'`), 1);
   await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);
   await visit.end();
@@ -139,14 +139,14 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.press('Allow');
     assert.equal(await visit.title(), 'Connected, but not everything was granted');
     await visit.sees('missing: Change your files.');
-    await visit.sees('gave no refresh token');
+    await visit.sees('issued no refresh token');
     await visit.fits();
     await visit.press('Continue');
     assert.match(new URL(visit.page.url()).pathname, /^\/connections\/\d+$/);
     await visit.sees(/files\.read\s+granted/);
     await visit.sees(/files\.write\s+not granted/);
     await visit.sees('Actions refused without them (1 of 2): Change a file.');
-    await visit.sees('the app gave no refresh token');
+    await visit.sees('the app issued no refresh token');
     const page = new URL(visit.page.url()).pathname;
     await visit.goto('/integrations/picky/actions/change');
     await visit.sees(/is not allowed to do this[\s\S]*Change your files files\.write/);
@@ -321,12 +321,12 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.press('Continue');
     await connect('bob@example.com', 'Connect Picky Files');
     assert.equal(await visit.title(), 'Not connected');
-    await visit.sees('This link is for ada@example.com, and what came from Picky Files is bob@example.com.');
+    await visit.sees('This link is for ada@example.com, but the login at Picky Files is bob@example.com.');
     await visit.fits();
     assert.equal(await connections(), 0);
     await visit.press('Try again');
     await connect(null, 'Connect Picky Files');
-    await visit.sees('it could not be found out who came from Picky Files');
+    await visit.sees('but the login at Picky Files could not be found out');
     assert.equal(await connections(), 0);
     await visit.press('Try again');
     await connect('ada@example.com', 'Connect Picky Files');
@@ -337,7 +337,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('which acts as ada@example.com');
     await visit.press('Continue');
     await connect('bob@example.com', 'Reconnect');
-    await visit.sees('This connection acts as ada@example.com, and what came from Picky Files is bob@example.com.');
+    await visit.sees('This connection acts as ada@example.com, but the login at Picky Files is bob@example.com.');
     await visit.press('Try again');
     await connect('ada@example.com', 'Reconnect');
     await visit.sees('consent has access to Picky Files now, as ada@example.com.');

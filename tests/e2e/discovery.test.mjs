@@ -341,7 +341,7 @@ test('an id that is nearly one names the one that is meant', async () => {
   assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
   assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
   // what recommended_next_action names is not an app's tool
-  const connect = 'sluice.connect_app connects an app and is not a tool of one. Nothing was done.';
+  const connect = "sluice.connect_app connects an app. It is not one of an app's tools. Nothing was done.";
   assert.equal(await tool('sluice.connect_app'), connect);
   assert.equal(await run('sluice', 'connect_app'), connect);
   // what is near to nothing, and what is long

@@ -559,7 +559,7 @@ test('templates of a folder are read anew; a flow keeps the version that it bega
   const second = await begin();
   assert.deepEqual([await says(first), await says(second)], ['first', 'second']);
   await put('steps.nowhere');
-  await logs('the catalog was not reloaded, the old one stays in use');
+  await logs('the catalog was not reloaded; the old one stays in use');
   await logs('there is no step \\"nowhere\\"');
   assert.equal(await says(await begin()), 'second');
   // A server that has never seen the first version reads it from the database.

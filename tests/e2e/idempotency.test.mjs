@@ -171,7 +171,7 @@ test('a start under another request’s key, and one that is refused', async () 
   for (const [subject, more] of [['three', {}], ['two', { triggerType: 'agent' }], ['two', { flowTemplate: 'probe_approve', input: { subject: 'two' } }]]) {
     const reply = await startFlow(servers[1], subject, { ...key, ...more });
     assert.equal(reply.status, 400);
-    assert.match(reply.json.error, /idempotency_key was used for a different request; nothing was started/);
+    assert.match(reply.json.error, /idempotency_key was used for a different request\. Nothing was started/);
   }
   const execution = await send(servers[1], 'two', 'flow two');
   assert.deepEqual([execution.status, execution.json.error_code], [409, 'validation_error']);

@@ -32,9 +32,9 @@ const REFUSALS = [
   /has more than \d+ operations/,
   /is over \d+ bytes/,
   /the document has no "paths"/,
-  /the document has no title to make an id of/,
+  /the document has no title to make an id from/,
   /give base_url in the overrides/,
-  /the document: the (member|key) ".*" is there twice/,
+  /the document: the (member|key) ".*" occurs twice/,
 ];
 
 // A plain writer of YAML: block style, every text in double quotes.

@@ -65,7 +65,7 @@ before(async () => {
   assert.equal(made.code, 0, made.stderr);
   manifest = JSON.parse(await readFile(join(folder, 'harbor.json'), 'utf8'));
   const lint = await stack.sluice(['catalog', 'lint', join(folder, 'harbor.json')]);
-  assert.doesNotMatch(lint.stdout, /clients of models|for a tool/);
+  assert.doesNotMatch(lint.stdout, /model clients|for a tool/);
   const origins = ['eu', 'us'].flatMap((region) => ['--origin-override', `https://${region}.harbor.example=http://127.0.0.1:${standIn.address().port}`]);
   const options = { env: { SLUICE_CATALOG: folder }, args: [...origins, '--allow-host', '127.0.0.1'] };
   account = await stack.account('Acme', { apps: [] });

@@ -166,7 +166,7 @@ for (const [code, [action, input, ...expected]] of Object.entries(REFUSALS))
 
 // What the running server can not be made to say.
 /* What a summary adds to a hint where a connection mends it. */
-const LINK_HINT = 'POST /api/connect/sessions, with the input of recommended_next_action, makes the link for a person.';
+const LINK_HINT = 'POST /api/connect/sessions with the input of recommended_next_action makes a link for a person.';
 
 for (const [code, error_code, hint] of [
   ['key_reused', 'execution_failed', 'The key was used for another booking; use a new one.'],
@@ -182,7 +182,7 @@ for (const [code, error_code, hint] of [
 
 for (const [code, hint] of [
   ['too_fast', 'Wait, then try again.'],
-  ['closed', 'Harbour is closed for maintenance; nothing was done. Try again later.'],
+  ['closed', 'Harbour is closed for maintenance. Nothing was done. Try again later.'],
 ])
   test(`${code}: a short Retry-After is waited for, a long one is handed on and kept to`, async () => {
     const account = await newcomer(code);

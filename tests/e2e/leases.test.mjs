@@ -176,7 +176,7 @@ test('while the database does not answer, a process goes on with its last part',
     and relation = 'sluice.${table}'::regclass`);
   await until('the table is locked', async () => (await locker()) > 0);
   const began = await seconds();
-  const isTold = () => /parts of limits could not be asked for/.test(nodes[0].log);
+  const isTold = () => /parts of limits could not be requested/.test(nodes[0].log);
   const count = await load([line], account, ({ served }) => served >= BURST + 4 * RATE && isTold());
   const took = (await seconds()) - began;
   assert.ok(count.served <= BURST + RATE * took, `${count.served} in ${took} s`);

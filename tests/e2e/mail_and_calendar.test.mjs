@@ -101,7 +101,7 @@ test('an event that changed in between, or hides attendees, is left as it is', a
   const conflict = { error: { code: 412, message: 'Precondition Failed', errors: [{ reason: 'conditionNotMet' }] } };
   const { summary } = await run('google_calendar', 'change_attendees', input, json(200, EVENT), json(412, conflict));
   assert.deepEqual([summary.status, summary.error_code], ['failed', 'execution_failed']);
-  assert.match(summary.message, /nothing was changed/);
+  assert.match(summary.message, /Nothing was changed/);
   const many = await run('google_calendar', 'change_attendees', input, json(200, { ...EVENT, attendeesOmitted: true }));
   assert.equal(many.summary.error_code, 'unsupported_operation');
 });

@@ -32,7 +32,7 @@ test('what there is: discover and initialize', async () => {
   assert.deepEqual(result.supportedVersions, [MODERN, LEGACY, '2025-06-18', '2025-03-26']);
   assert.deepEqual(result.capabilities, { tools: { listChanged: true }, resources: { subscribe: true }, extensions: { 'io.modelcontextprotocol/tasks': {} } });
   assert.equal(result._meta['io.modelcontextprotocol/serverInfo'].name, 'sluice');
-  assert.match(result.instructions, /search_actions[^]*never follow instructions/);
+  assert.match(result.instructions, /search_actions[^]*Never follow instructions/);
   for (const [asked, got] of [[LEGACY, LEGACY], ['2025-06-18', '2025-06-18'], ['2025-03-26', '2025-03-26'], ['1999-01-01', LEGACY], [MODERN, LEGACY]]) {
     const params = { protocolVersion: asked, capabilities: {}, clientInfo: { name: 'x', version: '1' } };
     const old = await mcp.askLegacy('initialize', params);

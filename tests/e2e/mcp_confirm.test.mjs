@@ -30,7 +30,7 @@ const ask = (args, more = {}, at = mcp) => at.ask('tools/call', { name: 'run_act
 const send = (subject, more, at) => ask({ ...SEND, input: { subject } }, more, at);
 const stateOf = async (subject) => (await send(subject)).result.requestState;
 
-async function refused(reply, pattern = /^requestState .*nothing was run/) {
+async function refused(reply, pattern = /^requestState .*Nothing was run/) {
   const { error } = await reply;
   assert.equal(error?.code, -32602, JSON.stringify(await reply).slice(0, 2000));
   assert.match(error.message, pattern);
@@ -92,14 +92,14 @@ test('a state that was declined cannot be accepted later, on another process nei
       const { result } = await call(yes, requestState, at);
       assert.equal(result.isError, true);
       assert.deepEqual([contentOf(result).status, contentOf(result).error_code], ['blocked', 'policy_blocked']);
-      assert.match(contentOf(result).message, /person who was asked did not agree.*nothing was done/);
+      assert.match(contentOf(result).message, /person who was asked did not agree.*Nothing was done/);
       assert.doesNotMatch(JSON.stringify(contentOf(result)), /key/);
     }
   }
   assert.equal(await ledger(), before);
   const requestState = await stateOf('then no');
   assert.equal(contentOf((await send('then no', { requestState, inputResponses: yes })).result).status, 'succeeded');
-  assert.match(contentOf((await send('then no', { requestState, inputResponses: no })).result).error, /no came too late/);
+  assert.match(contentOf((await send('then no', { requestState, inputResponses: no })).result).error, /came too late/);
   assert.equal(contentOf((await send('then no', { requestState, inputResponses: yes })).result).status, 'succeeded');
   assert.equal(await ledger(), before + 1);
 });
@@ -270,7 +270,7 @@ test('the form shows every field whole, and what it has no room for is not asked
   for (const one of ['x'.repeat(room + 1), '"'.repeat(room / 2 + 1), 'x'.repeat(100000), 'x'.repeat(600000)]) {
     const { result } = await mail(one);
     assert.deepEqual([result.isError, result.requestState], [true, undefined]);
-    assert.match(contentOf(result).error, /more than a form can show whole \(32 KB\)/);
+    assert.match(contentOf(result).error, /larger than a form can show \(32 KB\)/);
   }
   assert.equal(await ledger(), before);
 });

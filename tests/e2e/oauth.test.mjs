@@ -440,10 +440,10 @@ test('ways back that lead nowhere', async () => {
   };
   const cases = [
     [(url) => oidc.consent(url, { login: 'stray', deny: true }).then((page) => page.url), /access_denied/],
-    [(url) => back(url, { state: 'another' }), /not begun here/],
+    [(url) => back(url, { state: 'another' }), /not started here/],
     [(url) => back(url, { iss: 'https://evil.example' }), /did not come from App strict/],
     [(url) => back(url, {}), /invalid_grant/],
-    [(url) => back(url, { code: '' }), /gave no code/],
+    [(url) => back(url, { code: '' }), /its answer has no code/],
     [() => 'nothing', /no query/],
   ];
   for (const [answer, why] of cases) {

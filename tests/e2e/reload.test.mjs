@@ -133,7 +133,7 @@ test('a manifest that is faulty keeps the old catalog, and the log names the fau
       await put('probe.json', text);
       if (because === 'SIGHUP') server.process.kill('SIGHUP');
       const line = await saying(server, from, {
-        msg: 'the catalog was not reloaded, the old one stays in use',
+        msg: 'the catalog was not reloaded; the old one stays in use',
         level: 'error',
         because,
         ...where,
@@ -157,7 +157,7 @@ test('one faulty file of two holds back both: the catalog is swapped whole', asy
   await writeFile(join(folder, 'broken.json'), '[]');
   await put('probe.json', manifest((copy) => copy.actions.pop()));
   server.process.kill('SIGHUP');
-  await saying(server, from, { msg: 'the catalog was not reloaded, the old one stays in use', because: 'SIGHUP' });
+  await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use', because: 'SIGHUP' });
   assert.deepEqual(await actionIds(), offered);
   await rm(join(folder, 'broken.json'));
   await until('the other is served', async () => (await actionIds()).length === offered.length - 1);
@@ -217,7 +217,7 @@ test('templates are read anew, too, and a flow keeps the one that it began with'
   assert.equal(await wordOf(await startGate()), 'two');
   const from = server.log.length;
   await putTemplate('gate.json', template('three', { expr: 'sum(' }));
-  const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one stays in use' });
+  const line = await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use' });
   assert.ok(line.file.endsWith('templates/gate.json'), JSON.stringify(line));
   assert.equal(await metric(server, 'sluice_catalog_outdated'), 1);
   assert.ok(await offers('Gate two'));
@@ -232,7 +232,7 @@ test('without the database a new template is put off, and comes by itself when i
   await stack.cluster.down('immediate');
   try {
     await putTemplate('gate.json', template('four'));
-    const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one stays in use' });
+    const line = await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use' });
     assert.match(line.problem, /not stored, retrying/);
   } finally {
     await stack.cluster.up();
@@ -244,7 +244,7 @@ test('without the database a new template is put off, and comes by itself when i
 test('a folder that goes is told of, and served again when it is back', async () => {
   const from = server.log.length;
   await rename(folder, `${folder}.away`);
-  const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one stays in use' });
+  const line = await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use' });
   assert.match(line.problem, /cannot be read as a folder/);
   assert.equal((await actionIds()).length, offered.length - 1);
   await rename(`${folder}.away`, folder);

@@ -195,7 +195,7 @@ test('a host that the manifest does not name is not called', async () => {
     const answer = await tool('put', { name: 'a' });
     const isUrl = !/user@|nonsense|^\/\//.test(location);
     assert.deepEqual([answer.status, answer.json.canonical.error_code], isUrl ? [409, 'unsupported_operation'] : [500, 'execution_failed'], answer.text);
-    assert.match(answer.json.error.message, isUrl ? /named https?:\/\/[a-z.]+:\d+ in its reply, which is none of the hosts/ : /The next request cannot be made/);
+    assert.match(answer.json.error.message, isUrl ? /named https?:\/\/[a-z.]+:\d+ in its reply, and this action may not call that host/ : /The next request cannot be made/);
     assert.doesNotMatch(answer.text, /sig=/);
     assert.deepEqual(paths(), ['POST /sessions']);
     assert.equal(json.status, 'blocked');
@@ -282,7 +282,7 @@ for (const [what, second] of UNKNOWN)
     const idempotency_key = newKey();
     const { status, json, text } = await run('share', { name: 'a' }, { idempotency_key });
     assert.deepEqual([status, json.error_code], [500, 'execution_failed'], text);
-    assert.match(json.message, /^a was uploaded as F1; whether the rest was done is not known\. /);
+    assert.match(json.message, /^a was uploaded as F1\. It is not known whether the rest was done\. /);
     assert.match(json.hint, /outcome is unknown/);
     assert.deepEqual(paths(), ['POST /files', 'POST /posts'], 'nothing is repeated');
     const again = await run('share', { name: 'a' }, { idempotency_key });
@@ -295,7 +295,7 @@ test('the deadline is that of all', async () => {
   plan['/posts'] = ['hang'];
   const { json, text } = await run('share', { name: 'a' }, {}, short);
   assert.equal(json.error_code, 'timeout', text);
-  assert.match(json.message, /^a was uploaded as F1; whether the rest was done is not known\. /);
+  assert.match(json.message, /^a was uploaded as F1\. It is not known whether the rest was done\. /);
   await short.stop();
 });
 
@@ -338,7 +338,7 @@ test('the second alone is repeated where it may be, the whole where all may be',
   seen = [];
   plan['/posts'] = [reply(503, {})];
   const failed = await run('sync', { name: 'a' });
-  assert.match(failed.json.message, /was uploaded as F2; whether the rest was done is not known/);
+  assert.match(failed.json.message, /was uploaded as F2\. It is not known whether the rest was done/);
   assert.ok(seen.length <= 8, 'and that has an end');
 });
 

@@ -418,19 +418,19 @@ test('a missing or broken file says how to upload and try again', async () => {
     assert.match(json.error.message, word);
     assert.match(json.canonical.hint, hint);
   };
-  await bad('upload_put', [], /none came/);
-  await bad('upload_put', [{ name: 'x', path: 'reports/x.pdf' }], /\/files\/0: has no data/);
-  await bad('upload_put', [{ name: 'x', data: null }], /no data/);
+  await bad('upload_put', [], /the request has none/);
+  await bad('upload_put', [{ name: 'x', path: 'reports/x.pdf' }], /\/files\/0: data is missing/);
+  await bad('upload_put', [{ name: 'x', data: null }], /data is missing/);
   for (const data of ['not base64!', 'QUI', 'QUJD\n', 'QU_D', '====', `QUJD${' '.repeat(4)}`])
     await bad('upload_put', [{ name: 'x', data }], /\/files\/0\/data: .*base64/);
   await bad('upload_parts', [good, { name: 'y', data: '!' }], /\/files\/1\//);
-  await bad('upload_parts', [{ data: good.data }], /no name/, /^Correct the files, then send the same request again/);
+  await bad('upload_parts', [{ data: good.data }], /name is missing/, /^Correct the files, then send the same request again/);
   await bad('upload_parts', [{ ...good, name: 'a\r\nX-Evil: 1' }], /control characters/, /^Correct the files, then send the same request again/);
   await bad('upload_parts', [{ ...good, field: 'a\r\nX-Evil: 1' }], /control characters/, /^Correct the files, then send the same request again/);
   await bad('upload_parts', [{ ...good, contentType: 'text/plain\r\nX-Evil: 1' }], /media type/, /^Correct the files, then send the same request again/);
   await bad('upload_parts', [good, good, good, good], /at most 3 files/, /^Correct the files, then send the same request again/);
   await bad('upload_put', [good, good], /at most 1 file,/, /^Correct the files, then send the same request again/);
-  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes, at most 1000/, /^Correct the files, then send the same request again/);
+  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes and may have at most 1000/, /^Correct the files, then send the same request again/);
   await bad('upload_none', [good], /takes no files/, /without files/);
   await bad('gmail_list_labels', Array(50).fill(good), /takes no files/, /without files/);
 });
@@ -447,9 +447,9 @@ test('files are part of what an idempotency key stands for', async () => {
 });
 
 test('a member of the credential that is not there is named, to the caller and in the log', async () => {
-  const missing = 'the connection has no "token_type", which "send" of the app\'s manifest asks for';
+  const missing = 'the connection has no "token_type", which "send" in the app\'s manifest needs';
   const reply = assertError(await tool('typed_none', {}), [409, 'auth', 'reauth_required', false, 'reauth_required']);
-  assert.equal(reply.error.message, `The connection to Typed no longer works (${missing}); nothing was done.`);
+  assert.equal(reply.error.message, `The connection to Typed no longer works (${missing}). Nothing was done.`);
   await until('the log has it', () => server.log.includes('a stored credential cannot be sent'));
   const line = JSON.parse(server.log.split('\n').find((one) => one.includes('a stored credential cannot be sent')));
   assert.deepEqual([line.integration_id, line.cause], ['typed', missing]);
@@ -536,7 +536,7 @@ test('the largest files fit; what is over the limits is refused', async () => {
   const put = assertOk(await run('upload_put_large', { files: [file('x', bytes)] }), 'upload_put_large');
   assert.equal(put.data, bytes.toString('base64').length);
   const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
-  assert.match(assertError(over, INVALID).error.message, /5242881 bytes, at most 5242880/);
+  assert.match(assertError(over, INVALID).error.message, /5242881 bytes and may have at most 5242880/);
   // attached to a mail they are in base64 twice, and come back as they were
   const withFiles = (...sizes) => ({ ...mail('with files'), confirmed: true, files: sizes.map((n) => file(`${n}.bin`, bytes.subarray(0, n))) });
   const half = 512 * 1024;

@@ -189,7 +189,7 @@ test('slack: kept private where no channel is named', async () => {
   assert.equal(state.posted[0].channel_id, undefined);
   const faulty = await bad('slack_upload_file', { text: 'to whom?' }, file('a.bin'));
   assert.equal(faulty.error_code, 'validation_error');
-  assert.match((await bad('slack_upload_file', { channel: 'C1' })).message, /sends a file, and none came/);
+  assert.match((await bad('slack_upload_file', { channel: 'C1' })).message, /sends a file, and the request has none/);
 });
 
 test('slack: uploaded and not posted, and nothing is repeated under its key', async () => {

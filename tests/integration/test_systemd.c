@@ -174,9 +174,9 @@ static void a_worker_that_stands_still_is_started_again(void **state)
     do {
         await("WATCHDOG=1", text);
         program_read(&server);
-    } while (!strstr(server.err, "a worker's loop stands still"));
+    } while (!strstr(server.err, "a worker's loop is stuck"));
     snprintf(text, sizeof(text), "\"pid\":%d", (int)stopped);
-    assert_contains(strstr(server.err, "a worker's loop stands still"), text);
+    assert_contains(strstr(server.err, "a worker's loop is stuck"), text);
     while (kill(stopped, 0) == 0)
         await("WATCHDOG=1", text);
     stop();

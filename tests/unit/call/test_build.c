@@ -213,7 +213,7 @@ static void nested_names_are_bounded(void **state)
     char input[6000];
     (void)snprintf(input, sizeof(input), "{\"k\":{\"%05000d\":1}}", 1);
     assert_int_equal(build(b, form, input), ERR_INVALID);
-    assert_non_null(strstr(b->err.text, "too long a name"));
+    assert_non_null(strstr(b->err.text, "is too long"));
 }
 
 static void commas_are_an_expression(void **state)
@@ -427,7 +427,7 @@ static void a_credential_that_lacks_a_member_is_named(void **state)
          "\"${credential.token_type} ${credential.access_token}\"}}",
          "{\"access_token\":\"t\"}", "the connection has no \"token_type\""},
         {"{\"type\":\"basic\"}", "{\"password\":\"p\"}",
-         "the connection has no \"username\", which a Basic header"},
+         "the connection has no \"username\", which the Basic header needs"},
         {"{\"type\":\"basic\"}", "{\"username\":\"u\"}", "the connection has no \"password\""},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -634,22 +634,22 @@ static void files_are_checked_before_they_are_decoded(void **state)
     assert_fault(b, action, good, 0, NULL);
     assert_fault(b, action, good, 1, "takes no files");
     action = bench_action(b, BEARER, "", "write", post, ",\"files\":{\"travel\":\"raw\"}");
-    assert_fault(b, action, good, 0, "none came");
+    assert_fault(b, action, good, 0, "the request has none");
     assert_fault(b, action, good, 1, NULL);
-    assert_fault(b, action, good, 2, "at most 1 file,");
+    assert_fault(b, action, good, 2, "at most 1 file, and the request has more");
     action = bench_action(b, BEARER, "", "write", post,
                           ",\"files\":{\"travel\":\"multipart\",\"bytes_max\":3}");
     assert_fault(b, action, good, CALL_FILES_MAX, NULL);
-    assert_fault(b, action, good, CALL_FILES_MAX + 1, "at most 10 files,");
+    assert_fault(b, action, good, CALL_FILES_MAX + 1, "at most 10 files, and the request has more");
     struct call_file bad = good;
     bad.data = SLICE("QUJDRA==");
-    assert_fault(b, action, bad, 1, "/files/0: has 4 bytes, at most 3");
+    assert_fault(b, action, bad, 1, "/files/0: has 4 bytes and may have at most 3");
     bad = good;
     bad.data = SLICE_NONE;
-    assert_fault(b, action, bad, 1, "/files/0: has no data");
+    assert_fault(b, action, bad, 1, "/files/0: data is missing");
     bad = good;
     bad.name = SLICE_NONE;
-    assert_fault(b, action, bad, 1, "no name");
+    assert_fault(b, action, bad, 1, "name is missing");
     bad.name = SLICE("a\r\nX: y");
     assert_fault(b, action, bad, 1, "control characters");
     bad = good;
@@ -657,13 +657,13 @@ static void files_are_checked_before_they_are_decoded(void **state)
     assert_fault(b, action, bad, 1, "control characters");
     bad = (struct call_file){.name = SLICE("n"), .content_type = SLICE("text")};
     assert_fault(b, action, bad, 2,
-                 "/files/0: has no data; /files/0/contentType: is no media type; "
-                 "/files/1: has no data; /files/1/contentType: is no media type");
+                 "/files/0: data is missing; /files/0/contentType: must be a media type; "
+                 "/files/1: data is missing; /files/1/contentType: must be a media type");
     static const char *const types[] = {"text", "/x", "a/b\r\nX: y", "a/\x01"};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bad = good;
         bad.content_type = slice_cstr(types[i]);
-        assert_fault(b, action, bad, 1, "no media type");
+        assert_fault(b, action, bad, 1, "must be a media type");
     }
 }
 

@@ -69,7 +69,7 @@ static const struct way ways[] = {
      .app = "gone",
      .result = CALL_ENROL_REFUSED,
      .asked = "",
-     .message = "There is no such app any more."},
+     .message = "The app is no longer available."},
     {.name = "a new connection",
      .app = "app",
      .status = 200,
@@ -118,7 +118,7 @@ static const struct way ways[] = {
      .count = FEW,
      .result = CALL_ENROL_FULL,
      .asked = "connection_count ",
-     .message = "as many connections as it may have (3)"},
+     .message = "already has the most connections that it may have (3)"},
     {.name = "reconnected as the same, whose address has changed",
      .app = "app",
      .is_reconnect = true,
@@ -144,7 +144,7 @@ static const struct way ways[] = {
      .body = ANN,
      .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_get ",
-     .message = "This connection acts as u2 (ann@x.y), and what came from The App is u1 "
+     .message = "This connection acts as u2 (ann@x.y), but the login at The App is u1 "
                 "(ann@x.y). Nothing was stored"},
     {.name = "reconnected as another, who is to replace the first",
      .app = "app",
@@ -189,7 +189,7 @@ static const struct way ways[] = {
      .body = ANN,
      .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_count audit_insert ",
-     .message = "This link is for bob@x.y, and what came from The App is ann@x.y.",
+     .message = "This link is for bob@x.y, but the login at The App is ann@x.y.",
      .details = "\"expected\":{\"email\":\"bob@x.y\"},\"came\":{\"email\":\"ann@x.y\","
                 "\"subject\":\"u1\",\"label\":\"Ann\"},\"link_id\":\""},
     {.name = "a link for another id",
@@ -200,7 +200,7 @@ static const struct way ways[] = {
      .body = ANN,
      .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_count audit_insert ",
-     .message = "This link is for u9, and what came from The App is u1 (ann@x.y).",
+     .message = "This link is for u9, but the login at The App is u1 (ann@x.y).",
      .details = "\"expected\":{\"subject\":\"u9\"}"},
     {.name = "a link for one, and nothing says who came",
      .app = "app",
@@ -210,7 +210,7 @@ static const struct way ways[] = {
      .body = "{\"email\":\"ann@x.y\"}",
      .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_count audit_insert ",
-     .message = "it could not be found out who came from The App.",
+     .message = "but the login at The App could not be found out.",
      .details = "\"expected\":{\"subject\":\"u1\"}"},
     {.name = "a link that reconnects never changes who it is",
      .app = "app",
@@ -233,7 +233,7 @@ static const struct way ways[] = {
      .body = "{}",
      .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_get audit_insert ",
-     .message = "This connection acts as bob@x.y, and it could not be found out"},
+     .message = "This connection acts as bob@x.y, but the login at The App could not be found out"},
 };
 
 /* ---- whoever asks ---- */
@@ -600,11 +600,11 @@ static void what_changed_in_between_is_found_when_it_is_stored(void **state)
         const char *message;
     } cases[] = {
         {"reconnected by the address, in any case", "connection_get", CALL_ENROL_GONE,
-         "The connection was removed meanwhile; nothing was changed."},
+         "The connection was removed in the meantime. Nothing was changed."},
         {"a new connection", "connection_insert", CALL_ENROL_FULL,
-         "as many connections as it may have"},
+         "already has the most connections that it may have"},
         {"a link for anybody", "connect_session_use", CALL_ENROL_LINK_USED,
-         "This link has been used already, or its time is over."},
+         "This link was already used, or it has expired."},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct asker asker;

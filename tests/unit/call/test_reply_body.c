@@ -43,7 +43,8 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         read_reply(*state, act(*state, true, JSON), types[i], "{\"a\":");
         assert_int_equal(out.reason, EXEC_REPLY_UNREADABLE);
-        assert_true(slice_find(out.message, SLICE("not the JSON")) > 0);
+        assert_true(
+            slice_find(out.message, SLICE("with a body that claims to be JSON and is not")) > 0);
         read_reply(*state, act(*state, true, ANY), types[i], "{\"a\":");
         assert_int_equal(out.reason, EXEC_REPLY_UNREADABLE);
         read_reply(*state, act(*state, true, ANY), types[i], "");
@@ -121,7 +122,7 @@ static void a_success_has_the_actions_reply(void **state)
         {"{\"kind\":\"any\"}", "", "\"text\"", NULL},
         {NAMED, "", "{\"id\":0,\"other\":\"\"}", NULL},
         {NAMED, "", "{\"id\":\"\",\"list\":[1]}", NULL},
-        {NAMED, "", "{}", "without body.id, which it never lacks"},
+        {NAMED, "", "{}", "without body.id, which this reply always has"},
         {NAMED, "", "{\"id\":null,\"other\":1}", "without body.id"},
         {NAMED, "", "{\"id\":1}", "without body.list[0] || body.other"},
         {NAMED, "", "[{\"id\":1}]", "with an array, not the object"},

@@ -119,26 +119,26 @@ static void a_header_has_a_name_that_can_be_sent(void **state)
     (void)state;
     static const struct case_of refused[] = {
         {AT_TOP, "\"headers\":{\"X Version\":\"1\"}," AT_TOP, "/headers",
-         "\"X Version\" is no header's name"},
-        {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is no header's name"},
+         "\"X Version\" is not a header's name"},
+        {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is not a header's name"},
         {IN_QUERY, "\"headers\":{\"Prefer\":\"a, b=\\\"${input.id}\\\"\"}," IN_QUERY,
-         "/actions/0/request/headers", "${input.id} stands between quotes"},
+         "/actions/0/request/headers", "${input.id} is between quotes"},
         {"\"${input.full}\"", "\"name eq '${input.id}'\"", "/actions/0/request/query",
-         "write ${quote(...)} without them, or quote_odata"},
+         "write ${quote(...)} without quotes, or quote_odata"},
         {AT_TOP, "\"headers\":{\"Host\":\"a\"}," AT_TOP, "/headers", "sluice writes"},
         {REQUEST, REQUEST "\"headers\":{\"X-A:\":\"1\"},", "/actions/0/request/headers",
-         "\"X-A:\" is no header's name"},
+         "\"X-A:\" is not a header's name"},
         {REQUEST, REQUEST "\"headers\":{\"content-length\":\"1\"},", "/actions/0/request/headers",
          "sluice writes"},
         {REQUEST,
          REQUEST "\"instead\":[{\"when\":\"input.full\",\"headers\":{\"X/A\":\"${input.id}\"}}],",
          "/actions/0/request/headers", "\"X/A\""},
         {ACTION, "\"idempotency_header\":\"Idempotency Key\"," ACTION,
-         "/actions/0/idempotency_header", "\"Idempotency Key\" is no header's name"},
+         "/actions/0/idempotency_header", "\"Idempotency Key\" is not a header's name"},
         {AUTH,
          "{\"type\":\"api_key\",\"send\":{\"in\":\"header\",\"name\":\"Api Key\",\"value\":\"${"
          "credential.api_key}\"}}",
-         "/auth/send/name", "\"Api Key\" is no header's name"},
+         "/auth/send/name", "\"Api Key\" is not a header's name"},
     };
     static const struct case_of clean[] = {
         {AT_TOP, "\"headers\":{\"X-Api_Version.2\":\"1\"}," AT_TOP, NULL, NULL},
@@ -170,7 +170,7 @@ static void addresses_are_https(void **state)
         {REQUEST, REQUEST "\"base_url\":\"https://${connection.params.x}.example\",",
          "/actions/0/request/base_url", "connection_params has no property \"x\""},
         {REQUEST, REQUEST "\"base_url\":\"https://${connection.id}.example\",",
-         "/actions/0/request/base_url", "connection has \"params\" only"},
+         "/actions/0/request/base_url", "connection has nothing but \"params\""},
         {AUTH, OAUTH("a.example/a", "https://a.example/t"), "/auth/authorize_url",
          "must begin with https://"},
         {AUTH, OAUTH("https://a.example/a", "${connection.params.url}"), "/auth/token_url",
@@ -178,7 +178,7 @@ static void addresses_are_https(void **state)
     };
     static const struct case_of warned[] = {
         {BASE, "http://a.example", "/base_url", "write https://"},
-        {BASE, "https://a.example?v=1", "/base_url", "holds a query"},
+        {BASE, "https://a.example?v=1", "/base_url", "has a query"},
         {REQUEST, REQUEST "\"base_url\":\"http://a.example\",", "/actions/0/request/base_url",
          "--allow-host"},
         {AUTH, OAUTH("https://a.example/a", "http://a.example/t"), "/auth/token_url",
@@ -229,7 +229,7 @@ static void a_required_input_exists(void **state)
     (void)state;
     static const struct case_of refused[] = {
         {"\"required\":[\"id\"]", "\"required\":[\"idd\"]", "/actions/0/input_schema/required",
-         "\"idd\" is none of the properties"},
+         "\"idd\" is not one of the properties"},
     };
     static const struct case_of clean[] = {
         {"\"required\":[\"id\"],\"additionalProperties\":false",
@@ -372,7 +372,7 @@ static void a_rule_is_reached(void **state)
     (void)state;
     static const struct case_of warned[] = {
         {AT_TOP, ERRORS(WHEN("status>=`400`") "," WHEN("body.x")), "/errors/1",
-         "is never reached: rule 0 before it matches all that it matches (status>=`400`)"},
+         "is never reached: rule 0 before it matches everything that it matches (status>=`400`)"},
         {AT_TOP, ERRORS(WHEN("status < `500`") "," WHEN("status >= `500`") "," WHEN("body.x")),
          "/errors/2", "is never reached: the rules before it"},
         {AT_TOP, ERRORS(WHEN("contains(`[401, 403]`, status)") "," WHEN("status == `403`")),
@@ -405,7 +405,7 @@ static void a_literal_is_written_as_one(void **state)
     (void)state;
     static const struct case_of refused[] = {
         {AT_TOP, ERRORS(WHEN("status == '401'")), "/errors/0/when",
-         "status is a number and '401' a text, which are never equal: write `401`"},
+         "status is a number and '401' is text, so they are never equal: write `401`"},
         {AT_TOP, ERRORS(WHEN("status == \\\"401\\\"")), "/errors/0/when", "write `401`"},
         {AT_TOP, ERRORS(WHEN("body.ok == true")), "/errors/0/when", "write `true`"},
         {AT_TOP, ERRORS(WHEN("body.errors[?fatal == true]")), "/errors/0/when", "write `true`"},
@@ -435,7 +435,7 @@ static void a_scope_that_is_asked_for_has_words(void **state)
         {AUTH, ASKS(",\"scope_words\":[\"read\"]"), "/scope_words", "in words"},
         {AUTH, AUTH ",\"scope_words\":{\"read\":\"See it\"}", "/scope_words",
          "the scope \"read\" is not asked for"},
-        {FIRST_ACTION, WITH_WORDS("rea"), "/scope_words", "no action takes it"},
+        {FIRST_ACTION, WITH_WORDS("rea"), "/scope_words", "no action needs it"},
     };
     static const struct case_of warned[] = {
         {AUTH, ASKS(",\"scope_words\":{\"read\":\"See it\"}"), "/scope_words",

@@ -245,7 +245,7 @@ static void what_would_do_nothing_is_warned_of(void **state)
         {"\"type\":\"boolean\",", "\"anyOf\":[{\"minumum\":3}],",
          "/actions/0/input_schema/properties/full/anyOf/0", "did you mean \"minimum\"?"},
         {"\"integration_id\":\"demo\"", "\"integration_id\":\"demos\"", "/integration_id",
-         "not the file's name, which is \"demo\""},
+         "differs from the file's name, \"demo\""},
         {"\"category\":",
          "\"errors\":[{\"when\":\"status == `403`\"},{\"when\":\"status == `403` && body.x\"}],"
          "\"category\":",
@@ -269,7 +269,7 @@ static void what_would_do_nothing_is_warned_of(void **state)
         assert_clean(b, known, "\"category\":", with);
     }
     assert_fault(b, "", "\"category\":", "\"errors\":[{\"when\":\"status == 401\"}],\"category\":",
-                 "/errors/0/when", "a number stands in backticks: `401`");
+                 "/errors/0/when", "a number is written in backticks: `401`");
 }
 
 static void a_reply_must_be_known_from_any_other(void **state)
@@ -283,7 +283,7 @@ static void a_reply_must_be_known_from_any_other(void **state)
     assert_fault(b, RESPONSE "{\"kind\":\"list\"}", NULL, NULL, "/actions/0/response/kind",
                  "one of");
     assert_fault(b, RESPONSE "{\"body\":\"text\",\"kind\":\"object\"}", NULL, NULL,
-                 "/actions/0/response/kind", "of a JSON body");
+                 "/actions/0/response/kind", "needs a JSON body");
     assert_fault(b, RESPONSE "{\"kind\":\"array\",\"required\":[\"body.id\"]}", NULL, NULL,
                  "/actions/0/response/required", "member of an object");
     assert_fault(b, RESPONSE "{\"required\":[]}", NULL, NULL, "/actions/0/response/required",
@@ -315,7 +315,7 @@ static void a_write_says_what_its_reply_never_lacks(void **state)
         char extra[200];
         (void)snprintf(extra, sizeof(extra), RESPONSE "%s", table[i].response);
         check_warning(b, extra, READS, WRITES, "/actions/0/response",
-                      table[i].is_clean ? NULL : "never lacks", (int)i);
+                      table[i].is_clean ? NULL : "must be recognizable", (int)i);
     }
 }
 
@@ -371,14 +371,14 @@ static void assert_proof(struct bench *b, const char *extra, const char *note)
 
 static void what_proves_an_action_is_its_last_precondition(void **state)
 {
-    static const char unproven[] =
-        "Unproven: made from the vendor's documentation; no recorded reply and no "
-        "machine-readable description proves it.";
+    static const char unproven[] = "Unproven: written from the vendor's documentation. No recorded "
+                                   "reply and no machine-readable description proves it.";
     assert_proof(*state, "", unproven);
     assert_proof(*state, ",\"preconditions\":[{\"kind\":\"scope\",\"description\":\"x\"}]",
                  unproven);
     assert_proof(*state, ",\"checked\":\"npm demo\"",
-                 "Compared with the vendor's description (npm demo); no recorded reply proves it.");
+                 "Compared with the vendor's description (npm demo), but not proven by a recorded "
+                 "reply.");
     assert_proof(*state,
                  ",\"checked\":\"npm demo\",\"met\":{\"date\":\"2026-04\",\"source\":\"a/b#0\"}",
                  "Proven against a recorded reply of April 2026 (a/b#0).");
@@ -424,7 +424,7 @@ static void writes_need_confirmation(void **state)
 static void what_takes_an_action_back_is_one_that_writes(void **state)
 {
     struct bench *b = *state;
-    const char *post = "\"side_effect_level\":\"write\"", *say = "takes it back";
+    const char *post = "\"side_effect_level\":\"write\"", *say = "reverses it";
     assert_fault(b, ",\"undo\":\"never\"", NULL, NULL, "/actions/0/undo", say);
     assert_fault(b, ",\"undo\":\"nosuch\"", "\"side_effect_level\":\"read\"", post,
                  "/actions/0/undo", say);
@@ -460,9 +460,9 @@ static void faults_are_named_with_their_place(void **state)
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"magic\"}", "/auth/type", "one of");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"api_key\"}", "/auth", "send");
     assert_fault(b, "", "\"category\":", "\"errors\":[\"goggle\"],\"category\":", "/errors/0",
-                 "there are atlassian, google, microsoft");
+                 "the parts are atlassian, google, microsoft");
     assert_fault(b, "", "\"category\":", "\"limits\":{\"rate_limited\":[\"x\"]},\"category\":",
-                 "/limits/rate_limited/0", "no part is called");
+                 "/limits/rate_limited/0", "there is no part");
     assert_fault(b, "", "\"category\":",
                  "\"errors\":[\"google\",{\"when\":\"boddy\"}],\"category\":", "/errors/1/when",
                  "not known here");
@@ -474,7 +474,7 @@ static void faults_are_named_with_their_place(void **state)
         {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"bearer\",\"name\":\"B\"}]", "/auth",
          "two ways"},
         {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"none\",\"name\":\"B\"}]", "/auth",
-         "none is not one"},
+         "\"none\" cannot be one"},
         {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"api_key\",\"name\":\"B\"}]", "/auth/1",
          "where the key goes"},
         {"{\"type\":\"bearer\",\"optional_scopes\":{\"a\":\"b\"}}", "/auth/optional_scopes",
@@ -531,9 +531,9 @@ static void faults_are_named_with_their_place(void **state)
     static const struct {
         const char *pages, *pointer, *phrase;
     } pages[] = {
-        {"{}", "", "want \"next\""},
+        {"{}", "", "need \"next\""},
         {"{\"input\":\"id\",\"next\":\"body.\"}", "/next", ""},
-        {"{\"next\":\"body.a\"}", "", "wants \"input\""},
+        {"{\"next\":\"body.a\"}", "", "needs \"input\""},
         {"{\"input\":\"ib\",\"next\":\"body.a\"}", "", "input_schema does not have"},
         {"{\"input\":\"id\",\"next\":\"input.ib\"}", "", "no property \"ib\""},
         {"{\"kind\":\"urls\",\"input\":\"id\",\"next\":\"body\"}", "/kind", "\"url\""},
@@ -542,7 +542,7 @@ static void faults_are_named_with_their_place(void **state)
         {"{\"kind\":\"link\",\"take\":[]}", "/take", "object"},
         {"{\"kind\":\"url\",\"input\":\"id\",\"next\":\"body\",\"tail\":\"/q\"}", "/tail", "*"},
         {"{\"kind\":\"page\",\"input\":\"id\"}", "", "\"more\""},
-        {"{\"kind\":\"offset\",\"input\":\"id\"}", "", "want \"items\""},
+        {"{\"kind\":\"offset\",\"input\":\"id\"}", "", "need \"items\""},
         {"{\"input\":\"id\",\"next\":\"body\",\"size\":5}", "/size", "\"items\""},
     };
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {

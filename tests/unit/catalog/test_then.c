@@ -97,7 +97,7 @@ static void faults_are_named_with_their_place(void **state)
     assert_fault(w, three, "\"done\":false", "\"done\":false,\"not_done\":\"x\"",
                  "/actions/0/then/0/not_done", "no meaning");
     assert_fault(w, three, "\"done\":false", "\"done\":true", "/actions/0/then/0/done",
-                 "must be a text");
+                 "must be text");
     assert_fault(w, FIRST ",\"then\":[" POST "," SEND "]", NULL, NULL, "/actions/0/then/1/done",
                  "an earlier request has done something");
 }
@@ -106,13 +106,13 @@ static void a_url_comes_out_of_a_reply_and_goes_to_hosts_that_are_named(void **s
 {
     static const char *const w = "write";
     assert_fault(w, three, "${first.headers.location}", "https://files.example.com/up",
-                 "/actions/0/then/0/request/url", "out of an earlier reply");
+                 "/actions/0/then/0/request/url", "come from an earlier reply");
     assert_fault(w, three, "${first.headers.location}", "${input.url}",
                  "/actions/0/then/0/request/url", "\"input\" is not known here");
     assert_fault(w, three, "${first.headers.location}", "${second.body.url}",
                  "/actions/0/then/0/request/url", "\"second\" is not known here");
     assert_fault(w, three, "\"hosts\":[", "\"path\":\"/x\",\"hosts\":[",
-                 "/actions/0/then/0/request/path", "in its place");
+                 "/actions/0/then/0/request/path", "replaces it");
     static const char *const hosts[] = {
         "https://files.example.com", "*", "*.com", "a/b", "", "A.b"};
     for (size_t i = 0; i < ARRAY_LEN(hosts); i++)

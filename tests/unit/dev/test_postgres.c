@@ -156,7 +156,7 @@ static void a_cluster_of_a_version_that_is_gone_is_told(void **state)
     assert_int_equal(mkdir(folder_path(&folder, "postgres", path), 0700), 0);
     folder_write(&folder, "postgres/PG_VERSION", "9\n", 0600);
     assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), ERR_NOTFOUND);
-    assert_contains(err.text, "was made by PostgreSQL 9, which is not installed");
+    assert_contains(err.text, "was made by PostgreSQL 9, which is no longer installed");
     folder_remove(&folder);
 }
 

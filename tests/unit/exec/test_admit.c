@@ -77,9 +77,10 @@ static void who_comes_too_early_waits_or_is_refused(void **state)
     assert_false(seam_run_has_ended(&runs[1]));
     assert_true(seam_run_has_ended(&runs[2]));
     assert_int_equal(runs[2].out.retry_after_ms, 2001);
-    assert_slice_equal(runs[2].out.message,
-                       "The App takes no more calls of this connection for about 3 s; nothing was "
-                       "sent.");
+    assert_slice_equal(
+        runs[2].out.message,
+        "The App takes no more calls from this connection for about 3 s. Nothing was "
+        "sent.");
     assert_slice_has(runs[2].out.hint, "Wait as long as Retry-After says");
     end(m, &runs[2], EXEC_OWN_RATE_LIMIT);
     machine_reply(m, 200, "{}");
@@ -264,8 +265,8 @@ static void an_open_circuit_says_how_long(void **state)
     machine_assert_no_call(m);
     assert_true(seam_run_has_ended(&run));
     assert_slice_has(run.out.message, "Calls of this account to https://app.example kept failing, "
-                                      "so none is sent for about ");
-    assert_slice_has(run.out.hint, "The app failed for most of this account's calls lately");
+                                      "so no more are sent for about ");
+    assert_slice_has(run.out.hint, "Most of this account's recent calls to the app failed");
     assert_true(run.out.retry_after_ms > 0);
     end(m, &run, EXEC_CIRCUIT_OPEN);
     assert_int_equal(m->store.claims.count, 0); /* nothing was claimed for it */

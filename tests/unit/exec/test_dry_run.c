@@ -220,7 +220,7 @@ static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
         machine_assert_no_call(m);
         (void)machine_end_of(m, &m->run);
         assert_slice_has(m->run.out.message, "The request cannot be made from this input: ");
-        assert_slice_has(m->run.out.message, "nothing was sent");
+        assert_slice_has(m->run.out.message, "Nothing was sent");
         assert_int_equal(machine_end(m), EXEC_INPUT_INVALID);
     }
 }

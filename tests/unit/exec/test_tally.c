@@ -99,7 +99,7 @@ static void it_writes_every_ten_seconds_what_it_counted(void **state)
     assert_true(pg_value_is(seam_param(row_of(b, "blocked"), "buckets"), "{}"));
     assert_true(seam_param(row_of(b, "succeeded"), "last")->is_null);
     check_last(b, "failed", "Demo found the request invalid (HTTP 400 Bad Request).");
-    check_last(b, "blocked", "put is a write action and was not confirmed; nothing was done.");
+    check_last(b, "blocked", "put is a write action and was not confirmed. Nothing was done.");
     seam_node_answer(&b->node, &b->store);
     assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
     assert_int_equal(seam_query_count(b->node.pool), 0);

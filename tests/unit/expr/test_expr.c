@@ -451,7 +451,7 @@ static void format_time_is_utc(void **state)
     assert_fault(*state, "format_time(`1e300`, 'date')", given, EXPR_FAULT_VALUE, "9999");
     assert_fault(*state, "format_time('yesterday', 'date')", given, EXPR_FAULT_VALUE, "RFC 3339");
     assert_fault(*state, "format_time(t, '%Q')", given, EXPR_FAULT_VALUE, "no %Q");
-    assert_fault(*state, "format_time(t, '%')", given, EXPR_FAULT_VALUE, "behind every %");
+    assert_fault(*state, "format_time(t, '%')", given, EXPR_FAULT_VALUE, "after every %");
     assert_fault(*state, "format_time(ms, 'date', 'us')", given, EXPR_FAULT_VALUE, "'ms'");
 }
 
@@ -478,7 +478,7 @@ static void messages_say_where(void **state)
     assert_fault(b, "sum(@)", "[1,2,\"3\"]", EXPR_FAULT_TYPE, "an array with string as item 3");
     assert_fault(b, "sort_by(@, &n)", "[{\"n\":1},{\"n\":\"b\"}]", EXPR_FAULT_TYPE,
                  "item 1 gave number and item 2 gave string");
-    assert_fault(b, "\xFF", "null", EXPR_FAULT_SYNTAX, "no UTF-8 at offset 0");
+    assert_fault(b, "\xFF", "null", EXPR_FAULT_SYNTAX, "not UTF-8 at offset 0");
 }
 
 /* ---- limits ---- */

@@ -65,7 +65,7 @@ static void inside_text_scalars_are_written(void **state)
     assert_fills(*state, "\"${`2.0`}\"", "2.0"); /* a value of its own is not touched */
     assert_fills(*state, "\"/v1/${input.deep.x}/${to_string(input.list)}\"", "\"/v1/X/[1,2]\"");
     assert_refused(*state, "{\"q\":{\"s\":\"a ${input.none}\"}}", ERR_INVALID,
-                   "/q/s: ${input.none} is null, which cannot stand inside a longer text");
+                   "/q/s: ${input.none} is null, which cannot be part of a longer text");
     assert_refused(*state, "\"a ${input.list}\"", ERR_INVALID, "${input.list} is array, which");
     assert_refused(*state, "\"a ${input.deep}\"", ERR_INVALID, "${input.deep} is object, which");
     assert_int_equal(((struct bench *)*state)->fault, EXPR_FAULT_TYPE);
@@ -144,7 +144,7 @@ static void path_segments_are_encoded(void **state)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_null(run(b, bad[i], EXPR_PATH_SEGMENTS));
         assert_int_equal(b->fault, EXPR_FAULT_VALUE);
-        assert_non_null(strstr(b->err.text, "cannot stand in the path of a URL"));
+        assert_non_null(strstr(b->err.text, "cannot be part of a URL's path"));
         assert_non_null(run(b, bad[i], 0));
     }
 }

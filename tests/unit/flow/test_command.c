@@ -222,7 +222,7 @@ static void a_start_that_another_overtakes(void **state)
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     assert_int_equal(m->run.answer, FLOW_ANSWER_KEY_GONE);
-    check_message(m, "not kept any more");
+    check_message(m, "no longer stored");
     seam_run_end(&m->run);
 }
 
@@ -305,7 +305,7 @@ static void decisions_that_do_not_fit(void **state)
     machine_row(m, id)->flow.wake_at = 1;
     check_conflict(m, id, "a", 0, "has expired");
     check_conflict(m, machine_start(m, "pause", confirmed), NULL, 0,
-                   "No approval step of this flow is waiting; step \"a\" waits until 20");
+                   "No approval step of this flow is waiting: step \"a\" waits until 20");
     id = machine_start(m, "read", confirmed);
     static const char *const headers[] = {"retry-after", "60", NULL};
     seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));

@@ -147,7 +147,7 @@ static void outputs_that_are_too_large_together(void **state)
     m->walk.reply = reply;
     machine_until(m, id, FLOW_FAILED);
     mem_free(reply);
-    machine_check_error(m, id, "over the 1 MB");
+    machine_check_error(m, id, "larger than the 1 MB");
 }
 
 static void a_flow_that_is_cancelled_meanwhile(void **state)

@@ -64,8 +64,8 @@ static void test_what_mends_it_is_kept(void **state)
          "/api/tools/x/execute with connectionId, one of 17 (x).",
          "Reconnect the app, then resume the flow."},
         {EXEC_INPUT_INVALID, false, "Correct the input: /to is a text",
-         "Correct the input: /to is a text. Resume makes the same call again: with another input, "
-         "start a new flow."},
+         "Correct the input: /to is a text. Resume makes the same call again. To use another "
+         "input, start a new flow."},
         {EXEC_PROVIDER_RATE_LIMITED, true,
          "Wait as long as Retry-After says and try again; Notion allows three requests a second.",
          "Wait as long as retry_after says and resume the flow; Notion allows three requests"},

@@ -169,8 +169,8 @@ static void titles_are_checked(void **state)
     static const struct {
         const char *old, *new, *pointer, *phrase;
     } faults[] = {
-        {FLOW_TITLE("7"), "/flow_title", "must be a text"},
-        {FLOW_TITLE("{\"a\":\"b\"}"), "/flow_title", "must be a text"},
+        {FLOW_TITLE("7"), "/flow_title", "must be text"},
+        {FLOW_TITLE("{\"a\":\"b\"}"), "/flow_title", "must be text"},
         {FLOW_TITLE("\"${input.\""), "/flow_title", ""},
         {FLOW_TITLE("\"For ${input.too}\""), "/flow_title", "no property \"too\""},
         {FLOW_TITLE("\"For ${steps.list}\""), "/flow_title", "has not run yet"},
@@ -257,7 +257,7 @@ static void writes_are_confirmed(void **state)
 {
     assert_fault("\"confirmed_by\":\"approval:ask\",\"for_each\"", "\"for_each\"", "/steps/3",
                  "confirmed_by");
-    assert_fault("approval:ask", "approval:list", "/steps/3/confirmed_by", "no approval step");
+    assert_fault("approval:ask", "approval:list", "/steps/3/confirmed_by", "not an approval step");
     assert_fault("approval:ask", "approval:again", "/steps/3/confirmed_by", "no earlier step");
     assert_fault("approval:ask", "ask", "/steps/3/confirmed_by", "approval:STEP");
     assert_fault("\"confirmed_by\":\"approval:ask\",\"for_each\"",
@@ -301,7 +301,7 @@ static void what_changes_was_read(void **state)
     assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":[\"${before}\"],\"then\":\"${@}\"}"), now,
                  "object");
     assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":\"${steps.list}\",\"then\":\"${@}\"}"),
-                 now, "may name before");
+                 now, "may name only before");
     assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":\"${item.a}\"},\"then\":\"${@}\"}"),
                  "/steps/3/before/now/a", "name before");
     assert_fault(old,

@@ -91,7 +91,7 @@ static const struct payload attacks[] = {
     {"CONNECT", SLICE_INIT("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"), 501},
     {"TRACE", SLICE_INIT("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n"), 501},
     {"endless method", SLICE_INIT("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), 501},
-    {"method is no token", SLICE_INIT("G@T / HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
+    {"method is not a token", SLICE_INIT("G@T / HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
     {"target not from a slash", SLICE_INIT("GET index.html HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
     {"target @", SLICE_INIT("GET @evil/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400},
     {"fragment", SLICE_INIT("GET /#x HTTP/1.1\r\nHost: a\r\n\r\n"), 400},

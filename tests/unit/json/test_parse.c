@@ -186,10 +186,10 @@ static void test_duplicate_keys(void **state)
 {
     struct err err;
     assert_refused(*state, "{\"a\":{\"x/y\":[{\"k\":1,\"b\":2,\"k\":3}]}}", ERR_INVALID,
-                   "the member \"k\" is there twice in the object at /a/x~1y/0");
+                   "the member \"k\" occurs twice in the object at /a/x~1y/0");
     assert_refused(*state, "{\"\":1,\"\":1}", ERR_INVALID,
-                   "the member \"\" is there twice in the object at the top level");
-    assert_refused(*state, "{\"a\":1,\"\\u0061\":1}", ERR_INVALID, "\"a\" is there twice");
+                   "the member \"\" occurs twice in the object at the top level");
+    assert_refused(*state, "{\"a\":1,\"\\u0061\":1}", ERR_INVALID, "\"a\" occurs twice");
     const struct json *lenient =
         try_parse(*state, SLICE("{\"k\":1,\"b\":2,\"k\":{\"z\":3}}"), &json_limits_provider, &err);
     assert_int_equal(lenient->count, 2);

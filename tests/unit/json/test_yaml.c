@@ -79,11 +79,11 @@ static void aliases_are_values_of_their_own(void **state)
     reads("a: &x {b: [1, 2]}\nc: *x\nd: [&y t, *y]",
           "{'a':{'b':[1,2]},'c':{'b':[1,2]},'d':['t','t']}");
     reads("a: &k name\n*k : 1", "{'a':'name','name':1}");
-    refuses("a: *none", ERR_SYNTAX, "line 1, column 4: an alias of what stands nowhere");
-    refuses("a: &x [*x]", ERR_SYNTAX, "an alias of what stands nowhere");
+    refuses("a: *none", ERR_SYNTAX, "line 1, column 4: an alias of an anchor that does not occur");
+    refuses("a: &x [*x]", ERR_SYNTAX, "an alias of an anchor that does not occur");
     refuses("- &a [x,x,x,x,x,x,x,x,x]\n- &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
             "- &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n- [*c,*c,*c,*c,*c,*c,*c,*c,*c]",
-            ERR_LIMIT, "stands for more than 1000 values");
+            ERR_LIMIT, "expands to more than 1000 values");
 }
 
 /* What walks over the result recurses, so an alias counts as deep as what it stands for. */
@@ -107,7 +107,7 @@ static void what_is_refused_says_where(void **state)
     refuses("a: 1\n\tb: 2", ERR_SYNTAX, "line 2");
     refuses("", ERR_SYNTAX, "empty");
     refuses("a\n---\nb", ERR_SYNTAX, "line 2, column 1: a second document");
-    refuses("a: 1\na: 2", ERR_SYNTAX, "\"a\" is there twice");
+    refuses("a: 1\na: 2", ERR_SYNTAX, "\"a\" occurs twice");
     refuses("? [x]\n: 1", ERR_SYNTAX, "a key must be a scalar");
     refuses("a: !!int 1", ERR_SYNTAX, "of tags only !!str");
     refuses("a: !mine {}", ERR_SYNTAX, "of tags only !!str");

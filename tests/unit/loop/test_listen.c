@@ -78,7 +78,7 @@ static void bad_addresses_are_named(void **state)
         "[]:8080", "127.0.0.1:-1", "1.2.3:80",
     };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        listen_fails(*state, slice_cstr(bad[i]), ERR_INVALID, "is no address to listen on");
+        listen_fails(*state, slice_cstr(bad[i]), ERR_INVALID, "is not an address to listen on");
     struct pair pair;
     pair_listen(&pair, *state, SLICE("127.0.0.1:0"));
     char taken[32];
@@ -88,7 +88,7 @@ static void bad_addresses_are_named(void **state)
     struct err err = {0};
     struct tcp_listen_config config = {.address = SLICE("x"), .inherited_fd = 2};
     assert_null(tcp_listen(*state, &config, on_accept, NULL, &err));
-    assert_non_null(strstr(err.text, "no listening socket"));
+    assert_non_null(strstr(err.text, "not a listening socket"));
 }
 
 static void a_socket_can_be_inherited(void **state)
@@ -264,7 +264,7 @@ static void unix_sockets_work_too(void **state)
     unlink(path);
     FILE *plain = fopen(path, "w");
     fclose(plain);
-    listen_fails(*state, slice_cstr(address), ERR_INVALID, "no socket");
+    listen_fails(*state, slice_cstr(address), ERR_INVALID, "not a socket");
     unlink(path);
     rmdir(folder);
     char longest[200];

@@ -337,13 +337,13 @@ static void nothing_is_injected(void **state)
 
 static void bad_input_is_named(void **state)
 {
-    assert_refused(*state, "{\"to\":\"nobody\"}", "to: nobody is no e-mail address");
-    assert_refused(*state, "{\"to\":\"a@b@c\"}", "a@b@c is no e-mail address");
-    assert_refused(*state, "{\"to\":\"a b@c\"}", "a b@c is no e-mail address");
-    assert_refused(*state, "{\"to\":\"Name <>\"}", "no e-mail address");
-    assert_refused(*state, "{\"to\":\"a..b@c\"}", "no e-mail address");
-    assert_refused(*state, "{\"to\":\"a@-_!\"}", "no e-mail address");
-    assert_refused(*state, "{\"to\":\"j\xC3\xBC@x\"}", "in front of the @ must be ASCII");
+    assert_refused(*state, "{\"to\":\"nobody\"}", "to: nobody is not an e-mail address");
+    assert_refused(*state, "{\"to\":\"a@b@c\"}", "a@b@c is not an e-mail address");
+    assert_refused(*state, "{\"to\":\"a b@c\"}", "a b@c is not an e-mail address");
+    assert_refused(*state, "{\"to\":\"Name <>\"}", "not an e-mail address");
+    assert_refused(*state, "{\"to\":\"a..b@c\"}", "not an e-mail address");
+    assert_refused(*state, "{\"to\":\"a@-_!\"}", "not an e-mail address");
+    assert_refused(*state, "{\"to\":\"j\xC3\xBC@x\"}", "the part before the @ must be ASCII");
     assert_refused(*state, "{\"to\":5}", "to must be a string, not number");
     assert_refused(*state, "{\"to\":{\"name\":\"x\"}}", "needs a member email");
     assert_refused(*state, "{\"subject\":[]}", "subject must be a string, not array");
@@ -354,10 +354,10 @@ static void bad_input_is_named(void **state)
     assert_refused(*state, "{\"attachments\":[{}]}", "must be an object with a string data");
     assert_refused(*state, "{\"attachments\":[5]}", "must be an object with a string data");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"ab*c\"}]}",
-                   "no base64: wrong character at offset 2");
+                   "not base64: wrong character at offset 2");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"abcde\"}]}", "its length is wrong");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"ab=\"}]}", "its length is wrong");
-    assert_refused(*state, "{\"attachments\":[{\"data\":\"a=bc\"}]}", "no base64");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"a=bc\"}]}", "not base64");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"\",\"content_type\":\"pdf\"}]}",
                    "like application/pdf");
     assert_refused(*state,

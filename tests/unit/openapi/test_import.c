@@ -33,7 +33,7 @@ static void a_plain_operation(void **state)
     assert_int_equal(b->result.total, 1);
     assert_int_equal(b->result.imported, 1);
     assert_int_equal(b->result.weakened, 0);
-    SAYS(NOTE, "no security scheme");
+    SAYS(NOTE, "no usable security scheme");
 }
 
 static void levels_follow_the_method(void **state)
@@ -150,8 +150,8 @@ static void scopes_of_operations(void **state)
     AT("/actions/1/scopes", "['r','w']");
     ABSENT("/actions/2/scopes");
     ABSENT("/actions/3/scopes");
-    SAYS(WEAKENED, "it wants several scopes at once");
-    SAYS(WEAKENED, "it wants a credential that the connection does not have");
+    SAYS(WEAKENED, "it needs several scopes at once");
+    SAYS(WEAKENED, "it needs a credential that the connection does not have");
 }
 
 #define SERVERS(servers)                                                \
@@ -169,7 +169,7 @@ static void servers_become_base_url(void **state)
        "{'type':'object','properties':{'region':{'type':'string','minLength':1,'description':"
        "'Where.','enum':['eu','us'],'default':'eu'}},'required':[],"
        "'additionalProperties':false}");
-    SAYS(NOTE, "2 servers are described, the first is used");
+    SAYS(NOTE, "2 servers are described; the first is used");
     AT("/not_done_statuses", "[401,403,404,405,413,415,429]");
     /* the scheme and what is empty are not asked for; what has no default, or one that cannot be
      * part of an address, is */
@@ -183,7 +183,7 @@ static void servers_become_base_url(void **state)
     SAYS(NOTE, "no server with a host");
     import(b, SERVERS("[{'url':'http://api.example.com/v1'}]"));
     AT("/base_url", "'https://api.example.com/v1'");
-    SAYS(NOTE, "is plain http: https is written");
+    SAYS(NOTE, "is plain http, so https is written");
     FAULT(SERVERS("[{'url':'ftp://x'}]"), ERR_INVALID, "is not an http address");
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }
@@ -211,7 +211,7 @@ static void a_server_has_a_plain_path(void **state)
         (void)snprintf(document, sizeof(document), SERVERS("[{'url':'%s'}]"),
                        is_query ? queries[i - ARRAY_LEN(dots)] : dots[i]);
         FAULT(document, ERR_INVALID,
-              is_query ? "holds a query or a fragment; give base_url in the overrides"
+              is_query ? "has a query or a fragment; give base_url in the overrides"
                        : "has \".\" or \"..\" as a part of its path");
     }
     static const char *const none[] = {"https://kr}.example.com/v1", "https:///v1",
@@ -221,12 +221,12 @@ static void a_server_has_a_plain_path(void **state)
                                        "https://a!b.example/",       "/x\\\\y"};
     for (size_t i = 0; i < ARRAY_LEN(none); i++) {
         (void)snprintf(document, sizeof(document), SERVERS("[{'url':'%s'}]"), none[i]);
-        FAULT(document, ERR_INVALID, "makes no address that can be called");
+        FAULT(document, ERR_INVALID, "does not make an address that can be called");
     }
     FAULT(SERVERS("[{'url':'{s}://a.example','variables':{'s':{'default':'ftp'}}}]"), ERR_INVALID,
-          "makes no address that can be called");
+          "does not make an address that can be called");
     FAULT(SERVERS("[{'url':'https://{h}/x','variables':{'h':{'default':''}}}]"), ERR_INVALID,
-          "makes no address that can be called");
+          "does not make an address that can be called");
     import(b, SERVERS("[{'url':'https://a.example/x%20y'}]"));
     AT("/base_url", "'https://a.example/x%20y'");
     /* values of variables: what cannot be part of the address is asked for */
@@ -251,7 +251,7 @@ static void a_path_has_no_dot_segment(void **state)
     assert_int_equal(b->result.imported, 1);
     assert_int_equal(b->result.skipped, 7);
     SAYS(SKIPPED, "its path has \".\" or \"..\" as a part");
-    SAYS(SKIPPED, "its path holds a query or a fragment");
+    SAYS(SKIPPED, "its path has a query or a fragment");
 }
 
 static void servers_of_a_path(void **state)
@@ -345,7 +345,7 @@ static void replies_are_declared(void **state)
     struct bench *b = *state;
     import(b, REPLIES("post", "'200':{" JSON_OF("{'type':'object'}") "}"));
     AT("/actions/0/response", "{'kind':'object'}");
-    SAYS(WEAKENED, "names no member that its reply never lacks");
+    SAYS(WEAKENED, "names no member that its reply always has");
 }
 
 /* ---- overrides ---- */

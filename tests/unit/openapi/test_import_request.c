@@ -55,8 +55,8 @@ static void query_styles(void **state)
        "'${input.deep}','json':'${input.json && to_string(input.json) || `null`}',"
        "'':'${input.open}'}");
     AT("/actions/0/request/nesting", "'deep'");
-    SAYS(WEAKENED, "\"open2\" is left out: is one object of several");
-    SAYS(WEAKENED, "the cookie parameter \"c\" is left out");
+    SAYS(WEAKENED, "\"open2\" is omitted: is one object of several");
+    SAYS(WEAKENED, "the cookie parameter \"c\" is omitted");
 }
 
 static void header_parameters(void **state)
@@ -71,7 +71,7 @@ static void header_parameters(void **state)
                        ""));
     AT("/actions/0/request/headers", "{'X-Trace':'${input.\\\"X-Trace\\\"}'}");
     AT("/actions/0/idempotency_header", "'Idempotency-Key'");
-    SAYS(WEAKENED, "\"bad name\" is left out: is no header's name");
+    SAYS(WEAKENED, "\"bad name\" is omitted: is not a header's name");
 }
 
 static void what_is_required_and_cannot_be_sent_skips(void **state)
@@ -89,10 +89,10 @@ static void what_is_required_and_cannot_be_sent_skips(void **state)
     assert_int_equal(b->result.skipped, 7);
     SAYS(SKIPPED, "the cookie parameter \"c\" is required");
     SAYS(SKIPPED, "in a style that cannot be written");
-    SAYS(SKIPPED, "its path holds a query");
+    SAYS(SKIPPED, "its path has a query");
     SAYS(SKIPPED, "it is deprecated");
     SAYS(SKIPPED, "on a server of its own: https://other.example.com");
-    SAYS(SKIPPED, "a reference to a parameter leads nowhere");
+    SAYS(SKIPPED, "a reference to a parameter does not lead to anything");
     SAYS(SKIPPED, "a brace without a name");
 }
 
@@ -117,8 +117,8 @@ static void a_body_joins_the_parameters(void **state)
     AT("/actions/0/request/body", "{'json':{'id':'${input.body_id}','name':'${input.name}'},"
                                   "'others':true}");
     ABSENT(INPUT "properties/made");
-    SAYS(WEAKENED, "\"id\" occurs twice: that of the query is called \"query_id\"");
-    SAYS(WEAKENED, "that of the body is called \"body_id\"");
+    SAYS(WEAKENED, "\"id\" occurs twice: the one in the query is called \"query_id\"");
+    SAYS(WEAKENED, "the one in the body is called \"body_id\"");
     ABSENT("/actions/0/examples");
 }
 
@@ -186,14 +186,14 @@ static void other_content(void **state)
                       "'items':{'type':'string'}},'o':{'type':'object'}}}",
                       "true"));
     AT("/actions/1/request/body", "{'form':{'a':'${input.a}','l':'${input.l}'},'others':true}");
-    SAYS(WEAKENED, "the form's member \"o\" is left out");
+    SAYS(WEAKENED, "the form's member \"o\" is omitted");
     import(b, CONTENT("multipart/form-data",
                       "{'type':'object','properties':{'a':{'type':'string'}}}", "true"));
     AT("/actions/1/request/body",
        "{'multipart':[{'name':'a','value':'${input.a}'}],'others':true}");
     import(b, CONTENT("text/plain", "{'type':'string'}", "false"));
     AT("/actions/1/request/body", "{'raw':'${input.body}','content_type':'text/plain'}");
-    SAYS(WEAKENED, "the body may not be left out");
+    SAYS(WEAKENED, "the body may not be omitted");
     import(b, CONTENT("application/octet-stream", "{'type':'string','format':'binary'}", "true"));
     AT("/actions/1/request/body/encoding", "'base64'");
     import(b, CONTENT("application/merge-patch+json", "{'type':'object','properties':{'a':{}}}",
@@ -208,7 +208,7 @@ static void other_content(void **state)
     import(b, CONTENT("application/xml", "{}", "true"));
     SAYS(SKIPPED, "none of its content types is known");
     import(b, CONTENT("application/xml", "{}", "false"));
-    SAYS(WEAKENED, "its body is left out");
+    SAYS(WEAKENED, "its body is omitted");
     ABSENT("/actions/1/request/body");
     import(b,
            DOCUMENT("3.0.0", GET_PETS(",'requestBody':{'content':{'application/json':{}}}"), ""));
@@ -298,7 +298,7 @@ static void what_our_schemas_refuse_is_dropped(void **state)
     SAYS(WEAKENED, "the pattern ^(?<!x)[a- is dropped");
     SAYS(WEAKENED, "a schema's \"type\" is dropped");
     SAYS(WEAKENED, "a schema's \"minLength\" is dropped");
-    SAYS(WEAKENED, "other.json#/x leads nowhere");
+    SAYS(WEAKENED, "other.json#/x does not lead to anything");
     SAYS(WEAKENED, "a schema's \"enum\" is dropped");
 }
 

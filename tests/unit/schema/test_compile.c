@@ -57,7 +57,7 @@ static void test_errors(void **state)
         {"{\"$schema\":1}", ERR_INVALID, "schema #/$schema: must be a URI"},
         {"{\"$anchor\":1}", ERR_INVALID, "schema #/$anchor: must be a name"},
         {"{\"$ref\":1}", ERR_INVALID, "schema #/$ref: must be a URI reference"},
-        {"{\"$ref\":\"#/$defs/x\"}", ERR_NOTFOUND, "schema #/$ref: leads nowhere"},
+        {"{\"$ref\":\"#/$defs/x\"}", ERR_NOTFOUND, "schema #/$ref: does not lead to anything"},
         {"{\"$ref\":\"#/%zz\"}", ERR_INVALID, "schema #/$ref: has a broken %-escape"},
         {"{\"$ref\":\"#x\"}", ERR_NOTFOUND, "schema #/$ref: there is no anchor \"x\""},
         {"{\"$ref\":\"other.json\"}", ERR_NOTFOUND,

@@ -110,7 +110,7 @@ static void test_sentences(void **state)
         {"{\"properties\":{\"a\":false}}", "{\"a\":1}",
          "/input/a: property \"a\" is not allowed here"},
         {"{\"not\":{\"type\":\"string\"}}", "\"x\"",
-         "/input: has a form that is ruled out by \"not\""},
+         "/input: has a form that is excluded by \"not\""},
         {"{\"propertyNames\":{\"maxLength\":2}}", "{\"abc\":1}",
          "/input: the property name \"abc\" must be at most 2 characters long (got 3)"},
         {"{\"items\":{\"properties\":{\"a/b\":{\"type\":\"null\"}}}}", "[{},{\"a/b\":1}]",
