@@ -65,8 +65,8 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
-/* Where OK the change is durable, and calls must not use what was cached; a client is read each
- * time that it is used. */
+/* With OK the change is durable, and calls must not use the old cache; a client is loaded each time
+ * that it is used. */
 static int result_of(struct connect_command *command)
 {
     const struct pg_query *query = &command->query;

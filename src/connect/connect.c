@@ -2,7 +2,7 @@
  * The cache of connections; see connect.h.
  *
  * An entry of it is a set, by account, app and connection. Its group is the app of the account: a
- * change of one of its connections may change what each of the app's sets holds.
+ * change of one of its connections may change each of the app's sets.
  *
  * Failures are not cached: the next lookup starts a new load.
  */
@@ -34,11 +34,11 @@ struct load {
     struct pg_query query;
 };
 
-/* What a key says. */
+/* A parsed key. */
 struct wanted {
     struct uuid account_id;
     slice integration_id;
-    int64_t id; /* 0: the choice */
+    int64_t id; /* 0: the choices */
 };
 
 static slice make_entry_key(char key[KEY_MAX], const struct wanted *wanted)
@@ -72,7 +72,7 @@ void connect_set_unref(struct connect_set *set)
     mem_free(set);
 }
 
-/* Which tokens it holds. Parsed in an arena of its own: in the set's they would stay as plain text
+/* Which tokens it has. Parsed in an arena of its own: in the set's they would stay as plain text
  * for as long as the set is cached. false: no memory. */
 static bool read_tokens(struct connect_item *item)
 {
@@ -88,8 +88,8 @@ static bool read_tokens(struct connect_item *item)
 }
 
 /* A credential that does not open (its master key is not in this process's ring) is reported as
- * reauth_required. The row is left as it is: another process may still have the key. false: no
- * memory, which says nothing of the credential. */
+ * reauth_required. The row stays unchanged: another process may still have the key. false: no
+ * memory, which has nothing to do with the credential. */
 static bool open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
@@ -303,8 +303,8 @@ static bool is_of_account(const struct cache_entry *cached, const void *account_
     return memcmp(cached->key.ptr, account_id, sizeof(struct uuid)) == 0;
 }
 
-/* Walks all entries. Such changes are rare: one of an app's connections comes with its app. The
- * secrets go, too: the account may be gone for ever. */
+/* Walks all entries. Such changes are rare: a change of an app's connection names its app. The
+ * secrets are dropped, too: the account may have been erased. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id)
 {
     cache_forget_if(&service->sets, is_of_account, account_id.bytes);
@@ -315,7 +315,7 @@ void connect_forget_all(struct connect_service *service)
     cache_forget_if(&service->sets, NULL, NULL);
 }
 
-/* ---- what a set means ---- */
+/* ---- the state of a set ---- */
 
 const char *connect_state_name(enum connect_state state)
 {
@@ -325,14 +325,14 @@ const char *connect_state_name(enum connect_state state)
     return names[state];
 }
 
-/* The rule, over what both forms of a row have. */
+/* The rule, over the common part of both forms of a row. */
 struct tally {
     size_t live, known;
     bool has_default, is_default_live;
 };
 
 /* A default decides alone, also when it needs a new grant: a call must not act as another user of
- * the app because the usual connection is out of order. */
+ * the app because the usual connection does not work. */
 static enum connect_state tally_state_of(const struct tally *tally)
 {
     if (tally->has_default)
@@ -402,7 +402,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
     for (size_t i = 0; i < count; i++) {
         const struct catalog_integration *integration =
             catalog_find_integration(catalog, apps[i].integration_id, NULL);
-        /* the catalog may have dropped the app since it was connected */
+        /* the catalog may no longer have the app */
         if (integration && connect_state_is_live(connect_state_of(&apps[i])))
             connected[integration->position] = true;
     }

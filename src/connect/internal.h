@@ -9,17 +9,17 @@
 #include "store/later.h"
 
 enum {
-    CONNECT_SLOTS_MAX = 10000, /* of connections that are, or failed to be, renewed */
+    CONNECT_SLOTS_MAX = 10000, /* of connections that are being renewed, or failed to be */
 };
 
 struct connect_service {
     struct loop *loop;
     struct connect_config config; /* defaults filled in */
     struct cache sets;            /* connect.c: by account, app and connection */
-    struct uuid holder;           /* this process, where it claims a refresh */
-    uint64_t jitter;              /* this process's, so that several do not renew a token at once */
-    struct lines renewals;        /* renew.c: struct slot, by account and connection */
-    struct list slots;            /* most recently used first */
+    struct uuid holder;           /* this process, if it claims a refresh */
+    uint64_t jitter;       /* of this process, so that several do not renew a token at once */
+    struct lines renewals; /* renew.c: struct slot, by account and connection */
+    struct list slots;     /* most recently used first */
     size_t renewals_active;
     struct lines uses; /* use.c: struct use, by account and connection */
     struct list uses_young, uses_sending, uses_stored;

@@ -2,12 +2,12 @@
  * From a credential to a row; see keep.h.
  *
  * A link is used before the row is written: of two requests with the same link one makes a
- * connection, the other gets CONNECT_KEEP_LINK_USED. Where that connection cannot be stored, the
+ * connection, the other gets CONNECT_KEEP_LINK_USED. If that connection cannot be stored, the
  * class's stop step makes the link usable again. The audit event comes last, because the row must
  * not depend on it.
  *
- * A connection that exists is changed by compare-and-set on rev. Where another writer was first,
- * the row is loaded again and the credential stored over it: the newest grant wins.
+ * A connection that exists is changed by compare-and-set on rev. If another writer was first, the
+ * row is loaded again and the credential stored over it: the newest grant wins.
  */
 #include "connect/keep.h"
 
@@ -112,8 +112,8 @@ static enum op_result step_loaded(struct op *op)
     return read_rev(keep_of(op));
 }
 
-/* The text is bound to account and id: that is why step_load draws a new connection's id, and the
- * database does not. */
+/* The sealed text is bound to account and id: so step_load draws a new connection's id, not the
+ * database. */
 static enum op_result step_seal(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
@@ -138,7 +138,7 @@ static enum op_result step_linked(struct op *op)
     int status = store_hit_result(&keep->query);
     if (status == ERR_NOTFOUND)
         return stop_keep(keep, CONNECT_KEEP_LINK_USED);
-    keep->has_link = true; /* also where the answer was lost: the statement may have run */
+    keep->has_link = true; /* also if the answer was lost: the statement may have run */
     return status == OK ? OP_NEXT : stop_keep(keep, CONNECT_KEEP_UNAVAILABLE);
 }
 
@@ -184,7 +184,7 @@ static enum op_result step_stored(struct op *op)
     bool is_own = true;
     int status = keep->in.connection_id ? store_rev_result(&keep->query, &rev)
                                         : store_connection_insert_result(&keep->query, &is_own);
-    /* with OK it is the count of connections, else the size of the statement (pg/pg.h) */
+    /* only with OK is it the count of connections; otherwise the size of the statement (pg/pg.h) */
     if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
         return stop_keep(keep, CONNECT_KEEP_FULL);
     keep->is_there = !is_own;
@@ -212,7 +212,7 @@ static enum op_result step_reloaded(struct op *op)
     return result == OP_NEXT ? retry_store(keep) : result;
 }
 
-/* ---- the trail ---- */
+/* ---- the audit event ---- */
 
 static void put_audit_text(struct json_writer *w, const char *key, slice text)
 {
@@ -255,8 +255,8 @@ static slice details_of(struct connect_keep *keep)
     return json_text_take(&text, &keep->op.arena);
 }
 
-/* The row is durable, so the result is decided here: an event that cannot be written is logged, and
- * does not fail the request. */
+/* The row is durable, so the result is already decided: an event that cannot be written is logged,
+ * and does not fail the request. */
 static enum op_result step_audit(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);

@@ -1,10 +1,9 @@
 /*
- * keep: seals a credential and stores it, as a new connection or in place of the credential of one
- * that exists, with an audit event. Where the request comes through a connect link, the link is
- * used up first, so that it makes one connection at most, also when it is used twice at the same
- * time.
+ * keep: seals a credential and stores it, as a new connection or as a new credential of an existing
+ * one, with an audit event. If the request comes through a connect link, the link is used up first,
+ * so that it makes one connection at most, even if it is used twice at the same time.
  *
- * An op embedded in a caller's op. What the request borrows lives until it has ended.
+ * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */
 #ifndef CONNECT_KEEP_H
 #define CONNECT_KEEP_H
@@ -15,9 +14,9 @@
 
 enum connect_kept {
     CONNECT_KEPT,
-    CONNECT_KEEP_GONE,        /* the connection to give it to is none of the account's any more */
-    CONNECT_KEEP_FULL,        /* the account has as many as it may */
-    CONNECT_KEEP_LINK_USED,   /* the link has made a connection already, or is over */
+    CONNECT_KEEP_GONE,        /* the account no longer has the connection to reconnect */
+    CONNECT_KEEP_FULL,        /* the account has reached its limit */
+    CONNECT_KEEP_LINK_USED,   /* the link has made a connection already, or has ended */
     CONNECT_KEEP_TOO_LARGE,   /* the credential */
     CONNECT_KEEP_UNAVAILABLE, /* the database, or memory */
 };
@@ -25,14 +24,14 @@ enum connect_kept {
 struct connect_keep_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
-    int64_t connection_id; /* the one to give it to; 0: a new one */
-    int64_t new_id;        /* of a new one; 0: drawn. One that is there already is not made again */
+    int64_t connection_id; /* the one to reconnect; 0: a new one */
+    int64_t new_id;        /* of a new one; 0: drawn. An existing one is not made again */
     slice label, params;   /* of a new one; params a JSON object or SLICE_NONE */
     slice credential;      /* JSON text */
-    slice scopes;          /* granted; SLICE_NONE: not known */
+    slice scopes;          /* granted; SLICE_NONE: unknown */
     int64_t expires_at;
     struct connection_identity identity;
-    const struct connect_session *link; /* NULL: not by one */
+    const struct connect_session *link; /* NULL: not through a link */
     struct audit_by by;
 };
 
@@ -51,14 +50,14 @@ struct connect_keep {
     struct op_timer timer;
     struct audit_event event;
     bool has_link; /* the link is used for this connection */
-    bool is_there; /* a former request with the same new_id has made it */
+    bool is_there; /* an earlier request with the same new_id has made it */
     unsigned tries;
 };
 void connect_keep_start(struct connect_service *service, struct connect_keep *keep,
                         const struct connect_keep_request *request, struct op *parent);
 
-/* The members of an audit event's details that say by which link: `,"link_id":...`; nothing for
- * NULL. For w's object that is open. */
+/* The members of an audit event's details for the link: `,"link_id":...`; nothing for NULL. For the
+ * open object of w. */
 void connect_write_link(struct json_writer *w, const struct connect_session *link);
 void connect_write_identity(struct json_writer *w, const struct connection_identity *identity);
 

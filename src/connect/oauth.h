@@ -1,15 +1,16 @@
 /*
  * Connecting an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
- * oauth_begin makes the URL that a person's browser is sent to; what comes back to the redirect URI
- * goes to oauth_finish, which exchanges the code for a grant; keep.h makes or mends a connection of
- * it.
+ * oauth_begin makes the URL that a person's browser is sent to; the response at the redirect URI
+ * goes to oauth_finish, which exchanges the code for a grant; keep.h makes or reconnects a
+ * connection with it.
  *
- * In between, the verifier and what was asked for are stored, sealed, for ten minutes, under a hash
- * of the state: another process may finish what this one began. A state is good once, and only with
- * the session id that began it (the caller's: a cookie's, say), so that an attacker cannot get a
- * grant to his own login stored in another person's account (RFC 6749 10.12).
+ * In between, the verifier and the request are stored, sealed, for ten minutes, under a hash of the
+ * state: another process may finish what this one began. A state is valid once, and only with the
+ * session id that began it (the caller's, such as a cookie), so that an attacker cannot get a grant
+ * to his own login stored in another person's account (RFC 6749 10.12).
  *
- * Both are ops embedded in a caller's op. What the requests borrow lives until the parent has run.
+ * Both are ops embedded in a caller's op. Borrowed members of the requests live until the parent
+ * has run.
  */
 #ifndef CONNECT_OAUTH_H
 #define CONNECT_OAUTH_H
@@ -26,14 +27,15 @@ enum {
 
 enum oauth_outcome {
     OAUTH_DONE,
-    OAUTH_UNSUPPORTED,        /* no such integration, or not one of auth oauth2 */
-    OAUTH_NO_CLIENT,          /* the operator gave none for the app, or its secret does not open */
-    OAUTH_CONNECTION_UNKNOWN, /* the one to reconnect is none of the account's to the app */
-    OAUTH_FULL,               /* the account has as many connections as it may */
+    OAUTH_UNSUPPORTED, /* no such integration, or not one of auth oauth2 */
+    OAUTH_NO_CLIENT, /* the operator did not configure one for the app, or its secret does not open
+                      */
+    OAUTH_CONNECTION_UNKNOWN, /* the one to reconnect is not the account's connection to the app */
+    OAUTH_FULL,               /* the account has reached its limit of connections */
     OAUTH_STATE_UNKNOWN,      /* not begun by this session, finished already, or too old */
-    OAUTH_ISSUER_WRONG,       /* the answer is another authorization server's (RFC 9207) */
-    OAUTH_DENIED,             /* the person, or the app, said no */
-    OAUTH_EXCHANGE_REFUSED,   /* the code was not taken; begin again */
+    OAUTH_ISSUER_WRONG,       /* the answer is from another authorization server (RFC 9207) */
+    OAUTH_DENIED,             /* the person, or the app, refused */
+    OAUTH_EXCHANGE_REFUSED,   /* the code was not accepted; begin again */
     OAUTH_EXCHANGE_OUTAGE,    /* the token endpoint is unreachable; begin again later */
     OAUTH_UNAVAILABLE,        /* the database, or memory */
 };
@@ -41,18 +43,19 @@ enum oauth_outcome {
 struct oauth_begin_request {
     struct uuid account_id;
     slice integration_id;
-    slice session_id;      /* not empty; anything that only this person's browser has */
-    slice redirect_uri;    /* exactly as it is registered with the app */
-    slice label;           /* SLICE_NONE: none was given. Of a reconnect: not used */
-    slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
-    slice optional_scopes; /* of the manifest's, those wanted: space-separated; SLICE_NONE: none */
+    slice session_id;   /* not empty; known only to this person's browser */
+    slice redirect_uri; /* exactly as it is registered with the app */
+    slice label;        /* SLICE_NONE: not given. Not used for a reconnect */
+    slice params;       /* JSON object, checked by the caller; SLICE_NONE: none */
+    slice
+        optional_scopes; /* the wanted ones of the manifest's: space-separated; SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
-    /* comes before the state's random text, so that the caller finds the account when the browser
-     * is back: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
+    /* precedes the state's random text, so that the caller finds the account when the browser
+     * returns: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
     slice state_prefix;
-    bool may_change_identity; /* of a reconnect: kept for the way back */
-    /* as whom to sign in, where the manifest says how that is asked for. Of a reconnect, where it
-     * has none, as whom the connection is known */
+    bool may_change_identity; /* of a reconnect: stored for oauth_finish */
+    /* the user to sign in, if the manifest has parameters for it. For a reconnect without one, the
+     * user of the connection */
     struct connection_identity hint;
 };
 
@@ -68,7 +71,7 @@ struct oauth_begin {
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_auth *auth; /* its OAuth */
-    slice authorize_url, token_url;  /* with the params in them */
+    slice authorize_url, token_url;  /* with the params inserted */
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_begun begun;
@@ -79,7 +82,7 @@ struct oauth_begin {
 void oauth_begin_start(struct connect_service *service, struct oauth_begin *begin,
                        const struct oauth_begin_request *request, struct op *parent);
 
-/* The query parameters of the redirect, decoded; SLICE_NONE what is not there. */
+/* The query parameters of the redirect, decoded; SLICE_NONE: absent. */
 struct oauth_finish_request {
     struct uuid account_id;
     slice session_id;
@@ -91,23 +94,24 @@ struct oauth_finish {
     /* out, in the op's arena */
     enum oauth_outcome outcome;
     slice message;         /* a sentence unless done */
-    slice integration_id;  /* known once the state was */
+    slice integration_id;  /* known once the state was read */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
     bool may_change_identity;
-    slice label, params;           /* as they were given when it was begun; SLICE_NONE: not */
+    slice label, params;           /* as given when it was begun; SLICE_NONE: not given */
     struct secret *credential;     /* of the connection, with OAUTH_DONE: the caller's reference */
-    slice id_token;                /* SLICE_NONE: none came */
-    int64_t expires_at;            /* of the access token; 0: not known, or never */
-    slice scopes;                  /* granted; SLICE_NONE: not known */
-    slice scopes_missing;          /* asked for and not granted; SLICE_NONE: none */
-    bool is_refresh_token_missing; /* the token ends, and then the app must be connected again */
+    slice id_token;                /* SLICE_NONE: none */
+    int64_t expires_at;            /* of the access token; 0: unknown, or never */
+    slice scopes;                  /* granted; SLICE_NONE: unknown */
+    slice scopes_missing;          /* requested but not granted; SLICE_NONE: none */
+    bool is_refresh_token_missing; /* the token will expire, and the app must then be connected
+                                      again */
     /* private */
     struct connect_service *service;
     struct oauth_finish_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_auth *auth; /* its OAuth */
-    const struct json *asked;        /* what begin sealed */
+    const struct json *asked;        /* stored by begin */
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_request request;

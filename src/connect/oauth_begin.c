@@ -3,7 +3,7 @@
  *
  * What the browser must not see or change (the PKCE verifier, the params, the connection to
  * reconnect) is sealed and stored under a hash of the state; the URL has the state itself. The row
- * is durable before the URL is given out, so that every answer finds its row.
+ * is durable before the URL is returned, so that every answer finds its row.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -41,10 +41,10 @@ static void draw_random_text(char *out)
     mem_wipe(bytes, sizeof(bytes));
 }
 
-/* ---- what is loaded ---- */
+/* ---- loading ---- */
 
 /* All queries at once; each holds the op. A reconnect needs its connection, which may name the
- * server's address; a new connection needs the count of those there are. */
+ * server's address; a new connection needs the count of existing ones. */
 static enum op_result step_find(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -63,7 +63,7 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* ---- what is stored until the way back ---- */
+/* ---- the stored request ---- */
 
 static void append_scope(slice scope, slice separator, struct buf *out)
 {
@@ -72,7 +72,7 @@ static void append_scope(slice scope, slice separator, struct buf *out)
     buf_append(out, scope);
 }
 
-/* All that the manifest asks for, and of its optional ones those that are wanted. */
+/* All scopes of the manifest, and the wanted optional ones. */
 static void write_scopes(const struct oauth_begin *begin, slice separator, struct buf *out)
 {
     const struct json *scopes = begin->auth->scopes, *optional = begin->auth->optional_scopes;
@@ -86,7 +86,7 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
 }
 
 /* The members that oauth_finish.c reads. URLs and scopes are stored as they were sent: the manifest
- * may be another one when the browser comes back. */
+ * may have changed when the browser returns. */
 static void write_kept(const struct oauth_begin *begin, struct buf *out)
 {
     struct json_writer w;
@@ -146,8 +146,8 @@ static void put_challenge(const struct oauth_begin *begin, struct buf *url)
     put_pair(url, SLICE("code_challenge_method"), SLICE("S256"));
 }
 
-/* The scopes that reading the identity needs are asked for, and not stored: no action needs them,
- * so they are never reported as missing. */
+/* The scopes for reading the identity are requested, but not stored: no action needs them, so they
+ * are never reported as missing. */
 static void put_scopes(const struct oauth_begin *begin, struct buf *url)
 {
     const struct catalog_auth *auth = begin->auth;
@@ -163,8 +163,8 @@ static void put_scopes(const struct oauth_begin *begin, struct buf *url)
     buf_deinit(&scopes);
 }
 
-/* The manifest maps parameter names to members of an identity. It is the request's, else that of
- * the connection to reconnect. */
+/* The manifest maps parameter names to members of an identity. The identity is the request's, else
+ * that of the connection to reconnect. */
 static void put_hints(const struct oauth_begin *begin, struct buf *url)
 {
     const struct json *hints = begin->auth->login_hint;
@@ -210,8 +210,8 @@ static bool is_reconnectable(struct oauth_begin *begin, int *status)
     return *status == OK && slice_eq(row->integration_id, begin->integration->integration_id);
 }
 
-/* The addresses may be the customer's own: of the params that are given, else of the connection
- * that is reconnected. */
+/* The addresses may be the customer's own: from the given params, else from those of the connection
+ * to reconnect. */
 static bool find_server(struct oauth_begin *begin)
 {
     struct arena *arena = &begin->op.arena;
@@ -225,8 +225,8 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
-/* No person is sent to an app for a grant that could not be stored. Others may connect meanwhile:
- * the insert counts again (keep.c). */
+/* A person is not sent to an app for a grant that could not be stored. Others may connect
+ * meanwhile: the insert counts again (keep.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, kept_max = begin->service->config.kept_max;

@@ -1,6 +1,6 @@
 /*
- * The client that sluice is to an app's authorization server: the account's own, else the one that
- * the operator gave for all accounts (`sluice oauth-clients`).
+ * sluice's client at an app's authorization server: the account's own, else the one that the
+ * operator configured for all accounts (`sluice oauth-clients`).
  */
 #ifndef CONNECT_OAUTH_CLIENT_H
 #define CONNECT_OAUTH_CLIENT_H
@@ -8,10 +8,10 @@
 #include "connect/connect.h"
 #include "store/oauth.h"
 
-/* What the secret of a client is sealed to; account_id nil for all accounts. The id is negative, so
+/* The binding of a client's sealed secret; account_id nil for all accounts. The id is negative, so
  * that no connection has the same binding. */
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id);
-/* The same for an authorization begun. */
+/* The same for a started authorization. */
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN]);
 
@@ -21,8 +21,9 @@ struct oauth_client_lookup {
 /* Takes two holds on op. */
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
                        struct op *op, struct uuid account_id, slice integration_id);
-/* client_id lies in op's arena; *secret: the caller's reference, NULL for a public client.
- * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret does not open here. Else the queries'. */
+/* client_id is in op's arena; *secret: the caller's reference, NULL for a public client.
+ * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret does not open here. Else the status of the
+ * queries. */
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
                         slice integration_id, slice *client_id, struct secret **secret) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 /*
  * The way back from an app's authorization server; see oauth.h.
  *
- * The statement that reads the state deletes it, before the answer is checked: a state is good
- * once, whatever the answer says. All that may fail without the code is checked before the code is
- * sent, because a code is good once, too (RFC 6749 4.1.2).
+ * The statement that reads the state deletes it, before the answer is checked: a state is valid
+ * once, whatever the answer is. Everything that can fail without the code is checked before the
+ * code is sent, because a code is valid once, too (RFC 6749 4.1.2).
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -47,7 +47,7 @@ static enum op_result step_take(struct op *op)
     return OP_WAIT;
 }
 
-/* What was sealed; NULL: it does not open (a master key that is gone). */
+/* The stored request; NULL: it does not open (its master key was removed). */
 static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
     struct vault_binding binding = oauth_begun_binding(finish->in.account_id, finish->state_hash);
@@ -62,7 +62,7 @@ static const struct json *open_kept(struct oauth_finish *finish, const struct oa
     return asked;
 }
 
-/* RFC 9207, against mix-up of authorization servers. A manifest names no issuer, so origins are
+/* RFC 9207, against mix-up of authorization servers. A manifest has no issuer, so origins are
  * compared: that of the answer's issuer and that of the URL to which the browser was sent. */
 static bool is_issuer(slice iss, slice authorize_url)
 {
@@ -72,9 +72,9 @@ static bool is_issuer(slice iss, slice authorize_url)
            slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
 }
 
-/* OP_NEXT: it brings a code of the server that was asked. The issuer comes first: an error of
- * another server does not count. Many servers send no issuer, so it may be absent. The error code
- * comes from the browser's URL, so only a short visible word is repeated to the person. */
+/* OP_NEXT: it contains a code of the expected server. The issuer comes first: an error of another
+ * server does not count. Many servers send no issuer, so it may be absent. The error code comes
+ * from the browser's URL, so the person only sees a short visible word of it. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
@@ -200,13 +200,13 @@ static enum op_result step_ask(struct op *op)
     return result;
 }
 
-/* The life of the token counts from before it was asked for: expires_at is never later than the
+/* The life of the token is measured from before the request: expires_at is never later than the
  * provider's own. */
 static void read_grant(struct oauth_finish *finish)
 {
     slice asked = json_get_str(finish->asked, SLICE("scopes"));
     int64_t life_s = finish->reply.expires_in_s;
-    /* left out, it is what was asked for (RFC 6749 5.1) */
+    /* if absent, it is what was requested (RFC 6749 5.1) */
     finish->scopes = finish->reply.scopes.ptr ? finish->reply.scopes : asked;
     if (finish->reply.scopes.ptr)
         finish->scopes_missing =
@@ -233,7 +233,7 @@ static enum op_result step_read(struct op *op)
     struct oauth_reply *reply = &finish->reply;
     ASSERT(finish->asked && !finish->credential);
     oauth_reply_read(finish->auth, &finish->request, &finish->call, &op->arena, reply);
-    oauth_request_deinit(&finish->request); /* it holds secrets in clear */
+    oauth_request_deinit(&finish->request); /* it contains unencrypted secrets */
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
     if (reply->verdict != OAUTH_GRANTED)
         return stop_finish(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,
@@ -260,7 +260,7 @@ static void on_end(struct op *op, enum op_end end)
     struct oauth_finish *finish = finish_of(op);
     (void)end;
     oauth_request_deinit(&finish->request);
-    if (finish->outcome != OAUTH_DONE) { /* else the reference is the caller's */
+    if (finish->outcome != OAUTH_DONE) { /* otherwise the reference belongs to the caller */
         secret_unref(finish->credential);
         finish->credential = NULL;
     }

@@ -47,7 +47,7 @@ static slice grant_name(enum oauth_grant grant)
     UNREACHABLE("a grant has a name");
 }
 
-/* The manifest's scopes in its own separator, for client credentials alone: the other grants have
+/* The manifest's scopes in its own separator, only for client credentials: the other grants have
  * the scopes that a person has allowed. */
 static void write_client_scopes(const struct oauth_ask *ask, struct buf *scope)
 {
@@ -100,7 +100,7 @@ static void write_authorization(const struct oauth_ask *ask, struct buf *out)
     buf_deinit(&pair);
 }
 
-/* As it is, and as a form has it, where that differs. */
+/* As it is, and in its form encoding if that differs. */
 static void keep_secret(struct oauth_request *request, slice secret)
 {
     struct buf *texts = &request->secret_texts;
@@ -114,7 +114,7 @@ static void keep_secret(struct oauth_request *request, slice secret)
         secret_mask_add(&request->secrets, encoded);
 }
 
-/* The masks point into secret_texts, so its bytes are reserved before any. */
+/* The masks point into secret_texts, so its bytes are reserved first. */
 static bool keep_secrets(const struct oauth_ask *ask, struct oauth_request *request)
 {
     const slice secrets[] = {ask->client_secret, ask->code, ask->verifier, ask->refresh_token};
@@ -152,7 +152,7 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body) && keep_secrets(ask, request);
     bool is_over = scope.is_over;
     buf_deinit(&scope);
-    /* GitHub answers in form encoding without it */
+    /* without it GitHub answers in form encoding */
     add_header(request, "Accept", SLICE("application/json"));
     add_header(request, "Content-Type",
                ask->auth->token_as_json ? SLICE("application/json")
@@ -251,8 +251,8 @@ slice oauth_scopes_missing(const struct json *wanted, slice granted, struct aren
 
 /* ---- the reply ---- */
 
-/* name=value pairs as an object of strings; NULL when it is not that. Names are those of RFC 6749
- * and vendors' (a to z and _), so that a page of HTML does not pass for a form. */
+/* name=value pairs as an object of strings; NULL if it is not a form. Names are those of RFC 6749
+ * and vendors' (a to z and _), so that an HTML page is not taken for a form. */
 static const struct json *parse_form(slice text, struct arena *arena)
 {
     struct json *object = ARENA_NEW(arena, struct json);
@@ -284,13 +284,13 @@ static const struct json *parse_reply(const struct http_call *call, struct arena
     return parse_form(call->body, arena);
 }
 
-/* A token goes into a header as it is. */
+/* A token is put into a header unchanged. */
 static bool is_token(slice text)
 {
     return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
 }
 
-/* A number, or a number in a string. What cannot be read is as if it were absent. */
+/* A number, or a number in a string. An unreadable value counts as absent. */
 static int64_t read_expires_in(const struct json *value)
 {
     int64_t seconds = 0;
@@ -303,7 +303,7 @@ static int64_t read_expires_in(const struct json *value)
     return seconds < EXPIRES_IN_S_MAX ? seconds : EXPIRES_IN_S_MAX;
 }
 
-/* Kinds of token that are more than their text (RFC 6749 7.1). */
+/* Types of token that need more than their text (RFC 6749 7.1). */
 static bool is_bound_type(slice type)
 {
     return slice_eq_nocase(type, SLICE("mac")) || slice_eq_nocase(type, SLICE("dpop"));
@@ -315,7 +315,7 @@ static void fail_reply(struct oauth_reply *reply, enum oauth_verdict verdict, sl
     reply->message = message;
 }
 
-/* Error codes: RFC 6749 5.2, and what others say instead, with status 200. */
+/* Error codes: RFC 6749 5.2, and those of other servers, with status 200. */
 static enum oauth_verdict verdict_of(slice error)
 {
     slice outage =
@@ -355,7 +355,7 @@ static void mask_tokens(const struct json *object, struct secret_mask *secrets)
         secret_mask_add(secrets, json_get_str(object, slice_cstr(names[i])));
 }
 
-/* Of a status that is one of an answer. */
+/* For a status that is an answer. */
 static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth,
                         const struct oauth_request *request, unsigned status,
                         const struct json *object, struct arena *arena)
@@ -385,7 +385,7 @@ static void read_object(struct oauth_reply *reply, const struct catalog_auth *au
     if (!is_refusal || !catalog_grant_is_gone(auth, status, object, arena))
         return;
     reply->verdict = OAUTH_GONE;
-    if (!is_error || json_str(error).len == 0) { /* in words of its own */
+    if (!is_error || json_str(error).len == 0) { /* in the server's own words */
         reply->error = SLICE("invalid_grant");
         reply->message = SLICE("its authorization server says that the grant has ended");
     }
@@ -417,7 +417,8 @@ void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_reques
         read_call(call, arena, reply);
         return;
     }
-    /* What is no JSON and no form may be a proxy's, and says nothing of the grant. */
+    /* A reply that is neither JSON nor a form may come from a proxy, and has no information about
+     * the grant. */
     bool is_answer = call->status / 100 == 2 ||
                      (call->status / 100 == 4 && call->status != 429 && call->status != 408);
     const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
@@ -430,8 +431,8 @@ void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_reques
 
 /* ---- the credential ---- */
 
-/* All else of the former credential stays: a client's own id and secret, and the refresh token
- * where the server gives no new one (RFC 6749 6). */
+/* Other members of the former credential stay: a client's own id and secret, and the refresh token
+ * if the server sends no new one (RFC 6749 6). */
 static bool is_replaced(slice name, const struct oauth_reply *reply)
 {
     return slice_eq_cstr(name, "access_token") || slice_eq_cstr(name, "expires_at") ||

@@ -1,5 +1,6 @@
 /*
- * The token endpoint (RFC 6749 3.2): the request of a grant and what its reply means. No I/O here.
+ * The token endpoint (RFC 6749 3.2): the request for a grant and the meaning of its reply. No I/O
+ * here.
  */
 #ifndef CONNECT_OAUTH_TOKEN_H
 #define CONNECT_OAUTH_TOKEN_H
@@ -28,8 +29,8 @@ struct oauth_ask {
     slice token_url;                    /* empty: the manifest's */
 };
 
-/* What http_call borrows, and the secrets in it, in each form in which the reply may repeat them.
- */
+/* The data that http_call borrows, and the secrets in it, in each form in which the reply may
+ * repeat them. */
 struct oauth_request {
     struct http_header headers[OAUTH_REQUEST_HEADERS_MAX];
     size_t header_count;
@@ -39,52 +40,53 @@ struct oauth_request {
     struct secret_mask secrets; /* in secret_texts and authorization */
 };
 
-/* A manifest's URL with the connection's params (an object; NULL: none) where it names them; text
- * itself where it names none, else in the arena. SLICE_NONE: a param is missing or holds what would
- * be more than a part of a host or path; or out of memory. */
+/* A manifest's URL with the connection's params (an object; NULL: none) inserted; text itself if it
+ * has no placeholders, else in the arena. SLICE_NONE: a param is missing, or is more than a part of
+ * a host or path; or out of memory. */
 slice oauth_url_make(slice text, const struct json *params, struct arena *arena);
 
 /* Fills request, and of call: method, url, headers and body. Client authentication and form as the
- * manifest says (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM. request is to be
- * given to oauth_request_deinit in any case. */
+ * manifest says (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM. oauth_request_deinit
+ * must be called in any case. */
 int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *request,
                        struct http_call *call) MUST_CHECK;
-/* Wipes. Harmless when zeroed. */
+/* Wipes. Harmless if zeroed. */
 void oauth_request_deinit(struct oauth_request *request);
 
 enum oauth_verdict {
     OAUTH_GRANTED,
     OAUTH_GONE,    /* the grant has ended: invalid_grant, or as the manifest's `gone` says */
-    OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, say */
-    OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not what a token endpoint says: the grant may be as
-                      good  as before */
+    OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, for example
+                    */
+    OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not the reply of a token endpoint: the grant may still
+                      be valid */
     OAUTH_TIMEOUT,
 };
 
-/* Slices lie in the arena. */
+/* Slices are in the arena. */
 struct oauth_reply {
     enum oauth_verdict verdict;
-    slice access_token, refresh_token; /* the latter SLICE_NONE: the former one goes on */
-    slice id_token;                    /* OpenID Connect; SLICE_NONE: none came */
-    slice scopes;         /* granted, one space between; SLICE_NONE: not in the reply */
+    slice access_token, refresh_token; /* the latter SLICE_NONE: the former one stays valid */
+    slice id_token;                    /* OpenID Connect; SLICE_NONE: none */
+    slice scopes;         /* granted, separated by single spaces; SLICE_NONE: not in the reply */
     int64_t expires_in_s; /* 0: not in the reply */
-    slice error;          /* the server's error code; SLICE_NONE. Of OAUTH_GONE never */
-    slice message;        /* a part of a sentence, for a person; without secrets */
+    slice error;          /* the server's error code; SLICE_NONE. Never with OAUTH_GONE */
+    slice message;        /* part of a sentence, for a person; without secrets */
 };
 
-/* call, of that request, has ended; JSON and form replies, errors with status 200 too. But for the
- * tokens themselves no text of the reply holds a secret of the request or a token. */
+/* call, of that request, has ended; JSON and form replies, errors with status 200 too. Except the
+ * tokens themselves, no text of the result contains a secret of the request or a token. */
 void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_request *request,
                       const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
-/* Words separated by spaces or commas, as providers send them, to one space between. SLICE_NONE for
- * none. */
+/* Words separated by spaces or commas, as providers send them, separated by single spaces.
+ * SLICE_NONE: none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);
-/* Those of wanted (array of strings or NULL) that are not among granted, one space between;
- * SLICE_NONE when all are. */
+/* The scopes of wanted (array of strings or NULL) that are not in granted, separated by single
+ * spaces; SLICE_NONE: none is missing. */
 slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
 
-/* The credential of a connection after a grant, as JSON text: what the former one had (NULL: there
- * was none) with the new tokens. The caller wipes out. */
+/* The credential of a connection after a grant, as JSON text: the former one (NULL: none) with the
+ * new tokens. The caller wipes out. */
 int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
                            struct buf *out) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /*
- * The addresses of an authorization server that is each customer's own: `${connection.params.x}`
- * in authorize_url and token_url, as in base_url.
+ * Addresses of an authorization server that belongs to each customer: `${connection.params.x}` in
+ * authorize_url and token_url, as in base_url.
  */
 #include "connect/oauth_token.h"
 
@@ -9,8 +9,8 @@
 
 static const char OPENING[] = "${connection.params.";
 
-/* What a host, a port or a path segment may hold, and nothing that ends one of them: a customer
- * types the value, and the client's secret goes to the address that it makes. */
+/* Characters of a host, a port or a path segment, without those that end one: a customer types the
+ * value, and the client's secret is sent to the resulting address. */
 static bool is_address_part(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {

@@ -1,19 +1,20 @@
 /*
  * When a token is renewed, and the ops that wait for it. A connection has a slot while it is
- * renewed, and after a failure until a renewal succeeds or the slot is evicted: for a while after a
- * failure there is no other attempt, so that a token endpoint that is down is not called by every
- * request. The renewal itself is renewer.c.
+ * renewed, and after a failure until a renewal succeeds or the slot is evicted. For a while after a
+ * failure there is no other attempt, so that not every request calls a token endpoint that is down.
+ * The renewal itself is renewer.c.
  */
 #include "connect/renewer.h"
 
 #include <stdio.h>
 
 enum {
-    QUIET_MS = 500,                 /* after a failure, where a call needs the token */
-    BACKGROUND_QUIET_MS_MIN = 2000, /* where none does yet; doubles */
+    QUIET_MS = 500,                 /* after a failure, if a call needs the token */
+    BACKGROUND_QUIET_MS_MIN = 2000, /* if no call needs it yet; doubles */
     BACKGROUND_QUIET_MS_MAX = 60000,
-    AGING_US_MAX = 300 * 1000000, /* before its end a token is renewed in the background */
-    SKEW_US_MAX = 5 * 1000000,    /* before its end it counts as expired */
+    AGING_US_MAX =
+        300 * 1000000,         /* a token is renewed in the background this long before its end */
+    SKEW_US_MAX = 5 * 1000000, /* a token counts as expired this long before its end */
 };
 
 /* ---- when ---- */
@@ -35,22 +36,22 @@ enum connect_need connect_item_need(const struct connect_service *service,
         return CONNECT_EXPIRED;
     if (item->expires_at == 0)
         return CONNECT_FRESH;
-    /* From the row's last change, which is the grant or later: the margins are shares of the life,
-     * so that a token of one minute is not renewed all the time. */
+    /* From the row's last change, which is the grant or later. The margins are fractions of the
+     * token's life, so that a token of one minute is not renewed all the time. */
     int64_t life = item->expires_at - item->updated_at;
     if (life < 0)
         life = 0;
     if (now_us >= item->expires_at - min_i64(life / 20, SKEW_US_MAX))
         return CONNECT_EXPIRED;
-    /* 75 to 100 % of the margin, the same for one connection in one process: processes that share
-     * a connection do not find its token aging at the same moment */
+    /* 75 to 100 % of the margin, constant for one connection in one process: processes that share a
+     * connection do not find its token aging at the same moment */
     uint64_t noise = hash_siphash13((uint64_t[2]){service->jitter, 0}, &item->id, sizeof(item->id));
     int64_t margin = min_i64(life / 5, AGING_US_MAX);
     margin -= margin / 4 * (int64_t)(noise % 1024) / 1024;
     return now_us >= item->expires_at - margin ? CONNECT_AGING : CONNECT_FRESH;
 }
 
-/* ---- ops that wait, and what is remembered ---- */
+/* ---- waiting ops and remembered failures ---- */
 
 /* The message is copied into the waiting op's arena: the renewer's own ends with the renewer. */
 static void end_wait(struct connect_renewal *renewal, enum connect_renewed result, slice message)
@@ -71,8 +72,8 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
     lines_drop(&service->renewals, &slot->line);
 }
 
-/* A slot without a failure is dropped. One of a grant that has ended goes, too:
- * the row is marked, so no renewal is asked for. */
+/* A slot without a failure is dropped. So is one whose grant has ended: the row is marked, so no
+ * renewal is requested. */
 static void remember_result(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
@@ -111,7 +112,7 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, 8);
     struct slot *slot = lines_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
-    /* From the least recently used on; a slot with a renewal under way is never evicted. Where all
+    /* From the least recently used on; a slot with a renewal under way is never evicted. If all
      * have one, the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          !slot && has_all_slots(service) && node != &service->slots;) {
@@ -140,7 +141,7 @@ static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
     return ms * 1000000;
 }
 
-/* The last renewal failed so recently that another one would most likely fail, too. */
+/* The last renewal failed so recently that another one would probably fail, too. */
 static bool is_quiet(const struct connect_service *service, const struct slot *slot, bool is_needed)
 {
     return slot->failed_ns > 0 &&
@@ -182,7 +183,7 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
     return false;
 }
 
-/* The renewal itself goes on. */
+/* The renewal itself continues. */
 void connect_renew_cancel(struct connect_renewal *renewal)
 {
     if (renewal->op)

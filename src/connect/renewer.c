@@ -1,16 +1,16 @@
 /*
  * One renewal of an OAuth token, by refresh token or client credentials. One runs at a time for a
  * connection: in this process (other ops wait in its list) and in all processes (a claim in the
- * row, a lease that ends by itself; store/connection.h). The claim is no database lock: no
+ * row, a lease that ends by itself; store/connection.h). The claim is not a database lock: no
  * transaction is open during the call to the token endpoint.
  *
- * Rotation: a provider may end the old refresh token when it gives a new one. The new one is
+ * Rotation: a provider may end the old refresh token when it issues a new one. The new one is
  * durable before the new access token is used, and storing it is tried again for minutes while the
  * database is unreachable. A process that dies between the two loses it; then the next renewal
  * finds out whether the old one still works, and if not the connection becomes reauth_required.
  *
- * Only an answer that the grant has ended marks a connection. A token endpoint that is unreachable,
- * answers nonsense or rejects the client leaves it as it is.
+ * Only an answer that the grant has ended marks a connection. If a token endpoint is unreachable,
+ * sends an unusable reply or rejects the client, the connection stays unchanged.
  */
 #include <stdio.h>
 
@@ -21,7 +21,7 @@
 
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
-    LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by that */
+    LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by this */
     CLAIM_POLL_MS = 60,     /* between loads while another process renews it, up to twice that */
     STORE_RETRY_MS = 200,
     STORE_TRIES_MAX = 600, /* two minutes of pauses */
@@ -73,7 +73,7 @@ static void count_end(const struct renewer *renewer)
     (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
                    SLICE_ARG(integration_of(renewer)), names[renewer->result]);
     metric_add(metric_series(&renewals_total, slice_cstr(labels)), 1);
-    /* RENEWED and IMPOSSIBLE come first in the enum, and are nothing to warn of */
+    /* RENEWED and IMPOSSIBLE come first in the enum, and need no warning */
     if (renewer->result >= CONNECT_RENEWAL_GONE)
         op_log(&renewer->op, LOG_WARN, "a token could not be renewed",
                LOG_STR("integration_id", integration_of(renewer)),
@@ -81,8 +81,8 @@ static void count_end(const struct renewer *renewer)
                LOG_STR("cause", renewer->message));
 }
 
-/* Also after a cancel. The cached set goes before the waiting ops run, so that they load the row as
- * it is now; other processes are notified only of a row that has changed. */
+/* Also after a cancel. The cached set is dropped before the waiting ops run, so that they load the
+ * row as it is now; other processes are notified only if the row has changed. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct renewer *renewer = renewer_of(op);
@@ -109,7 +109,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&renewer->asked.call);
 }
 
-/* Ends with a result, by way of STEP_RELEASE. */
+/* Ends with a result, through STEP_RELEASE. */
 static enum op_result finish_renewal(struct renewer *renewer, enum connect_renewed result,
                                      slice message)
 {
@@ -127,8 +127,8 @@ static enum op_result no_database(struct renewer *renewer)
 
 /* ---- the row ---- */
 
-/* Each round begins here: the first one, one after the wait for another process's claim, and one
- * after a change of the row by another writer. */
+/* Each round begins here: the first one, one after waiting for another process's claim, and one
+ * after another writer has changed the row. */
 static enum op_result step_load(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -184,8 +184,9 @@ static enum op_result step_loaded(struct op *op)
     int status = store_connection_get_result(&renewer->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return no_database(renewer);
-    /* Nothing to renew: the row is gone, or changed since the caller's lookup, whose next one finds
-     * the tokens of another renewal, a new grant, or why there is none. */
+    /* Nothing to renew: the row no longer exists, or has changed since the caller's lookup. Its
+     * next lookup finds the tokens of another renewal, a new grant, or the reason why there is
+     * none. */
     if (status == ERR_NOTFOUND || row.status != CONNECTION_LIVE || !open_row(renewer, &row) ||
         !is_same_grant(renewer, renewer->used, renewer->former))
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -194,21 +195,21 @@ static enum op_result step_loaded(struct op *op)
     if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
         return finish_renewal(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
                               SLICE("the app issued no refresh token"));
-    if (renewer->client.id.len > 0) /* known from a former round */
+    if (renewer->client.id.len > 0) /* known from an earlier round */
         return op_jump(op, STEP_CLAIM);
     return OP_NEXT;
 }
 
 /* ---- the client ---- */
 
-/* Before the claim, so that its lease is spent on the call alone. */
+/* Before the claim, so that its lease is used only for the call. */
 static enum op_result step_find_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     const struct json *credential = parse_credential(renewer, renewer->former);
     slice id = json_get_str(credential, SLICE("client_id"));
     slice secret = json_get_str(credential, SLICE("client_secret"));
-    if (id.len > 0) { /* a connection's own, of client credentials */
+    if (id.len > 0) { /* a connection's own, for client credentials */
         renewer->client.id = id;
         renewer->client.secret = secret.len > 0 ? secret_new(secret) : NULL;
         return op_jump(op, STEP_CLAIM);
@@ -292,9 +293,9 @@ static enum op_result step_ask(struct op *op)
     };
     if (ask.grant == OAUTH_GRANT_REFRESH)
         ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));
-    /* A process that was suspended since it sent the claim may find it ended: another one may send
-     * the token, and a provider may end the grant of a refresh token that comes twice. Hence the
-     * boot clock, which counts suspended time, and another round. */
+    /* A process that was suspended after sending the claim may find it expired: another one may
+     * send the token, and a provider may end the grant if a refresh token is used twice. So the
+     * boot clock is used, which counts suspended time, and another round follows. */
     uint64_t waited_ms = (clock_boot_ns() - renewer->claim.since_boot_ns) / 1000000;
     if (waited_ms > LEASE_MARGIN_MS / 2) {
         if (loop_now_ns(op->loop) > renewer->claim.until_ns)
@@ -305,7 +306,7 @@ static enum op_result step_ask(struct op *op)
         .tenant = renewer->account_id,
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
-    oauth_request_deinit(&renewer->asked.request); /* of a former round */
+    oauth_request_deinit(&renewer->asked.request); /* from an earlier round */
     renewer->asked.at_us = clock_shared_us();
     if (oauth_request_make(&ask, &renewer->asked.request, &renewer->asked.call) == OK &&
         http_call_start(renewer->service->config.http, &renewer->asked.call, op) == OK)
@@ -314,7 +315,7 @@ static enum op_result step_ask(struct op *op)
                           SLICE("the request to its authorization server cannot be made"));
 }
 
-/* Seals what was given. false: out of memory, or larger than what can be sealed. */
+/* Seals the new tokens. false: out of memory, or larger than can be sealed. */
 static bool seal(struct renewer *renewer)
 {
     ASSERT(renewer->given.reply.access_token.len > 0 && !renewer->given.credential);
@@ -337,7 +338,7 @@ static enum op_result step_read(struct op *op)
     struct renewer *renewer = renewer_of(op);
     oauth_reply_read(renewer->auth, &renewer->asked.request, &renewer->asked.call, &op->arena,
                      &renewer->given.reply);
-    oauth_request_deinit(&renewer->asked.request); /* it holds secrets in clear */
+    oauth_request_deinit(&renewer->asked.request); /* it contains unencrypted secrets */
     switch (renewer->given.reply.verdict) {
     case OAUTH_GRANTED:
         if (seal(renewer))
@@ -356,9 +357,9 @@ static enum op_result step_read(struct op *op)
     return finish_renewal(renewer, CONNECT_RENEWAL_OUTAGE, renewer->given.reply.message);
 }
 
-/* ---- what was given becomes durable ---- */
+/* ---- storing the new tokens ---- */
 
-/* The life of the token counts from before it was asked for: expires_at is never later than the
+/* The life of the token is measured from before the request: expires_at is never later than the
  * provider's own. */
 static enum op_result step_store(struct op *op)
 {
@@ -388,10 +389,10 @@ static enum op_result step_stored(struct op *op)
     int64_t rev;
     int status = store_rev_result(&renewer->query, &rev);
     if (status == OK) {
-        renewer->claim.is_held = false; /* it ended with that */
+        renewer->claim.is_held = false; /* the write ended it */
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
-    /* ERR_INVALID is the statement's own error, which no repetition mends */
+    /* ERR_INVALID is the statement's own error, which a retry does not fix */
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
         op_log(op, LOG_ERROR, "a new token cannot be stored", LOG_INT("connection_id", renewer->id),
                LOG_CSTR("sqlstate", renewer->query.sqlstate));
@@ -404,9 +405,9 @@ static enum op_result step_stored(struct op *op)
     return OP_WAIT;
 }
 
-/* The row has another revision now: our own write whose answer was lost, a change of something
- * else, or a new grant by a person. Only while it still has the tokens that were sent are those
- * that were given newer. */
+/* The row has another revision now: from this renewal's own write, whose answer was lost, from
+ * another change, or from a new grant by a person. Only while it still has the tokens that were
+ * sent are the received ones newer. */
 static enum op_result step_reloaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -418,7 +419,7 @@ static enum op_result step_reloaded(struct op *op)
         is_ours = is_same_grant(renewer, asked_with, renewer->former);
     secret_unref(asked_with);
     if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
-        return retry_later(renewer, STEP_STORE); /* which finds the old revision gone once more */
+        return retry_later(renewer, STEP_STORE); /* which again finds the old revision gone */
     if (!is_ours)
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     return op_jump(op, STEP_STORE);
@@ -452,7 +453,7 @@ static enum op_result step_marked(struct op *op)
     int status = store_rev_result(&renewer->query, &rev);
     if (status == OK)
         renewer->claim.is_held = false;
-    if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a grant that has not ended */
+    if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a valid grant */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -462,8 +463,8 @@ static enum op_result step_marked(struct op *op)
     return finish_renewal(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
-/* Gives a claim back that no write of the row has ended, so that the next renewal need not wait for
- * its lease. Where this fails, the lease ends by itself. */
+/* Returns a claim that no write of the row has ended, so that the next renewal need not wait for
+ * its lease. If this fails, the lease ends by itself. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);

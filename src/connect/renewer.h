@@ -1,6 +1,5 @@
 /*
- * A renewal under way (renewer.c), and the slots in which renewals and their failures are kept
- * (renew.c).
+ * A renewal under way (renewer.c), and the slots that hold renewals and their failures (renew.c).
  */
 #ifndef CONNECT_RENEWER_H
 #define CONNECT_RENEWER_H
@@ -42,11 +41,11 @@ struct renewer {
     /* the OAuth client that authenticates to the token endpoint */
     struct {
         struct oauth_client_lookup lookup;
-        slice id; /* empty: not known yet */
+        slice id; /* empty: unknown yet */
         struct secret *secret;
     } client;
     struct {
-        uint64_t since_boot_ns, until_ns; /* until: tried for so long; 0: not tried yet */
+        uint64_t since_boot_ns, until_ns; /* until: when it is given up; 0: not tried yet */
         bool is_held;
     } claim;
     struct {
@@ -54,11 +53,11 @@ struct renewer {
         struct http_call call;
         int64_t at_us;
     } asked;
-    /* what was given, until it is durable */
+    /* the new tokens, until they are durable */
     struct {
         struct oauth_reply reply;
         struct secret *credential;
-        struct buf sealed; /* the same */
+        struct buf sealed; /* the same, sealed */
     } given;
     /* out */
     enum connect_renewed result;

@@ -1,5 +1,5 @@
 /*
- * When connections were last used, and what last went wrong: kept in memory, stored soon after a
+ * The last use and the last failure of connections: kept in memory, stored soon after a
  * connection's first use and then at most once every use_every_ms, many at once. A process that
  * dies loses at most that; a clean shutdown loses nothing (connect_uses_flush).
  *
@@ -13,7 +13,7 @@
 #include "connect/internal.h"
 
 enum {
-    USES_MAX = 20000, /* connections remembered: past it a use is counted, and not stored */
+    USES_MAX = 20000, /* connections remembered: beyond it a use is counted, and not stored */
     SOON_MS = 1000,
     SENT_MAX = 1000, /* statements under way; those of a turn share a commit */
     KEY_LEN = 16 + 8,
@@ -82,7 +82,7 @@ static void arm(struct connect_service *service)
         timer_start(&service->uses_timer, due_ns);
 }
 
-/* What is lost is stored when its connection is due again. */
+/* A lost write is repeated when its connection is due again. */
 static bool on_sent(struct store_later *later)
 {
     const struct sent *sent = CONTAINER_OF(later, struct sent, later);
@@ -109,7 +109,7 @@ static const struct store_later_class sent_class = {
     .failure = "the last use of a connection could not be stored",
 };
 
-/* false: there is no room. At a shutdown there is no next use: it is dropped. */
+/* false: no room. At a shutdown there is no next use: it is dropped. */
 static bool submit(struct connect_service *service, struct use *use)
 {
     struct sent *sent = store_later(&service->uses_sent, &sent_class, NULL, use->failure_len);
@@ -176,8 +176,8 @@ static struct use *use_get(struct connect_service *service, slice key)
     return use;
 }
 
-/* A provider's text may hold NUL, which no text column takes, and control characters, which a page
- * would show as boxes. Without memory the former failure stays. */
+/* A provider's text may contain NUL, which a text column does not accept, and control characters,
+ * which a page would show as boxes. Out of memory the former failure stays. */
 static void keep_failure(struct use *use, slice failure)
 {
     slice text = slice_first_utf8(failure, CONNECTION_FAILURE_MAX);

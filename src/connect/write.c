@@ -33,7 +33,8 @@ void connect_write(struct json_writer *w, const struct connection *row)
     json_member_time(w, "updated_at", row->updated_at);
 }
 
-/* The two columns that order the list. An integration's id holds no colon (catalog/manifest.c). */
+/* The two columns that order the list. An integration's id contains no colon
+ * (catalog/manifest.c). */
 slice connect_cursor(const struct connection *last, struct arena *arena)
 {
     return arena_printf(arena, "%.*s:%lld", SLICE_ARG(last->integration_id), (long long)last->id);

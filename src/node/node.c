@@ -1,10 +1,10 @@
 /*
  * The life of a node: register, then heartbeat and recovery in turn, until it leaves.
  *
- * All that this process may write rests on one rule: a lease is counted from before its heartbeat
- * was sent, on the clock that goes on while the machine sleeps, and ends LEASE_MARGIN_MS before the
- * database lets others take over. So this process has stopped writing when another one takes over,
- * however long a packet was delayed or the process stood still.
+ * One rule decides whether this process may write: a lease is measured from before its heartbeat
+ * was sent, on the clock that also runs while the machine sleeps, and ends LEASE_MARGIN_MS before
+ * the database lets others take over. So this process has stopped writing when another one takes
+ * over, however long a packet was delayed or the process was suspended.
  */
 #include "node/node.h"
 
@@ -18,10 +18,10 @@
 #include "store/node.h"
 
 enum {
-    LEASE_MARGIN_MS = 1000, /* we stop writing that much before others may take over */
+    LEASE_MARGIN_MS = 1000, /* writing stops this long before others may take over */
     RETRY_MS = 500,
     QUERY_TIMEOUT_MS = 3000,
-    ORPHAN_AGE_MS = 10 * 1000, /* most claims are gone by then, so that few are read */
+    ORPHAN_AGE_MS = 10 * 1000, /* most claims have ended by then, so few are read */
     ORPHANS_EVERY_MS = 10 * 1000,
     CLOCK_OFF_S_MAX = 30,
     NODE_ARENA_BYTES_MAX = 4 * 1024 * 1024,
@@ -35,7 +35,7 @@ static struct metric clock_off = METRIC_INIT(
 struct node {
     struct op op;
     struct pg_pool *pool;
-    struct node_claims claims; /* owner NULL: none is under way */
+    struct node_claims claims; /* owner NULL: no runs */
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
@@ -44,7 +44,7 @@ struct node {
     struct store_laters recoveries;
     struct pg_query query;
     struct op_timer timer;
-    struct op *leaver; /* held until we have left */
+    struct op *leaver; /* held until this node has left */
     bool is_leaving, is_parked;
     bool is_clock_off;
 };
@@ -95,9 +95,9 @@ static enum op_result step_register(struct op *op)
     struct node *node = node_of(op);
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
-    /* The claims that the last recovery has read lie in the arena; its children have copied them
-     * and have ended. The id is a new one each time: claims of the former incarnation are recovered
-     * by whichever node finds them, this one included. */
+    /* The claims that the last recovery has read are in the arena; its children have copied them
+     * and have ended. The id is new each time: claims of the former incarnation are recovered by
+     * whichever node finds them, this one included. */
     arena_reset(&op->arena);
     node->id = uuid_v7();
     node->sent_boot_ns = clock_boot_ns();
@@ -106,8 +106,7 @@ static enum op_result step_register(struct op *op)
     return OP_WAIT;
 }
 
-/* Recovery follows at once, not after the first rest: a restart is when there is most to recover.
- */
+/* Recovery follows at once, not after the first pause: after a restart there is most to recover. */
 static enum op_result step_registered(struct op *op)
 {
     struct node *node = node_of(op);
@@ -117,8 +116,8 @@ static enum op_result step_registered(struct op *op)
     return op_jump(op, NODE_FIND_DEAD);
 }
 
-/* NODE_HEARTBEAT_MS is a fifth of the lease, so that some lost heartbeats cost nothing. A leaver
- * ends the sleep, and the heartbeat's step sends it on. */
+/* NODE_HEARTBEAT_MS is a fifth of the lease, so that some lost heartbeats do no harm. A leaver ends
+ * the sleep, and the heartbeat's step then leaves. */
 static enum op_result step_rest(struct op *op)
 {
     struct node *node = node_of(op);
@@ -139,8 +138,8 @@ static enum op_result step_heartbeat(struct op *op)
     return OP_WAIT;
 }
 
-/* What processes share goes by the database's clock, so a wall clock that is off does no harm here:
- * it makes logs and traces hard to read, and calls that are signed with a time fail. */
+/* Shared times use the database's clock, so a wrong wall clock does no harm here; but it makes logs
+ * and traces hard to read, and calls that are signed with a time fail. */
 static void compare_clocks(struct node *node, int64_t database_us)
 {
     clock_share(database_us, node->sent_boot_ns, clock_boot_ns());
@@ -156,8 +155,8 @@ static void compare_clocks(struct node *node, int64_t database_us)
     node->is_clock_off = is_off;
 }
 
-/* Only the database's answer extends the lease. Without one it runs out by the clock while
- * heartbeats are tried again, and node_may_write refuses from then on. */
+/* Only the database's answer extends the lease. Without one it expires while heartbeats are
+ * retried, and node_may_write refuses from then on. */
 static enum op_result step_renewed(struct op *op)
 {
     struct node *node = node_of(op);
@@ -202,7 +201,7 @@ static enum op_result step_recover(struct op *op)
     return OP_WAIT;
 }
 
-/* Of what this process gave up it knows more than the row says, also under an earlier lease. */
+/* About runs that this process gave up it knows more than the row, also under an earlier lease. */
 static void recover(struct node *node, const struct claim *claim, enum recover_as as)
 {
     const struct node_claims *claims = &node->claims;
@@ -210,7 +209,7 @@ static void recover(struct node *node, const struct claim *claim, enum recover_a
     recover_start(&node->recoveries, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
 }
 
-/* For what was started below the node, if anything was. */
+/* Waits for ops started below the node, if any. */
 static enum op_result wait_if_held(struct op *op, enum node_step next)
 {
     return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
@@ -228,16 +227,16 @@ static enum op_result step_recovered(struct op *op)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
         recover(node, &claims[i], RECOVER_DEAD);
-    /* A full list may have more behind it. */
+    /* After a full list there may be more. */
     if (count == CLAIM_RECOVER_MAX)
         return wait_if_held(op, NODE_FIND_DEAD);
     return wait_if_held(op, NODE_FIND_ORPHANS);
 }
 
-/* Claims of our own. A run knows its claim from before it is sent until it is gone or bound, so
- * what no run here knows is an orphan, whatever its age. Every ORPHANS_EVERY_MS alone, by the index
- * of what is in flight: an orphan is rare, and only a client that sends its key again waits for it.
- */
+/* Claims of this incarnation. A run knows its claim from before it is sent until it is deleted or
+ * bound, so a claim that no run here knows is an orphan, whatever its age. Only every
+ * ORPHANS_EVERY_MS, by the index of claims in flight: orphans are rare, and only a client that
+ * sends its key again waits for one. */
 static enum op_result step_find_orphans(struct op *op)
 {
     struct node *node = node_of(op);
@@ -250,8 +249,8 @@ static enum op_result step_find_orphans(struct op *op)
     return OP_WAIT;
 }
 
-/* One that its run ends in this very moment may be among them: the fence of the recovery finds it
- * gone. */
+/* It may include a claim that its run ends at this very moment: the fence of the recovery does not
+ * match it. */
 static enum op_result step_end_orphans(struct op *op)
 {
     struct node *node = node_of(op);
@@ -265,8 +264,8 @@ static enum op_result step_end_orphans(struct op *op)
     return wait_if_held(op, NODE_REST);
 }
 
-/* Our own lease ends before the row says so: from then on others may take over. A failed query is
- * not repeated; the row's lease runs out by itself. */
+/* This node's own lease ends before the row does: from then on others may take over. A failed query
+ * is not repeated; the row's lease expires by itself. */
 static enum op_result step_leave(struct op *op)
 {
     struct node *node = node_of(op);
@@ -277,8 +276,8 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* The op stays until node_free, since node_id and node_may_write are called as long
- * as a run is under way. The hold that it waits on is released by cancel_node alone. */
+/* The op stays until node_free, since node_id and node_may_write are called as long as a run is
+ * under way. Only cancel_node releases the hold that it waits on. */
 static enum op_result step_left(struct op *op)
 {
     struct node *node = node_of(op);

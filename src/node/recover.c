@@ -1,8 +1,8 @@
 /*
  * One claim's recovery. Many run at the same time and share batches.
  *
- * Every end is one statement that is fenced by the claim's owner and execution id, so that it does
- * not matter which process runs it, how often, or whether the run ends its claim at this moment.
+ * Every end is one statement, fenced by the claim's owner and execution id, so it does not matter
+ * which process runs it, how often, or whether the run ends its claim at the same moment.
  */
 #include "node/recover.h"
 
@@ -20,7 +20,7 @@ struct recovery {
     struct claim claim;
     struct execution record;
     enum recover_as as;
-    bool is_release; /* the claim goes, and nothing is recorded */
+    bool is_release; /* the claim is deleted, and nothing is recorded */
 };
 
 static struct recovery *recovery_of(struct store_later *later)
@@ -28,8 +28,8 @@ static struct recovery *recovery_of(struct store_later *later)
     return CONTAINER_OF(later, struct recovery, later);
 }
 
-/* With a key the claim stays bound to the failed execution, so that the key's next use is answered
- * with it; without one no later request can name it, and the row goes. */
+/* With a key the claim stays bound to the failed execution, so that the key's next use gets that
+ * answer; without one no later request can name it, and the row is deleted. */
 static void send_recovery(struct store_later *later)
 {
     struct recovery *recovery = recovery_of(later);
@@ -42,9 +42,10 @@ static void send_recovery(struct store_later *later)
                                claim->key.len > 0 ? CLAIM_KEEP : CLAIM_RELEASE);
 }
 
-/* SQLSTATE 23505 (unique_violation): the execution stands there already, since the claim was
- * committed after its run had been recorded. 23514 (check_violation): no partition takes the row,
- * because housekeeping has removed the day of the id. In both the claim alone is left to end. */
+/* SQLSTATE 23505 (unique_violation): the execution exists already, since the claim was committed
+ * after its run had been recorded. 23514 (check_violation): there is no partition for the row,
+ * because housekeeping has removed the day of the id. In both cases only the claim has to be
+ * ended. */
 static bool can_not_be_recorded(const struct recovery *recovery)
 {
     const char *state = recovery->later.query.sqlstate;
@@ -52,7 +53,7 @@ static bool can_not_be_recorded(const struct recovery *recovery)
            (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
 }
 
-/* It is sent again once at most: is_release then excludes that. */
+/* It is sent again at most once: is_release then excludes that. */
 static bool count_recovery(struct store_later *later)
 {
     struct recovery *recovery = recovery_of(later);
@@ -85,8 +86,8 @@ static const struct store_later_class recovery_class = {
     .on_sent = count_recovery,
 };
 
-/* No attempt's number, status or output survives the process. `attempts` is 1 because a claim is
- * recorded right before the call, so that the provider must be assumed to have had it. */
+/* The attempts' number, status and output are lost with the process. `attempts` is 1 because a
+ * claim is recorded right before the call, so it must be assumed that the provider received it. */
 static void fill_record(struct recovery *recovery)
 {
     const struct claim *claim = &recovery->claim;
@@ -122,7 +123,7 @@ void recover_start(struct store_laters *laters, const struct claim *claim, enum 
         return;
     recovery->as = as;
     recovery->is_release = !claim->is_write || as == RECOVER_UNSENT;
-    /* The caller's claim lies in the node's arena, which its next heartbeat resets. */
+    /* The caller's claim is in the node's arena, which its next heartbeat resets. */
     struct arena *arena = &recovery->later.op.arena;
     recovery->claim = *claim;
     recovery->claim.integration_id = arena_dup(arena, claim->integration_id);
