@@ -1,6 +1,6 @@
 /*
  * May it go out now? The connection's limits, then the origin's circuit, before anything is claimed
- * (src/api/README.md "Executions"); and what both learn from how the call ended.
+ * (src/api/README.md "Executions"); and what both learn from the result of the call.
  */
 #include "exec/internal.h"
 
@@ -59,8 +59,8 @@ static enum op_result stop_circuit(struct exec *exec, slice origin,
                     "the app failed. Wait, then send it again unchanged."));
 }
 
-/* A wait takes half of the time that is left at most: the call needs some, too. The circuit is only
- * asked here, and entered in admit: a probe's slot is not held through a wait. */
+/* A wait takes at most half of the time that is left: the call needs some, too. The circuit is only
+ * checked here, and entered in admit: a probe's slot is not held through a wait. */
 enum op_result exec_step_enter_limits(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -74,19 +74,19 @@ enum op_result exec_step_enter_limits(struct op *op)
     exec_leave(exec); /* a claim was lost, and this is another try */
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
-        return OP_NEXT; /* no use in waiting */
+        return OP_NEXT; /* waiting would not help */
     if (limits_enter(service->limits, &exec->gate.slot, &key, until_ns, op) == LIMITS_QUEUED)
         return OP_WAIT;
     return OP_NEXT;
 }
 
-/* What limits_enter decided, at once or after the wait, stands in the slot. A refusal by the
+/* The slot has the decision of limits_enter, made at once or after the wait. A refusal by the
  * circuit leaves the limits' slot taken, which on_end gives back with its token, since no call was
  * made. */
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(!exec->gate.pass.member); /* what was taken before was given back */
+    ASSERT(!exec->gate.pass.member); /* the previous pass was given back */
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
     exec->out.times.limits_ns += loop_now_ns(op->loop) - exec->phase_began_ns;
@@ -98,7 +98,7 @@ enum op_result exec_step_admit(struct op *op)
     return stop_circuit(exec, key.origin, &refusal);
 }
 
-/* ---- what the end of a call teaches ---- */
+/* ---- learning from the end of a call ---- */
 
 static void send_news(struct exec *exec, const struct breaker_key *key, bool is_of_all,
                       const struct breaker_news *news)
@@ -113,7 +113,8 @@ static void send_news(struct exec *exec, const struct breaker_key *key, bool is_
         config->on_circuit(config->owner, payload);
 }
 
-/* The vote; where it turns a circuit, others hear of it. url: of the call that it is about. */
+/* The vote; if it changes the circuit's state, other processes are notified. url: of the voted
+ * call. */
 static void vote_on(struct exec *exec, slice url, bool is_failure)
 {
     struct breaker_key key = breaker_key_of(exec);
@@ -135,8 +136,8 @@ bool exec_service_hear(struct exec_service *service, slice payload)
     return true;
 }
 
-/* The reply did not say how long: what earlier ones said counts, then the manifest's default, which
- * holds for others as well. */
+/* The reply did not contain a wait: earlier waits are used, then the manifest's default, which
+ * applies to others as well. */
 static void learn_wait(struct exec *exec, const struct limits_key *key,
                        struct limits_feedback *feedback)
 {
@@ -157,7 +158,7 @@ void exec_limits_learn(struct exec *exec)
     struct limits_key key = limits_key_of(exec);
     ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
-        return; /* of a server that does not know the connection */
+        return; /* from a server that does not know the connection */
     struct limits_feedback feedback = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
@@ -169,14 +170,14 @@ void exec_limits_learn(struct exec *exec)
         learn_wait(exec, &key, &feedback);
 }
 
-/* Whether the origin is at fault; no vote where it was not asked, or not given its time. */
+/* Whether the origin is at fault; no vote if it was not called, or not given enough time. */
 static bool read_vote(const struct exec *exec, bool *is_failure)
 {
     const struct http_call *call = &exec->attempt.call;
     *is_failure = true;
     switch (call->result) {
     case HTTP_CALL_OK:
-        /* a manifest may know better what a 5xx means: bad input, too fast */
+        /* a manifest may map a 5xx to another cause: bad input, too fast */
         *is_failure = call->status >= 500 && (exec->out.reason == EXEC_PROVIDER_ERROR ||
                                               exec->out.reason == EXEC_TIMED_OUT);
         return true;

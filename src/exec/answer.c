@@ -1,6 +1,5 @@
 /*
- * What is answered of a run that has ended: its output cut to what the caller takes, and the
- * summary.
+ * The answer of a run that has ended: its output cut to the caller's limit, and the summary.
  */
 #include "base/clock.h"
 #include "call/fit.h"
@@ -10,11 +9,11 @@
 
 enum {
     FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */
-    LEFT_OUT_BYTES_MAX = 64 * 1024,    /* what says that an output was left out, and its summary */
+    LEFT_OUT_BYTES_MAX = 64 * 1024,    /* the summary of an answer without its output */
 };
 
-/* Where the operator cuts by default, a request can ask for more, up to a limit; else it gets what
- * it asks for, as it would get the whole. */
+/* If the operator sets a default cut, a request can ask for more, up to a limit; otherwise it gets
+ * what it asks for, up to the whole output. */
 size_t exec_output_bytes_max(const struct exec *exec)
 {
     const struct exec_config *config = &exec->service->config;
@@ -57,8 +56,8 @@ enum op_result exec_step_fit_output(struct op *op)
                       "its output to be cut");
 }
 
-/* Without any of the output: it is stored, and the answer says where. Of a replay no more is here
- * than what its key says. */
+/* Leaves the output out: it is stored, and the answer says where. A replay knows only what its key
+ * has. */
 static void leave_output_out(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -80,12 +79,12 @@ enum op_result exec_step_answer(struct op *op)
     struct exec_outcome *out = &exec->out;
     ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
     ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
-    /* A result is never withheld for want of memory, as 503 would do: the action has run. */
+    /* A result is never withheld for lack of memory, as a 503 would do: the action has run. */
     ASSERT(exec->fit_status == OK || !uuid_is_nil(out->execution_id));
     if (exec->fit_status != OK)
         leave_output_out(exec);
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
-        exec_settle(exec); /* of a step: what was not tried again proves nothing */
+        exec_settle(exec); /* for a step: an attempt that was not repeated proves nothing */
     if (out->finished_us == 0)
         out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {

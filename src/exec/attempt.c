@@ -1,5 +1,5 @@
 /*
- * The call to the provider, and when it is worth another try (src/api/README.md "Executions").
+ * The call to the provider, and when it is retried (src/api/README.md "Executions").
  */
 #include "base/clock.h"
 #include "base/metric.h"
@@ -38,8 +38,8 @@ static bool is_repeat_safe(const struct exec *exec)
     return only_asks || exec_is_repeat_safe(exec);
 }
 
-/* Whether the intent, where there is one, is still ours to carry out. Once the lease has run out
- * another process may have ended it, and this one goes on as another incarnation. */
+/* Whether the intent, if any, may still be carried out here. Once the lease has run out another
+ * process may have ended it, and this one continues as another incarnation. */
 static bool is_ours(const struct exec *exec)
 {
     const struct node *node = exec->service->config.node;
@@ -57,17 +57,17 @@ static bool is_proven(const struct exec *exec, uint64_t ms_max)
     return clock_boot_ns() - exec->in.proof->sent_boot_ns < ms_max * 1000000;
 }
 
-/* The last check: the connection stands, and the first byte is about to leave. Between it and the
- * byte lie some microseconds, in which the process may still be stopped; the lease's margin and
- * that of a cancel's wait are for them, and no more can be done without the provider. */
+/* The last check: the connection is open, and the first byte is about to be sent. In the
+ * microseconds in between the process may still be suspended; the lease's margin and that of a
+ * cancel's wait are for this case. No more can be done without the provider. */
 static bool may_send(const struct http_call *call)
 {
     const struct exec *exec = CONTAINER_OF(call, struct exec, attempt.call);
     return is_ours(exec) && is_proven(exec, EXEC_PROOF_MS);
 }
 
-/* Ends before the first byte, so that the claim goes and the key is free; where an earlier request
- * of the run may have acted, exec_settle says so. */
+/* Ends before the first byte, so that the claim is deleted and the key is free; if an earlier
+ * request of the run may have acted, exec_settle says so. */
 static enum op_result stop_unsent(struct exec *exec, slice message)
 {
     exec->out.effect = EXEC_EFFECT_NONE;
@@ -77,7 +77,7 @@ static enum op_result stop_unsent(struct exec *exec, slice message)
     return op_jump(&exec->op, EXEC_STEP_RECORD);
 }
 
-/* The flow's row is asked, which the usual call need not do: it follows the transition at once. */
+/* Reads the flow's row, which the usual call need not do: it follows the transition at once. */
 enum op_result exec_step_prove(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -108,7 +108,7 @@ enum op_result exec_step_call(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->attempt.request.url.len > 0 && !exec->in.is_dry_run);
-    /* a write is sent under an intent that is durable */
+    /* a write is sent only with a durable intent */
     ASSERT(exec->in.is_recorded_by_caller || exec->action->level == LEVEL_READ ||
            exec_is_claimed(exec));
     const struct catalog_limits *limits = &exec->integration->limits;
@@ -119,15 +119,15 @@ enum op_result exec_step_call(struct op *op)
     if (!is_ours(exec))
         return stop_unsent(exec, SLICE("This server has lost its connection to the database. "
                                        "Nothing was sent. Try again."));
-    if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* it would be too old for any handshake */
+    if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* it would expire during any handshake */
         return op_jump(op, EXEC_STEP_PROVE);
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
-    if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome stands */
+    if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome is the result */
         return op_jump(op, EXEC_STEP_NEXT);
     if (!is_first)
-        (void)limits_repeat(&exec->gate.slot); /* the back-off was its wait */
-    /* The manifest's total time-out is one call's; the run's deadline holds for all of them. */
+        (void)limits_repeat(&exec->gate.slot); /* the back-off was the wait */
+    /* The manifest's total time-out is for one call; the run's deadline is for all of them. */
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
@@ -149,8 +149,8 @@ enum op_result exec_step_call(struct op *op)
         .response_bytes_max = limits->response_bytes_max ? limits->response_bytes_max
                                                          : exec->service->config.response_bytes_max,
     };
-    /* Before it starts: exec_leave takes the call as made from here on, also when it is cancelled.
-     */
+    /* Before it starts: from here on exec_leave treats the call as made, even if it is
+     * cancelled. */
     exec->out.attempts++;
     exec->attempt.started_ns = now;
     exec_trace_call(exec);
@@ -177,7 +177,7 @@ static void count_call(struct exec *exec)
     exec_trace_called(exec, took_ns);
 }
 
-/* Not each attempt: what became of the call in the end. */
+/* Not each attempt: the final result of the call. */
 static void report_use(const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
@@ -186,15 +186,15 @@ static void report_use(const struct exec *exec)
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }
 
-/* A later request that cannot be repeated alone, of an action that can be repeated from its first.
- */
+/* A later request that cannot be repeated by itself, of an action that can be repeated from its
+ * first request. */
 static bool repeats_from_first(const struct exec *exec)
 {
     return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE && !is_repeat_safe(exec) &&
            exec_is_repeat_safe(exec);
 }
 
-/* Whether the same may go out again without doing anything twice, and it could help. */
+/* Whether the same request may be sent again without acting twice, and a retry could help. */
 static bool is_worth_retrying(const struct exec *exec)
 {
     const struct http_call *call = &exec->attempt.call;
@@ -221,8 +221,8 @@ uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_afte
     /* 16 keeps the shift within its type; the ceiling is reached at 6. */
     if (attempts < 16 && (uint64_t)EXEC_BACKOFF_MS_MIN << attempts < ceiling)
         ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << attempts;
-    /* Never 0, which means "do not". Added to what the provider asked for, so that those which it
-     * sent back together do not return together. */
+    /* Never 0, which means "do not". Added to the wait that the provider asked for, so that calls
+     * which it rejected together do not return together. */
     uint64_t wait = 1 + random_below(ceiling);
     if (retry_after_ms > EXEC_BACKOFF_MS_MAX)
         return 0;
@@ -237,8 +237,8 @@ uint64_t exec_left_ms(const struct exec *exec)
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
-/* Of a large reply: what it takes to parse it, and its output and summary as text. false:
- * exec->attempt.reading_bytes says what there is to wait for. */
+/* For a large reply: the memory to parse it, and for its output and summary as text. false:
+ * exec->attempt.reading_bytes has to be waited for. */
 static bool take_memory(struct exec *exec)
 {
     struct budget_use *use = exec->op.arena.use;
@@ -271,7 +271,8 @@ static void read_attempt_reply(struct op *op)
 enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (exec->attempt.call.result == HTTP_CALL_UNSENT) { /* no attempt; its connection is there */
+    if (exec->attempt.call.result ==
+        HTTP_CALL_UNSENT) { /* not an attempt; its connection is kept */
         exec->out.attempts--;
         return op_jump(op, EXEC_STEP_CALL);
     }
@@ -280,7 +281,7 @@ enum op_result exec_step_read_reply(struct op *op)
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply is here, so it waits as long as its run may take; then it is read all the same. */
+/* The reply has arrived, so it waits as long as its run may take; then it is read anyway. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
@@ -291,8 +292,8 @@ static enum op_result wait_for_memory(struct exec *exec)
 }
 
 /* The order: limits learn from every reply, also from one that is tried again; a refused token is
- * renewed before a retry is weighed, since the same token would be refused again; only then is it
- * decided whether this reply is the last. */
+ * renewed before a retry is considered, since the same token would be refused again; only then is
+ * it decided whether this reply is final. */
 enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,8 +1,8 @@
 /*
- * Is the request one that may run as it is: its input against the schema, its files, and whether a
- * write was confirmed. All that is wrong is said at once, in the paths of what the caller sent.
- * What was not confirmed ends as that whatever else is wrong, and before its idempotency key is
- * loaded, so that no person confirms what cannot run and nothing is learned about a key.
+ * Whether the request may run: its input against the schema, its files, and the confirmation of a
+ * write. All faults are reported at once, with the paths of the caller's request. An unconfirmed
+ * write ends as that whatever else is wrong, and before its idempotency key is loaded, so that a
+ * person never confirms a request that cannot run, and nothing is revealed about a key.
  */
 #include "exec/internal.h"
 #include "vault/key.h"
@@ -25,8 +25,8 @@ static const char *confirm_name(const struct exec *exec)
     return exec->in.confirm_name ? exec->in.confirm_name : "confirm";
 }
 
-/* A confirmation among the input, or by the name that it has elsewhere: removed it would be lost.
- */
+/* A confirmation inside the input, or under the name that it has elsewhere: if it were dropped, it
+ * would be lost. */
 static void mend_confirmation(struct exec *exec, struct schema_violation *found)
 {
     slice prefix = input_pointer(exec), name = found->pointer;
@@ -56,7 +56,7 @@ static void check_schema(struct exec *exec)
     for (size_t i = 0; i < report.count; i++) {
         struct schema_violation *found = &report.violations[i];
         mend_confirmation(exec, found);
-        if (found->pointer.len == 0) /* all of the body are arguments */
+        if (found->pointer.len == 0) /* all members of the body are arguments */
             found->pointer = SLICE("the arguments");
     }
     buf_init(&text, TEXT_BYTES_MAX);
@@ -97,7 +97,7 @@ static bool are_files_faulty(const struct exec *exec)
     return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
-/* What was sent for a file is nothing, or not its bytes: perhaps a path. */
+/* The data of a file is empty, or not its bytes: perhaps a path. */
 static bool is_file_data_lacking(const struct exec *exec)
 {
     bool is_lacking = exec->faults.files_broken != 0 || exec->in.file_count == 0;
@@ -171,8 +171,8 @@ enum op_result exec_step_check_input(struct op *op)
 
 /* ---- files ---- */
 
-/* The hashes are of the fingerprint, also where the action is not there any more: its key may have
- * a result. What is too many or too large is not decoded. */
+/* The hashes are for the fingerprint, even if the action no longer exists: its key may have a
+ * result. Files that are too many or too large are not decoded. */
 static void take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -191,7 +191,8 @@ static void take_files(struct op *op)
     }
 }
 
-/* Before the key: its fingerprint has the hashes. Some 100 us of them the loop does itself. */
+/* Before the key: its fingerprint contains the hashes. Up to some 100 us of them run on the
+ * loop. */
 enum op_result exec_step_take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);

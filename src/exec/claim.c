@@ -1,10 +1,10 @@
 /*
- * Has it run? Idempotency keys (src/api/README.md "Executions"): the same key and request gives the
- * stored result, a run under way is waited for, another request under the key is refused. In this
+ * Idempotency keys (src/api/README.md "Executions"): a request with the same key gets the stored
+ * result, a run under way is waited for, and another request under the key is refused. In this
  * process later runs wait in a list of the first one; across processes they load the key again.
  *
- * The table of keys in flight only spares queries: what decides between two runs, here or
- * elsewhere, is the statement that claims.
+ * The table of keys in flight only saves queries: the claiming statement decides between two runs,
+ * here or elsewhere.
  */
 #include "exec/internal.h"
 
@@ -13,16 +13,14 @@
 
 enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* What the request is, without `confirm`: integration, short action id, connection, sorted input,
- * files.
- */
+/* The request without `confirm`: integration, short action id, connection, sorted input, files. */
 static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
     /* The format's version: fingerprints are stored for days, and one of another format must
-     * differ. For the same reason a member that came later (pages, files) adds nothing where it is
-     * not used. */
+     * differ. For the same reason a member that came later (pages, files) adds nothing if it is not
+     * used. */
     buf_append(&text, SLICE("1\n"));
     buf_append(&text, exec->in.integration_id);
     buf_append_char(&text, '\n');
@@ -53,7 +51,7 @@ static enum op_result stop_mismatch(struct exec *exec)
               "unchanged."));
 }
 
-/* The caller may have given no key: that of a form is made by this server. */
+/* The caller may have given no key: this server makes that of a form. */
 static enum op_result stop_declined(struct exec *exec)
 {
     return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
@@ -72,7 +70,7 @@ static enum op_result stop_waited(struct exec *exec)
 
 /* ---- the table of this process ---- */
 
-/* The account first, which has a fixed length: no key of one account can equal another's. */
+/* The account first, which has a fixed length: keys of two accounts never collide. */
 static int make_table_key(struct exec *exec)
 {
     slice key = exec->in.idempotency_key;
@@ -86,8 +84,8 @@ static int make_table_key(struct exec *exec)
     return OK;
 }
 
-/* A summary that is larger than travels with its row. In a reply that others share it has to have
- * room before it is read. */
+/* A summary that is too large for its row. In a reply that it shares with others there must be room
+ * for it before it is read. */
 static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
     struct call_fit wanted = {.execution_id = exec->out.execution_id,
@@ -106,7 +104,7 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
-/* What exec->key.found says has run: its stored summary is the answer. */
+/* exec->key.found has run: its stored summary is the answer. */
 static enum op_result replay(struct exec *exec)
 {
     struct claim_outcome *found = &exec->key.found;
@@ -127,9 +125,9 @@ static enum op_result replay(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_FIT_OUTPUT);
 }
 
-/* Who asked meanwhile for the same gets the same, without another query for the key; a large
- * summary is not copied for each, they share one reading. After anything but a success the key may
- * be free: then they load it. */
+/* Waiting runs of the same request get the same result, without another query for the key; a large
+ * summary is not copied for each, they share one reading. After any other outcome than a success
+ * the key may be free: they load it. */
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
@@ -174,7 +172,7 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* A run of another process, perhaps a dead one: loads the key again, less and less often. */
+/* A run of another process, perhaps a dead one: loads the key again, at growing intervals. */
 static enum op_result wait_and_reload(struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
@@ -198,12 +196,12 @@ enum op_result exec_step_load_key(struct op *op)
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
-    /* Whatever its key has, it is not for one that was not confirmed. */
+    /* An unconfirmed run may not use the key, whatever it has. */
     if (exec->in.idempotency_key.len == 0 || exec_is_unconfirmed(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
-    if (exec->in.is_dry_run) /* it shows the provider's key, which is made of the fingerprint */
+    if (exec->in.is_dry_run) /* it shows the provider's key, which is made from the fingerprint */
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec)
@@ -217,7 +215,7 @@ enum op_result exec_step_load_key(struct op *op)
     return OP_WAIT;
 }
 
-/* The key has a run, as a query or a claim that was lost says: waits for it or replays it. */
+/* A query or a lost claim found a run under the key: waits for it or replays it. */
 static enum op_result follow_other_run(struct exec *exec)
 {
     const struct claim_outcome *claimed = &exec->key.found;
@@ -279,20 +277,21 @@ enum op_result exec_step_take_stored(struct op *op)
     default:
         if (exec->out.reason != EXEC_SUCCEEDED)
             return exec_stop_database(exec);
-        exec->fit_status = stored->status; /* no memory for it, or no database: it says where */
+        exec->fit_status =
+            stored->status; /* no memory for it, or no database: fit_status has the reason */
         return OP_STOP;
     }
 }
 
 /* ---- the intent ---- */
 
-/* What a row in flight has to have: the CHECK constraints of idempotency_key, and what its fences
- * compare. */
+/* The requirements for a row in flight: the CHECK constraints of idempotency_key, and the columns
+ * that its fences compare. */
 static void assert_row(const struct claim *claim)
 {
     ASSERT(!uuid_is_nil(claim->owner)); /* (state = 'in_flight') = (owner is not null) */
     ASSERT(!uuid_is_nil(claim->account_id) && !uuid_is_nil(claim->execution_id));
-    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* so many characters; none: its own key */
+    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* the longest key; none: its own key */
     ASSERT(claim->integration_id.len > 0 && claim->action_id.len > 0);
     ASSERT((claim->key.len > 0) == (claim->lifetime_ms > 0));
 }
@@ -317,9 +316,9 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
-/* After all that can refuse the run, right before the call: from here on a crash leaves a trace.
- * Steps of flows have their intent in the flow's row, and a read without a key may be lost with the
- * process. The lease is checked first, since a claim of an incarnation that has ended would be
+/* After all checks that can refuse the run, right before the call: from here on a crash leaves a
+ * trace. Steps of flows have their intent in the flow's row, and a read without a key may be lost
+ * with the process. The lease is checked first, since a claim of an ended incarnation would be
  * recovered at once. */
 enum op_result exec_step_claim(struct op *op)
 {
@@ -336,7 +335,7 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
-    struct claim *claim = &exec->key.claim; /* has the fingerprint, where there is a key */
+    struct claim *claim = &exec->key.claim; /* has the fingerprint if there is a key */
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
     claim->execution_id = out->execution_id;
@@ -352,14 +351,15 @@ enum op_result exec_step_claim(struct op *op)
     return OP_WAIT;
 }
 
-/* Three answers: it is ours, another run has the key, or none came. Without one the row may be
- * there, so that the run releases it until it is certain that it is gone; it cannot be sent under
+/* Three answers: the run has the key, another run has it, or none arrived. Without an answer the
+ * row may exist, so the run releases it until it is certainly deleted; nothing can be sent under
  * it. */
 enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     int status = store_claim_result(&exec->query, &exec->key.found);
-    if (status == ERR_CLOSED || status == ERR_NOMEM) { /* the answer was lost: it may be ours */
+    if (status == ERR_CLOSED ||
+        status == ERR_NOMEM) { /* the answer was lost: the claim may have succeeded */
         exec_claim_release_later(exec);
         return exec_stop_database(exec);
     }
@@ -369,13 +369,13 @@ enum op_result exec_step_check_claim(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     if (status != OK)
         return exec_stop_database(exec);
-    if (exec->query.is_unknown) /* the first sending may yet find the key free */
+    if (exec->query.is_unknown) /* the first attempt may yet find the key free */
         unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     exec_leave(exec); /* a run that waits for another keeps no slot from others */
     return follow_other_run(exec);
 }
 
-/* ---- a key that no run shall have ---- */
+/* ---- a key that may never run ---- */
 
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request)

@@ -1,7 +1,7 @@
 /*
- * Claims that are ended in the background: released, or recorded with their result. No other
- * process ends a claim of ours while this one lives, so it is tried again while the database is
- * unreachable; the client has had its answer long before.
+ * Claims that are ended in the background: released, or recorded with their result. Other processes
+ * never end a claim of this one while it is alive, so it retries while the database is unreachable;
+ * the client got its answer long before.
  */
 #include "exec/internal.h"
 
@@ -77,8 +77,8 @@ static struct ending *ending_start(struct exec *exec, size_t more_bytes)
 
 void exec_claim_release_later(struct exec *exec)
 {
-    /* Remembered as unsent before anything can fail: should the claim be committed after its
-     * release, the scan for orphans frees its key instead of recording an unknown outcome. */
+    /* Noted as unsent before anything can fail: if the claim is committed after its release, the
+     * scan for orphans frees its key instead of recording an unknown outcome. */
     exec_claim_move(exec, EXEC_CLAIM_ENDED);
     unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     (void)ending_start(exec, 0);

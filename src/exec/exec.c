@@ -12,19 +12,19 @@ enum {
     LIMITS_IDLE_MAX = 20000, /* connections remembered apart from those in use */
     STORED_MAX = 20000,      /* large summaries being read at a time */
     ENDINGS_MAX = 10000,
-    AUDITS_MAX = 4000, /* past it an event is counted as lost */
+    AUDITS_MAX = 4000, /* beyond it an event is counted as lost */
 };
 
-/* A line says where its step may go other than to the next line, and to the answer (stop). */
+/* A line names the steps that may follow, besides the next line and the answer (stop). */
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    /* the action, and its files where there are any: hashed for the key's fingerprint, decoded.
-     * LOAD_KEY sends an unconfirmed write on to CHECK_INPUT: it learns nothing about its key */
+    /* the action, and its files if any: hashed for the key's fingerprint, decoded. LOAD_KEY sends
+     * an unconfirmed write to CHECK_INPUT: it reveals nothing about its key */
     STEP(FIND_ACTION, find_action, TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
     STEP(TAKE_FILES, take_files, 0),
-    /* has it run under this key: before the checks, since a stored result is answered even where
-     * the connection has gone meanwhile. A wait for another run ends at LOAD_KEY */
+    /* whether it has run under this key: before the checks, since a stored result is returned even
+     * if the connection no longer exists. A wait for another run ends at LOAD_KEY */
     STEP(LOAD_KEY, load_key,
          TO(LOAD_KEY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(CHECK_KEY, check_key,
@@ -32,31 +32,31 @@ static const struct op_step steps[EXEC_STEPS] = {
              TO(ANSWER)),
     STEP(READ_REPLAY, read_replay, TO(LOAD_KEY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(ANSWER)),
-    /* may it run; the request is built in CHECK_CONNECTION, with the credential, or once more in
-     * REBUILD_REQUEST with a renewed token */
+    /* whether it may run; the request is built in CHECK_CONNECTION, with the credential, or again
+     * in REBUILD_REQUEST with a renewed token */
     STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
     STEP(CHECK_CONNECTION, check_connection, TO(ENTER_LIMITS) | TO(ANSWER)),
     STEP(RENEW_TOKEN, renew_token, 0),
     STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(NEXT)),
     STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(NEXT) | TO(ANSWER)),
-    /* may it go out now, and the intent: the claim comes last, because a wait for the limits may be
-     * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that a flow's step
-     * is proven by was written a moment ago */
+    /* limits, circuit and the intent: the claim comes last, because a wait for the limits may be
+     * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that proves a flow's
+     * step was written a moment ago */
     STEP(ENTER_LIMITS, enter_limits, 0),
     STEP(ADMIT, admit, TO(ANSWER)),
     STEP(CLAIM, claim, TO(CALL) | TO(ANSWER)),
     STEP(CHECK_CLAIM, check_claim, TO(LOAD_KEY) | TO(READ_REPLAY) | TO(CALL) | TO(ANSWER)),
-    /* the call, its retries, and what comes next: a request more, a page more, or the end; CALL
-     * alone sends a request, and goes back to PROVE where the proof is too old to be good at the
-     * first byte */
+    /* the call, its retries, and what follows: another request, another page, or the end; only CALL
+     * sends a request, and goes back to PROVE if the proof is too old to be valid at the first
+     * byte */
     STEP(PROVE, prove, 0),
     STEP(PROVEN, proven, TO(RECORD) | TO(ANSWER)),
     STEP(CALL, call, TO(PROVE) | TO(NEXT) | TO(RECORD)),
     STEP(READ_REPLY, read_reply, TO(CALL)),
     STEP(CHECK_REPLY, check_reply, TO(RENEW_TOKEN) | TO(CALL) | TO(READ_REPLY)),
     STEP(NEXT, next, TO(NEXT) | TO(CALL)),
-    /* what is kept, and the answer: the record holds the whole output, so it is written before the
+    /* the record and the answer: the record has the whole output, so it is written before the
      * answer's copy is cut */
     STEP(RECORD, record, TO(MARK_CONNECTION) | TO(FIT_OUTPUT)),
     STEP(CHECK_RECORD, check_record,
@@ -131,8 +131,8 @@ size_t exec_service_active(const struct exec_service *service)
 }
 
 /* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended, so
- * that a claim in the database is never without its run here but as an orphan. Linear: housekeeping
- * asks for the few claims that are older than ORPHAN_AGE_MS. */
+ * a claim in the database that has no run here is an orphan. Linear: housekeeping calls this for
+ * the few claims that are older than ORPHAN_AGE_MS. */
 static bool is_carried(const void *owner, struct uuid execution_id)
 {
     const struct exec_service *service = owner;
@@ -219,7 +219,7 @@ static void count_end(struct exec *exec)
                   exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
 }
 
-/* Also after a cancel: whatever was taken is given back here, and only here. */
+/* Also after a cancel: everything that was taken is given back here, and only here. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct exec *exec = exec_of(op);
@@ -227,20 +227,20 @@ static void on_end(struct op *op, enum op_end end)
     if (end == OP_ENDED_CANCELLED)
         exec->out.reason = EXEC_CANCELLED;
     /* The circuit's vote reads the call and the outcome, so it comes first. Waiters on the key are
-     * only woken here; they run later, with the copies of the row that they get now. */
+     * only woken here; they run later, with the copies of the row made now. */
     exec_leave(exec);
     exec_key_release(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-    /* Last: count_end has named the integration, which lies in the catalog's memory. */
+    /* Last: count_end has used the integration's name, which is in the catalog's memory. */
     exec_connection_drop(exec);
     catalog_unref(exec->catalog);
     exec->catalog = NULL;
 }
 
-/* Each of these is harmless where nothing of it is under way, so a cancel need not know at which
- * step the run stands. */
+/* Each of these is harmless if nothing of it is under way, so a cancel need not know the run's
+ * step. */
 static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -266,8 +266,8 @@ static const struct op_class exec_class = {
     .free = on_free,
 };
 
-/* Apart from its caller's: one that is past its account's share is one execution. Out of memory: it
- * counts with the caller. */
+/* Counted separately from its caller: one execution may exceed its account's share. Out of memory
+ * it counts with the caller. */
 static void count_memory(struct exec *exec)
 {
     struct budget_queue *work = exec->service->config.work;
@@ -295,9 +295,8 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     exec->op.request_id = request->by.request_id;
     count_memory(exec);
     exec_trace_begin(exec);
-    /* The setting's, until find_action knows the action's own. A run past its account's share
-     * begins all the same: find_action refuses it, so that its caller gets an outcome as of any
-     * other. */
+    /* The setting's, until find_action knows the action's own. A run over its account's share
+     * begins anyway: find_action refuses it, so that its caller gets an outcome as usual. */
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
     return exec;
@@ -325,10 +324,10 @@ void exec_cancel(struct exec *exec)
     op_cancel(&exec->op);
 }
 
-/* A run whose client has gone is given up while nothing depends on it: before a provider can have
+/* A run whose client has closed is given up while nothing depends on it: before a provider can have
  * seen it, and a plain read at any time. A read with a key may have its claim on the way, and a
  * write after CLAIM may have been sent: both run to their record. Other requests with the same key
- * wait for this run's result, so it goes on for them, too. */
+ * wait for this run's result, so it continues for them, too. */
 void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&

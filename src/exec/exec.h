@@ -1,12 +1,12 @@
 /*
  * exec: one action, from gate to stored summary (src/README.md "An execution"). The sequence is the
- * table in exec.c; what each step decides lies in gate.c and check.c (may it run), admit.c (may it
- * go out now), claim.c (has it run), attempt.c (the call and its retries) and record.c (the
- * result).
+ * table in exec.c; the steps' decisions are in gate.c and check.c (whether it may run), admit.c
+ * (limits and circuit), claim.c (idempotency), attempt.c (the call and its retries) and record.c
+ * (the result).
  *
- * An execution lives in the arena of its caller's op. Its starter keeps what struct
- * exec_request borrows until it has ended; an execution that a provider may have seen always runs
- * to its record, also when its client has gone (exec_client_gone).
+ * An execution is in the arena of its caller's op. Its starter keeps what struct exec_request
+ * borrows until it has ended; an execution that a provider may have seen always runs to its record,
+ * even if its client has closed (exec_client_gone).
  */
 #ifndef EXEC_EXEC_H
 #define EXEC_EXEC_H
@@ -28,7 +28,7 @@ struct exec_service;
 
 enum {
     EXEC_CONNECTION_NONE = -1,
-    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* of a rate limit that nothing says the end of */
+    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* of a rate limit without a known end */
 };
 
 struct exec_config {
@@ -38,60 +38,60 @@ struct exec_config {
     struct connect_service *connect;
     struct catalog **catalog; /* the current snapshot; a swap keeps the pointer valid */
     struct node *node;
-    struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
+    struct budget_queue *work; /* the memory of executions counts there; NULL: nowhere */
     struct tracer *tracer;     /* NULL: no traces */
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;
-    struct leases *leases; /* of connections' limits (limit/lease.h); NULL: of this process alone */
+    struct leases *leases; /* of connections' limits (limit/lease.h); NULL: limits per process */
     struct breaker_config breaker;
-    /* A circuit was turned: the payload (borrowed) is for exec_service_hear of other processes.
-     * NULL: there are none. */
+    /* A circuit has changed its state: the payload (borrowed) is for exec_service_hear of other
+     * processes. NULL: there are none. */
     void (*on_circuit)(void *owner, slice payload);
     void *owner;
     size_t response_bytes_max, executions_max;
-    size_t account_executions_max; /* of one account alone (limit/concurrency.h); 0: the default */
+    size_t account_executions_max; /* of one account (limit/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
-    size_t output_bytes;     /* answered of an output where the caller names no limit; 0: all */
-    size_t output_bytes_max; /* and the most that a caller can ask for, where that is not 0 */
+    size_t output_bytes;           /* of an output, if the caller names no limit; 0: all */
+    size_t output_bytes_max;       /* and the most that a caller can ask for, if that is not 0 */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
 /* No execution may be under way (asserted). */
 void exec_service_free(struct exec_service *service);
-/* Whether writes are begun: not after the database was away for longer than the node's lease, until
- * the node has a new one. */
+/* Whether writes may begin: not after the database was unreachable for longer than the node's
+ * lease, until the node has a new one. */
 bool exec_service_may_write(const struct exec_service *service);
-/* Under way, and what is still to be stored of those that have ended. */
+/* Runs under way, and results of ended ones that are not stored yet. */
 size_t exec_service_active(const struct exec_service *service);
 /* For the node: what its runs know of their claims. */
 struct node_claims exec_service_claims(const struct exec_service *service);
-/* What another process told. false: it is of something else. */
+/* A notification from another process. false: it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
-/* For those that read a stored summary by its id. */
-/* Answered of an output where a request names no limit; 0: all. */
+/* For readers of a stored summary by its id. */
+/* Bytes of an output if a request names no limit; 0: all. */
 size_t exec_service_output_bytes(const struct exec_service *service);
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
-/* What it has counted for charts. */
+/* Its counts for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
-/* What charts have added up of it (store/tally_kept.h). */
+/* The charts' cached sums of them (store/tally_kept.h). */
 struct tally_kept *exec_service_sums(struct exec_service *service);
-/* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
- * recovered by another process. */
+/* The last resort of a shutdown: cuts all runs under way. Their claims stay, and another process
+ * recovers them. */
 void exec_service_cancel_all(struct exec_service *service);
 
 /*
- * That a flow is still this process's to carry on. Its row is: at that revision, owned by that
- * incarnation. Whatever takes it away changes the revision, and a process that cancels it waits
- * for longer than EXEC_PROOF_MS before that is acknowledged; so what was proven by a statement is
- * good for that long, counted from before the statement was sent, on a clock that goes on while the
- * process stands still. An older proof is renewed by a query.
+ * Proof that a flow still belongs to this process: its row has that revision and that owning
+ * incarnation. Anything that takes the flow away changes the revision, and a process that cancels
+ * it waits for longer than EXEC_PROOF_MS before the cancel is acknowledged. So a statement's proof
+ * is valid for that long, measured from before the statement was sent, on a clock that also runs
+ * while the process is suspended. An older proof is renewed by a query.
  */
 struct exec_proof {
     struct uuid flow_id, owner;
     int64_t rev;
-    uint64_t sent_boot_ns; /* of the last statement that found the row so */
+    uint64_t sent_boot_ns; /* of the last statement that proved it */
 };
 enum { EXEC_PROOF_MS = 1000 };
 
@@ -101,63 +101,64 @@ struct exec_request {
     struct audit_by by;              /* for the audit trail; its request_id for the log, too */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
-    slice input_pointer;      /* JSON Pointer of it in what the caller sent; SLICE_NONE: "/input" */
-    const char *confirm_name; /* what the caller's is_confirmed is called; NULL: "confirm" */
+    slice input_pointer;      /* JSON Pointer of it in the caller's request; SLICE_NONE: "/input" */
+    const char *confirm_name; /* the caller's name for is_confirmed; NULL: "confirm" */
     bool is_confirmed;
-    bool is_dry_run;           /* all but the call: summary_json is the request */
+    bool is_dry_run;           /* everything but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
-    int64_t key_guards_until;  /* struct claim; 0: the key lives as long as any */
+    int64_t key_guards_until;  /* struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* call/fit.h; 0: the service's */
     bool is_resource;          /* likewise */
-    size_t *replay_room; /* bytes that stored summaries may take in the reply, which others share;
-                            NULL: any number. One that has no room is not read: out.is_left_out */
+    size_t *replay_room; /* bytes for stored summaries in the reply, which others share; NULL: any
+                            number. Without room it is not read: out.is_left_out */
     unsigned pages_max;  /* exec/page.c; 0, 1: one */
-    /* So many pages are read, and another one follows; NULL: the caller waits for the end alone */
+    /* So many pages were read, and another one follows; NULL: the caller only waits for the end */
     void (*on_page)(struct op *parent, unsigned pages_read);
-    /* A person has connected the app for this call, maybe at another process: what is cached of the
-     * connections is not good for it. */
+    /* A person has connected the app for this call, maybe through another process: cached
+     * connections are not valid for it. */
     bool has_connected;
-    int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
+    int64_t connection_id;   /* 0: the default one; EXEC_CONNECTION_NONE: one that cannot exist */
     struct call_file *files; /* their bytes are filled in */
     size_t file_count;
-    /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing
-     * is claimed, stored, audited or rendered; out alone is the result. */
+    /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing is
+     * claimed, stored, audited or rendered; only out is the result. */
     bool is_recorded_by_caller;
-    /* With it: what lets it send, which the caller changes as it learns more; nothing is sent
-     * without. */
+    /* With it: the proof that lets it send, which the caller updates; nothing is sent without
+     * one. */
     struct exec_proof *proof;
-    /* An earlier run of the same call may have acted, and nothing has settled it since: whatever
-     * refuses this one does not mean that nothing was done. */
+    /* An earlier run of the same call may have acted, and nothing has settled it since: a refusal
+     * of this one does not mean that nothing was done. */
     bool is_in_doubt;
-    /* The provider's idempotency key, where the action has one: this name in that space (RFC 9562
-     * 5.5), made when it is needed. Empty: of idempotency_key and the request, or the run's own. */
+    /* The provider's idempotency key, if the action has one: this name in that space (RFC 9562
+     * 5.5), made when it is needed. Empty: made from idempotency_key and the request, or the run's
+     * own. */
     slice provider_name;
     struct uuid provider_space;
-    uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
-    uint64_t deadline_ns; /* of the caller, in loop time: never later than it; 0: none */
+    uint64_t timeout_ms;               /* 0: the action's own, else the setting execution-timeout */
+    uint64_t deadline_ns;              /* of the caller, in loop time: an upper bound; 0: none */
     const struct trace_context *trace; /* that the run is part of; NULL: none */
 };
 
-/* A person did not agree: the request's key is bound to no run for as long as what was asked could
- * be accepted, so that none begins by it. Holds op as a statement does; then store_claim_result.
- * false: no memory. account_id, key, what it calls and until when are in. */
+/* A person did not agree: the request's key is bound to no run for as long as the request could be
+ * accepted, so that none begins with it. Holds op as a statement does; then store_claim_result.
+ * false: no memory. Reads account_id, key, the call and its end. */
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request) MUST_CHECK;
 
-/* Starts one in parent's arena; parent is held until its end. request is copied, what it points to
- * is borrowed until then. NULL: out of memory. */
+/* Starts one in parent's arena; parent is held until its end. request is copied, its pointers are
+ * borrowed until then. NULL: out of memory. */
 struct exec *exec_start(struct exec_service *service, const struct exec_request *request,
                         struct op *parent) MUST_CHECK;
-/* From its end until the turn after parent has run, as all that is in its memory. */
+/* From its end until the turn after parent has run, like everything in its memory. */
 const struct exec_outcome *exec_outcome_of(const struct exec *exec);
-/* JSON text; SLICE_NONE: a guard error, or one that was recorded by its caller. */
+/* JSON text; SLICE_NONE: a guard error, or recorded by its caller. */
 slice exec_summary_of(const struct exec *exec);
 /* The op in whose memory the two lie. */
 struct op *exec_op_of(struct exec *exec);
 /* As op_cancel: at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);
-/* The client has gone: what no provider can have seen is cancelled, the rest runs on to its record.
- */
+/* The client has closed: a run that no provider can have seen is cancelled, any other runs on to
+ * its record. */
 void exec_client_gone(struct exec *exec);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * May it run? The checks in the order of src/api/README.md "Executions": integration and action,
- * then confirmation and input (check.c), then the connection. Nothing here is recorded; what stops
- * here is an audit event.
+ * Whether it may run. The checks in the order of src/api/README.md "Executions": integration and
+ * action, then confirmation and input (check.c), then the connection. Nothing here is recorded; a
+ * refusal is an audit event.
  */
 #include "exec/internal.h"
 #include "call/summary.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
-/* The short id even of an action that does not exist, so that a key's fingerprint is stable. */
+/* The short id even for an action that does not exist, so that a key's fingerprint is stable. */
 static slice short_action_id(const struct exec *exec)
 {
     return exec->action ? exec->action->action_id
                         : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
-/* It began as the setting's. What the caller allows for this call wins over the action's own, and
+/* It began as the setting's. The caller's time for this call overrides the action's own, and
  * nothing outlives the caller's deadline. */
 static void set_deadline(struct exec *exec)
 {
@@ -44,7 +44,7 @@ enum op_result exec_step_find_action(struct op *op)
     exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     if (exec->action) {
         exec->out.advice = exec_advice_for(exec->action);
-        /* Before the fingerprint: with and without such a null it is the same request. */
+        /* Before the fingerprint: the request is the same with and without such a null. */
         exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
     }
     exec->out.integration_id = exec->in.integration_id;
@@ -55,7 +55,7 @@ enum op_result exec_step_find_action(struct op *op)
                    exec->in.idempotency_key.len > 0 ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
 }
 
-/* The text with what stands for {app}, {title} ...; of what was asked for, and of this case. */
+/* The text with {app}, {title} ... replaced, for this request and case. */
 static slice fill_refusal(struct exec *exec, const char *text, slice detail)
 {
     const struct catalog_action *action = exec->action;
@@ -89,8 +89,7 @@ static enum op_result refuse_execution(struct exec *exec, enum exec_reason reaso
                      fill_refusal(exec, hint, detail));
 }
 
-/* Of a full tool name the integration's part is a guess, and all of it says better what is meant.
- */
+/* In a full tool name the integration's part is a guess, and the whole name is clearer. */
 static slice say_no_integration(struct exec *exec)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
@@ -100,7 +99,7 @@ static slice say_no_integration(struct exec *exec)
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
-/* What recommended_next_action names, called as an app's tool. */
+/* The action in recommended_next_action, called as an app's tool. */
 static bool is_connect_tool(const struct exec *exec)
 {
     slice service = SLICE(EXEC_CONNECT_TOOL), action = service;
@@ -173,7 +172,7 @@ static slice list_live(struct exec *exec)
     return list;
 }
 
-/* cause: a part of a sentence. */
+/* cause: part of a sentence. */
 static enum op_result stop_unusable(struct exec *exec, slice cause)
 {
     const char *hint = "Reconnect the app, then send the same request again.";
@@ -199,8 +198,8 @@ static enum op_result stop_reauth(struct exec *exec)
                                    : SLICE("its grant expired or was revoked"));
 }
 
-/* The connection is live and no request can be made with it: a fault of the manifest, or of what
- * was stored. It would last for ever, so the log has it, too. */
+/* The connection is live but no request can be made with it: a fault of the manifest, or of the
+ * stored row. It is permanent, so it is logged, too. */
 static enum op_result stop_unsendable(struct exec *exec, slice cause)
 {
     op_log(&exec->op, LOG_WARN, "a stored credential cannot be sent",
@@ -244,7 +243,7 @@ enum op_result exec_use_connection(struct exec *exec, int64_t id)
     return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
 }
 
-/* Sets exec->connection.item; OP_NEXT when it may be used. */
+/* Sets exec->connection.item; OP_NEXT if it may be used. */
 static enum op_result choose_connection(struct exec *exec)
 {
     if (exec->in.connection_id != 0)
@@ -294,8 +293,8 @@ static slice list_scopes(struct exec *exec)
     return arena_take(&exec->op.arena, &text);
 }
 
-/* What a person ticks on reconnecting: the words of the first of them that is asked for only
- * then. SLICE_NONE: all are asked for anyhow. */
+/* The boxes that a person ticks on reconnecting: the label of the first scope that is only then
+ * requested. SLICE_NONE: all are requested anyway. */
 static slice words_to_tick(const struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
@@ -324,7 +323,7 @@ static enum op_result stop_scope(struct exec *exec)
                      fill_refusal(exec, hint, words));
 }
 
-/* A later request of the action: what it is made of came from the app. */
+/* A later request of the action: its values came from the app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
     if (err->code == ERR_REFUSED)
@@ -352,9 +351,9 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         slice_cstr(err->text));
 }
 
-/* Of the client's key and its request (RFC 9562 5.5: a name in the account's space, so that
- * accounts cannot meet): under a key that was free again a corrected request is another one to the
- * provider, too. */
+/* From the client's key and its request (RFC 9562 5.5: a name in the account's space, so accounts
+ * never collide): under a key that was freed a corrected request is a new one to the provider,
+ * too. */
 static struct uuid id_of_key(const struct exec *exec)
 {
     char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];
@@ -364,7 +363,7 @@ static struct uuid id_of_key(const struct exec *exec)
                    SLICE_JOIN(name, exec->in.idempotency_key, SLICE("\n"), fingerprint));
 }
 
-/* The provider's own idempotency key, where the action has one: the same for every attempt, and for
+/* The provider's own idempotency key, if the action has one: the same for every attempt, and for
  * every run of one request under one of the client's keys. */
 static slice provider_key(struct exec *exec)
 {
@@ -381,8 +380,7 @@ static slice provider_key(struct exec *exec)
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }
 
-/* The first request; and of those behind it what can be known to be wrong before the first is
- * sent. */
+/* The first request, and faults of later ones that are known before the first is sent. */
 static int build_and_preview(struct exec *exec, const struct call_scope *scope,
                              const struct json *credential, struct err *err)
 {
@@ -393,7 +391,7 @@ static int build_and_preview(struct exec *exec, const struct call_scope *scope,
 }
 
 /* The request is built before anything is claimed, so that one that cannot be built leaves no
- * trace; those behind it when their turn has come. */
+ * trace; later ones are built in their turn. */
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection.item;
@@ -441,9 +439,9 @@ enum op_result exec_end_dry_run(struct exec *exec)
     return OP_STOP;
 }
 
-/* The order is the interface's: a missing connection is reported before a missing scope, and both
- * before an operation that has gone. The request is built last, with the credential of what was
- * found. */
+/* The API defines the order: a missing connection is reported before a missing scope, and both
+ * before an operation that no longer exists. The request is built last, with the credential that
+ * was found. */
 enum op_result exec_step_check_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -465,7 +463,7 @@ enum op_result exec_step_check_connection(struct op *op)
             "Do not send it again. GET /api/actions?integration_id={integration_id} lists the "
             "actions that {app} offers.",
             exec->action->gone);
-    if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
+    if (exec_needs_first_token(exec)) /* there is no token to build a request with yet */
         return exec_check_token(exec);
     if (exec_build_request(exec) == OP_STOP)
         return OP_STOP;

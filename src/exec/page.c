@@ -1,10 +1,10 @@
 /*
- * Pages: a list that comes in parts (the manifest's response.pagination). Every success says what
- * asks for the next page; a caller that wants more of them at once (max_pages) gets them followed
- * here and put together: arrays one behind the other, all else as the last page has it.
+ * Pages: a list that comes in parts (the manifest's response.pagination). Every success contains
+ * the input for the next page. For a caller that wants several at once (max_pages), they are read
+ * here and joined: arrays are concatenated, other members are those of the last page.
  *
  * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next one, or
- * a page that fails: what was read until then is the result, and says why it ends there.
+ * a page that fails: the pages so far are the result, with the reason for the end.
  */
 #include "exec/internal.h"
 
@@ -15,7 +15,7 @@ static bool is_paged(const struct exec *exec)
     return exec->action->pages.count > 0 && exec->action->level == LEVEL_READ;
 }
 
-/* As many as the caller wants, the manifest and the server allow. */
+/* As many as the caller, the manifest and the server allow. */
 static unsigned pages_max(const struct exec *exec)
 {
     unsigned max = exec->action->pages.max > 0 ? exec->action->pages.max : CATALOG_PAGES_DEFAULT;
@@ -27,7 +27,7 @@ const struct json *exec_input(const struct exec *exec)
     return exec->pages.input ? exec->pages.input : exec->in.input;
 }
 
-/* ---- putting together ---- */
+/* ---- joining ---- */
 
 static void append_items(struct arena *arena, struct json *all, const struct json *more)
 {
@@ -35,8 +35,8 @@ static void append_items(struct arena *arena, struct json *all, const struct jso
         json_array_push(arena, all, more->as.items[i]);
 }
 
-/* all: an array, or an object whose arrays grow; a member that is no array is the newest page's, a
- * total or a cursor. false: they do not go together, or memory is out. */
+/* all: an array, or an object whose arrays grow; a member that is not an array is taken from the
+ * newest page, such as a total or a cursor. false: they cannot be joined, or out of memory. */
 static bool append_page(struct arena *arena, struct json *all, const struct json *page)
 {
     if (all->type != page->type || (all->type != JSON_ARRAY && all->type != JSON_OBJECT))
@@ -70,13 +70,13 @@ static void take_success(struct exec *exec)
     struct exec_pages *pages = &exec->pages;
     struct arena *arena = &exec->op.arena;
     const struct json *page = NULL;
-    /* Counted before it is put behind the others: a page that does not go there was read all the
-     * same, and its bytes are in memory. */
+    /* Counted before it is joined: a page that cannot be joined was read all the same, and its
+     * bytes are in memory. */
     pages->read++;
     pages->bytes += exec->out.output_json.len;
     pages->is_ended = exec->out.page_next.type == JSON_NULL || pages->read >= pages_max(exec);
     if (pages->read == 1 && pages->is_ended)
-        return; /* the usual case: nothing to put together */
+        return; /* the usual case: nothing to join */
     page = json_parse(arena, exec->out.output_json, &json_limits_provider, NULL);
     if (pages->read == 1 && page)
         pages->all = *page;
@@ -86,9 +86,9 @@ static void take_success(struct exec *exec)
         stop_pages(exec, SLICE("The pages read so far have reached the largest size allowed."));
 }
 
-/* The pages so far are what the run gives. `kept` is the outcome after the page before, so that the
- * failure's reason and codes go with the page that failed; its attempts were made and are counted.
- */
+/* The pages so far are the result of the run. `kept` is the outcome after the page before, so that
+ * the failure's reason and codes go with the page that failed; its attempts were made and are
+ * counted. */
 static void take_failure(struct exec *exec)
 {
     ASSERT(exec->pages.read > 0); /* a first page that fails is the outcome */
@@ -99,13 +99,13 @@ static void take_failure(struct exec *exec)
     stop_pages(exec, why);
 }
 
-/* Once, behind the last page: the text of every page in between would be thrown away. */
+/* Once, after the last page: texts of the pages in between would be discarded. */
 static void write_all(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     slice output = json_text_of(&exec->pages.all, &exec->op.arena, exec->op.arena.bytes_max);
     if (!output.ptr)
-        return; /* the last page, then */
+        return; /* so it was the last page */
     out->output_json = output;
     call_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }
@@ -125,9 +125,9 @@ static void take_page(struct op *op)
     exec->out.pages_stopped = pages->stopped;
 }
 
-/* The log comes first, because take_page may run on a pool thread. The failure of a
- * first page is the outcome of the run; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones
- * off the loop. OP_NEXT: it was taken. */
+/* Logs first, because take_page may run on a pool thread. The failure of a first page is the
+ * outcome of the run; large pages are parsed off the loop (PAGES_ON_LOOP_BYTES_MAX). OP_NEXT: it
+ * was taken. */
 static enum op_result take_reply(struct exec *exec)
 {
     ASSERT(!exec->pages.is_ended);
@@ -148,10 +148,10 @@ static enum op_result take_reply(struct exec *exec)
     return op_run_job(&exec->op, &exec->job, is_large, take_page, "a page to be added");
 }
 
-/* ---- the next one ---- */
+/* ---- the next page ---- */
 
-/* Whether the next page is the one that `former` asked for. A provider that names the same cursor
- * again would have it read until max_pages. */
+/* Whether the next page is the one that `former` requested. If a provider repeats a cursor, pages
+ * would be read until max_pages. */
 static bool is_same_page(const struct exec *exec, const struct json *former)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -165,8 +165,8 @@ static bool is_same_page(const struct exec *exec, const struct json *former)
     return true;
 }
 
-/* What was given, with the cursor of the next page. One that the caller gave is dropped even where
- * the reply names none for it: some apps take an offset or a token, never both. */
+/* The given input with the cursor of the next page. A cursor from the caller is dropped even if the
+ * reply has none: some apps accept an offset or a token, never both. */
 static struct json input_of_next(struct exec *exec)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -187,7 +187,7 @@ static struct json input_of_next(struct exec *exec)
     return input;
 }
 
-/* The request for it; false: there is none. The input as it came stays what the run is about. */
+/* Its request; false: there is none. The original input still belongs to the run. */
 static bool build_next(struct exec *exec)
 {
     ASSERT(exec->out.reason == EXEC_SUCCEEDED && exec->out.page_next.type == JSON_OBJECT);
@@ -200,7 +200,7 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-/* Another page is a call more of the same execution, which limits_repeat counts; only the wait for
+/* Another page is another call of the same execution, which limits_repeat counts; only the wait for
  * its rate is slept here. OP_NEXT: there is none. */
 static enum op_result next_page(struct exec *exec)
 {
@@ -217,12 +217,13 @@ static enum op_result next_page(struct exec *exec)
         exec->out.pages_stopped = exec->pages.stopped;
         return OP_NEXT;
     }
-    /* EXEC_ATTEMPTS_MAX holds for each page; take_reply adds them up again. */
+    /* EXEC_ATTEMPTS_MAX applies to each page; take_reply sums them again. */
     exec->pages.is_taken = false;
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->gate.slot);
-    /* With less time left than twice the wait it is not waited: the provider's own 429 decides. */
+    /* If less time is left than twice the wait, it does not wait: the provider's own 429
+     * decides. */
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
@@ -230,8 +231,8 @@ static enum op_result next_page(struct exec *exec)
 }
 
 /* Once a request needs no further attempt: the action's next request, the list's next page, or the
- * end. At the end the limits are left, whatever the action: neither the
- * record nor the answer may keep others out of them. */
+ * end. At the end the limits are left, whatever the action: neither the record nor the answer may
+ * block others. */
 enum op_result exec_step_next(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,7 +1,7 @@
 /*
  * The later requests of an action before the first is sent: a dry run shows them, and an input that
- * one of them cannot be made of is found while nothing is done yet. What depends on a reply stays
- * as the manifest has it: "${first.body.upload_url}".
+ * does not fit one of them is found before anything is done. Parts that depend on a reply stay as
+ * in the manifest: "${first.body.upload_url}".
  */
 #include "exec/internal.h"
 
@@ -12,7 +12,7 @@ struct preview {
     struct expr_budget budget;
     struct err *err;
     unsigned flags;     /* of the text that is filled in */
-    bool is_null_given; /* what was filled in last gave a null of the input's (build.c) */
+    bool is_null_given; /* the last fill-in gave a null from the input (build.c) */
 };
 
 static bool on_name(void *user, const slice *names, size_t count)
@@ -55,7 +55,7 @@ static int fill_text(struct preview *p, slice text, struct json *out)
     return result == OK ? OK : err_set(p->err, (enum err_code)result, "%s", p->budget.words);
 }
 
-/* Leaves out what vanishes from a body, a query or the headers. */
+/* Leaves out members that disappear from a body, a query or the headers. */
 static int fill_json(struct preview *p, const struct json *from, struct json *out)
 {
     int result = OK;
@@ -81,7 +81,7 @@ static int fill_json(struct preview *p, const struct json *from, struct json *ou
     return result;
 }
 
-/* base_url and path in one, or what stands in their place. */
+/* base_url and path in one, or their replacement. */
 static int fill_url(struct preview *p, const struct json *source, struct json *out)
 {
     const struct catalog_integration *integration = p->exec->integration;
@@ -111,7 +111,7 @@ static struct json file_text(struct preview *p, const struct call_file *file)
                                     call_file_size(file->data)));
 }
 
-/* What stands for each that this request carries. */
+/* A placeholder for each file of this request. */
 static void put_files(struct preview *p, struct json *out)
 {
     const struct exec_request *in = &p->exec->in;
@@ -122,7 +122,7 @@ static void put_files(struct preview *p, struct json *out)
         json_object_set(p->arena, out, SLICE("files"), list);
 }
 
-/* In templates, too, their size stands for their data. */
+/* In templates, too, their size replaces their data. */
 static void hide_files(struct preview *p)
 {
     const struct json *list = JSON_GET(&p->root, "files");

@@ -1,8 +1,8 @@
 /*
- * What is kept of a run: the execution with its summary, the end of its claim, the mark on a
- * connection that the provider refused, the audit event of a run that was blocked. What a run did
- * is answered only from its record: where that takes longer than a client waits, the answer is that
- * the outcome is unknown, and the record follows in the background (ending.c).
+ * The record of a run: the execution with its summary, the end of its claim, the mark on a
+ * connection that the provider refused, the audit event of a blocked run. A result is returned only
+ * once it is recorded: if that takes longer than a client waits, the answer is that the outcome is
+ * unknown, and the record follows in the background (ending.c).
  */
 #include "base/clock.h"
 #include "base/metric.h"
@@ -15,27 +15,27 @@ enum {
     RECORD_WAIT_MS = 5000, /* beyond the run's deadline, before its client is answered */
 };
 
-/* With proof that nothing was done, or of a read that failed, the key is free again: "retry
- * unchanged" works. */
+/* With proof that nothing was done, or for a failed read, the key is free again: "retry unchanged"
+ * works. */
 static enum claim_end end_of_claim(const struct exec *exec)
 {
     bool is_free = exec->in.idempotency_key.len == 0 || exec->out.effect == EXEC_EFFECT_NONE;
     return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
-/* It went to the provider, or was to: there is a row of it. */
+/* It was sent to the provider, or was about to be: it gets a row. */
 static bool is_tried(const struct exec *exec)
 {
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
-/* What the provider said of the credential, also where the outcome says more. */
+/* The provider's refusal of the credential, even if the outcome has more. */
 static enum exec_reason refusal_of(const struct exec *exec)
 {
     return exec->record.is_settled ? exec->record.refusal : exec->out.reason;
 }
 
-/* A credential that the provider refused is marked. Nothing is answered before its record. */
+/* A credential that the provider refused is marked. Nothing is answered before the record. */
 static enum op_result go_to_answer(struct exec *exec)
 {
     ASSERT(!exec_is_claimed(exec));
@@ -47,9 +47,9 @@ static enum op_result go_to_answer(struct exec *exec)
                                   : EXEC_STEP_FIT_OUTPUT);
 }
 
-/* Entered again by record_again, so what it sets it sets once: the end's time, the summary, and
- * exec_settle by its own flag. The connection's id is stored as it is now: a renewal may have
- * dropped and found it again. A run with neither a try nor a claim has nothing to store. */
+/* Entered again by record_again, so it sets each value once: the end time, the summary, and
+ * exec_settle by its own flag. The connection's present id is stored: a renewal may have dropped
+ * and found it again. A run with neither an attempt nor a claim has nothing to store. */
 enum op_result exec_step_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -80,9 +80,9 @@ enum op_result exec_step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The run acted, or may have, and what became of it is not its record's to say: the answer is that
- * the outcome is unknown, with the id under which the record is, or will be. Of a read, and where
- * it is proven that nothing was done, 503 says so. */
+/* The run acted, or may have, and its result is not recorded: the answer is that the outcome is
+ * unknown, with the id of the present or future record. A read, and a run that provably did
+ * nothing, get 503. */
 static enum op_result stop_unrecorded(struct exec *exec, slice message)
 {
     exec->summary_json = SLICE_NONE;
@@ -103,8 +103,8 @@ static enum op_result stop_unrecorded(struct exec *exec, slice message)
     return OP_STOP;
 }
 
-/* The provider may have acted: it is tried until it is recorded, and the client waits for it for
- * some time. One that learns of no record still learns that there may have been a write. */
+/* The provider may have acted: the record is retried until it is stored, and the client waits for a
+ * while. Without a record the client still learns that there may have been a write. */
 static enum op_result record_again(struct exec *exec)
 {
     ASSERT(exec_is_claimed(exec) && is_tried(exec));
@@ -118,7 +118,7 @@ static enum op_result record_again(struct exec *exec)
                                        "because the database cannot be reached."));
 }
 
-/* It was not stored, and nothing says that it cannot be. */
+/* It was not stored, but may be stored later. */
 static enum op_result check_unstored(struct exec *exec)
 {
     if (exec_is_claimed(exec) && is_tried(exec))
@@ -131,9 +131,9 @@ static enum op_result check_unstored(struct exec *exec)
                                              "not be recorded. Nothing was changed. Try again."));
 }
 
-/* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after our lease
- * ran out, and its record is the one that stands. Like OK it ends the claim. ERR_INVALID and
- * ERR_LIMIT would come again however often it is tried. */
+/* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after this
+ * node's lease ran out, and its record is valid. Like OK it ends the claim. ERR_INVALID and
+ * ERR_LIMIT are permanent. */
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -163,9 +163,9 @@ enum op_result exec_step_check_record(struct op *op)
     }
 }
 
-/* A refused credential is marked once, so that every later run says so without asking the app.
- * After the record: a mark without one would lose the run. The cached set goes first, so that no
- * run of this process finds the connection live while the statement is under way. */
+/* A refused credential is marked once, so that later runs are refused without calling the app.
+ * After the record: a mark without one would lose the run. The cached set is dropped first, so that
+ * no run of this process finds the connection live while the statement is under way. */
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -186,8 +186,8 @@ enum op_result exec_step_mark_connection(struct op *op)
     return OP_WAIT;
 }
 
-/* The other processes drop their cached sets too. A mark that failed is made by the next refusal,
- * so its result is not checked. */
+/* The other processes drop their cached sets, too. The next refusal repeats a mark that failed, so
+ * its result is not checked. */
 enum op_result exec_step_notify_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,15 +1,14 @@
 /*
- * Redirects of an app that says where a thing went that was renamed (contrib/integrations/README.md
- * "redirects"): the same request once more, at the address that the reply names. It stays on the
- * request's own origin, so the credential goes nowhere else, and the client checks that origin's
- * address as it did before.
+ * Redirects of an app to a renamed resource (contrib/integrations/README.md "redirects"): the same
+ * request again, at the address in the reply. It stays on the request's own origin, so the
+ * credential is not sent elsewhere, and the client checks that origin's address as it did before.
  */
 #include "exec/internal.h"
 
 #include "http/url.h"
 
 /* RFC 9110 15.4: 307 and 308 ask for the same method; after 301 and 302 it is a GET by habit, which
- * is the same request only where it was one. */
+ * is the same request only if it was one before. */
 static bool asks_for_the_same(const struct exec *exec)
 {
     const struct call_built *request = &exec->attempt.request;
@@ -19,8 +18,8 @@ static bool asks_for_the_same(const struct exec *exec)
     return status == 307 || status == 308 || (is_read && (status == 301 || status == 302));
 }
 
-/* No reply of this request, nor of an earlier one, may have been lost of a write that must not be
- * done twice. A credential in the URL would be lost on the way. */
+/* Not if a reply of this or an earlier request may have been lost for a write that must not be done
+ * twice. A credential in the URL would be lost on the way. */
 static bool may_follow(const struct exec *exec)
 {
     const struct call_built *request = &exec->attempt.request;
@@ -39,7 +38,7 @@ bool exec_follow_redirect(struct exec *exec)
     if (!may_follow(exec))
         return false;
     slice location = http_call_header(&exec->attempt.call, SLICE("location"));
-    location = slice_split(&location, '#'); /* for those who show a page */
+    location = slice_split(&location, '#'); /* a fragment is for browsers */
     buf_init(&url, URL_BYTES_MAX);
     bool is_ours = location.len > 0 &&
                    call_url_follow(request->url, location, NULL, &url, &err) == OK &&

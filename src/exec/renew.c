@@ -1,10 +1,9 @@
 /*
- * A fresh token for the call (connect/connect.h): ahead of its expiry, and once when the provider
- * says that it is not good any more. Then the connection is found again, and the request built
- * again with what is found.
+ * A fresh token for the call (connect/connect.h): ahead of its expiry, and once after the provider
+ * has refused it. Then the connection is found again, and the request built again with it.
  *
- * A renewal writes a new revision of the connection's row, maybe in another process; so what the
- * run holds of the old one is dropped, never changed in place.
+ * A renewal writes a new revision of the connection's row, maybe in another process; so the run
+ * drops the old one, and never changes it in place.
  */
 #include "base/clock.h"
 #include "exec/internal.h"
@@ -22,7 +21,7 @@ static bool is_grant(const struct exec *exec)
     return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
-/* The provider refused a token that has run out by now: that says nothing of the grant. */
+/* The provider refused a token that has expired by now: the grant may still be valid. */
 static bool has_run_out(const struct exec *exec)
 {
     int64_t expires_at = exec->connection.item->expires_at;
@@ -39,8 +38,8 @@ bool exec_renews_after(const struct exec *exec)
     return !exec->connection.is_renewed_after || has_run_out(exec);
 }
 
-/* Tokens of a life shorter than the way to the provider: marking the connection as refused would
- * have a person reconnect what is sound. */
+/* Tokens whose life is shorter than the way to the provider: marking the connection as refused
+ * would make a person reconnect a valid one. */
 void exec_excuse_token(struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
@@ -70,13 +69,13 @@ enum op_result exec_check_token(struct exec *exec)
              : CONNECT_FRESH;
     if (need == CONNECT_EXPIRED)
         return OP_NEXT;
-    if (need == CONNECT_AGING) /* good for this call; the next one should not have to wait */
+    if (need == CONNECT_AGING) /* valid for this call; the next one should not have to wait */
         connect_renew_in_background(connect, exec->in.account_id, exec->integration->integration_id,
                                     item);
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
-/* Two entries: ahead of the first call by the clock, and from check_reply after a refusal, which
+/* Two entries: before the first call by the clock, and from check_reply after a refusal, which
  * exec_renews_after has allowed. */
 enum op_result exec_step_renew_token(struct op *op)
 {
@@ -90,15 +89,15 @@ enum op_result exec_step_renew_token(struct op *op)
 
 /* ---- no token ---- */
 
-/* The run ends here. The provider refused the token, or was not called: this request did nothing.
- */
+/* The run ends here. The provider refused the token, or was not called: this request did
+ * nothing. */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
     ASSERT(reason != EXEC_SUCCEEDED && !exec->pages.is_ended);
     exec_end_with(exec, reason, message, hint);
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
-    return op_jump(&exec->op, EXEC_STEP_NEXT); /* former pages are the result */
+    return op_jump(&exec->op, EXEC_STEP_NEXT); /* earlier pages are the result */
 }
 
 static enum op_result end_unrenewed(struct exec *exec)
@@ -124,8 +123,8 @@ static enum op_result end_unrenewed(struct exec *exec)
                    hint);
 }
 
-/* The token that there is: it is refused already, or good for a moment, or its fate is the
- * provider's to tell. */
+/* Continues with the present token: it is refused already, or valid for a moment, or the provider
+ * will decide. */
 static enum op_result go_on_unrenewed(struct exec *exec)
 {
     bool is_refused = exec->out.attempts > 0;
@@ -139,11 +138,11 @@ static enum op_result go_on_unrenewed(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
-/* ---- the connection as it is now ---- */
+/* ---- the present connection ---- */
 
-/* GONE is reloaded as well: what the row says now (removed, or refused meanwhile) becomes the
- * outcome in rebuild_request. The id is kept first, because the item goes with its set; by it, not
- * by the caller's choice, the same connection is found where the default has changed. */
+/* GONE is reloaded as well: the row's state (removed, or refused meanwhile) becomes the outcome in
+ * rebuild_request. The id is copied first, because the item is freed with its set; by it, not by
+ * the caller's choice, the same connection is found even if the default has changed. */
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -159,9 +158,9 @@ enum op_result exec_step_reload_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* The refusal that led here is cleared before anything else may end the run: else its message would
- * stand in the outcome of another failure. A run that has
- * called already is past limits and claim and goes back to CALL; the first time these follow. */
+/* The refusal that led here is cleared before anything else may end the run: otherwise its message
+ * would appear in the outcome of another failure. A run that has called already is past limits and
+ * claim and goes back to CALL; otherwise these follow. */
 enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);

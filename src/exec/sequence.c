@@ -1,25 +1,25 @@
 /*
- * The requests of one action, one behind the other (contrib/integrations/README.md "then"): at most
- * CATALOG_REQUESTS_MAX, each made of the input and the replies before it. The intent is recorded
- * before the first, the result behind the last; a process that dies between them leaves an unknown
- * outcome, as in a call. All of them share the deadline, the slot of the limits and the bound of
+ * The requests of one action, in order (contrib/integrations/README.md "then"): at most
+ * CATALOG_REQUESTS_MAX, each made from the input and the earlier replies. The intent is recorded
+ * before the first, the result after the last; a process that dies in between leaves an unknown
+ * outcome, as in a call. All of them share the deadline, the slot of the limits and the maximum of
  * attempts.
  *
- * Where a later request fails after an earlier one has acted, the run is failed, says what was
- * done, and its idempotency key stays bound (settle.c).
+ * If a later request fails after an earlier one has acted, the run is failed, says what was done,
+ * and its idempotency key stays bound (settle.c).
  */
 #include "exec/internal.h"
 
 /* ---- from one to the next ---- */
 
-/* Its limits count it, but where it goes to another server without the credential. */
+/* Its limits count it, unless it is sent to another server without the credential. */
 static uint64_t wait_of_limits(struct exec *exec)
 {
     uint64_t wait_ms = exec->attempt.request.is_bare ? 0 : limits_repeat(&exec->gate.slot);
     return wait_ms * 2 > exec_left_ms(exec) ? 0 : wait_ms;
 }
 
-/* The request that was answered is the one that was built. */
+/* The answered request is the one that was built. */
 enum op_result exec_next_request(struct exec *exec)
 {
     ASSERT(exec->progress.at <= exec->action->then_count);
@@ -27,7 +27,7 @@ enum op_result exec_next_request(struct exec *exec)
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
         return OP_NEXT;
     if (exec_build_request(exec) == OP_STOP || exec_change_origin(exec) == OP_STOP)
-        return OP_NEXT; /* former pages are the result */
+        return OP_NEXT; /* earlier pages are the result */
     exec->pages.attempts += exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = wait_of_limits(exec);

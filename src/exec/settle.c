@@ -1,15 +1,15 @@
 /*
- * What a run did, or may have done, before the request that failed: by an attempt whose reply was
- * lost, or by an earlier request of the action. Once a request may have acted, only a reply to a
- * later one like it settles whether it did; a refusal of the later one does not
- * (src/api/README.md "Executions").
+ * What a run did, or may have done, before the failed request: by an attempt whose reply was lost,
+ * or by an earlier request of the action. Once a request may have acted, only a reply to a later
+ * equal one settles whether it did; a refusal of the later one does not (src/api/README.md
+ * "Executions").
  */
 #include "exec/internal.h"
 #include "call/reply_words.h"
 
 /* ---- doubt ---- */
 
-/* What an idempotent delete finds when an earlier sending has done it. */
+/* The reply to an idempotent delete after an earlier attempt has done it. */
 static bool finds_it_gone(const struct exec *exec)
 {
     unsigned status = exec->out.provider_status;
@@ -31,8 +31,8 @@ static void succeed_as_gone(struct exec *exec)
     out->display_summary = SLICE("It is deleted. The reply to an earlier request was lost.");
 }
 
-/* The client itself sends a request again where a connection that was kept ended before any reply:
- * the reply is to the second sending. */
+/* The client itself sends a request again if a kept connection ended before any reply: the reply
+ * belongs to the second one. */
 static bool is_first_sending_open(const struct exec *exec)
 {
     return exec->attempt.call.is_resent && exec->out.effect == EXEC_EFFECT_NONE &&
@@ -61,7 +61,8 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = NULL;
 }
 
-/* None after which clients send the same again, or another: they would act on the last reply. */
+/* Not a reason after which clients send the same or another request: they would act on the last
+ * reply. */
 static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
 {
     if (!doubt)
@@ -77,7 +78,7 @@ static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
     }
 }
 
-/* Whether a later try of all could end otherwise. */
+/* Whether a later repetition of everything could end otherwise. */
 static bool is_passing(enum exec_reason reason)
 {
     return reason == EXEC_PROVIDER_RATE_LIMITED || reason == EXEC_OWN_RATE_LIMIT ||
@@ -86,7 +87,7 @@ static bool is_passing(enum exec_reason reason)
 }
 
 /* Why the last request failed, without the sentence "Nothing was done." at the end of our own
- * messages: it is not true of the run. */
+ * messages: it is not true for the run. */
 static slice last_cause(const struct exec *exec)
 {
     slice message = exec->out.message;
@@ -126,7 +127,8 @@ static slice partly_hint(struct exec *exec)
     return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
 }
 
-/* No code of the cause: "rate_limited" or "reauth_required" would have the whole sent again. */
+/* Not the code of the cause: "rate_limited" or "reauth_required" would make clients repeat the
+ * whole. */
 static void settle_partly(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -142,7 +144,8 @@ static void settle_partly(struct exec *exec)
     out->retry_after_ms = -1;
 }
 
-/* A later request that was carried out and whose reply could not be kept leaves nothing undone. */
+/* A later request that was carried out, but whose reply could not be kept, leaves nothing
+ * undone. */
 static void say_done(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;

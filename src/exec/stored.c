@@ -1,6 +1,6 @@
 /*
- * See stored.h. The text lies in the arena of an op of its own, which ends once the memory of the
- * last reader has gone: a reader answers from the text itself.
+ * See stored.h. The text is in the arena of an op of its own, which ends once the memory of the
+ * last reader is freed: a reader answers from the text itself.
  */
 #include "exec/stored.h"
 
@@ -26,9 +26,9 @@ struct exec_stored {
     struct op_job fitting;
     int status;
     slice summary, output;
-    size_t refs;         /* readers whose memory is there; those that wait included */
+    size_t refs;         /* readers with memory, including waiting ones */
     struct list waiting; /* exec_stored_read.link */
-    slice key;           /* in the table; SLICE_NONE: not any more */
+    slice key;           /* in the table; SLICE_NONE: no longer */
     bool is_found, is_ready;
 };
 
@@ -69,21 +69,21 @@ static void on_task(struct loop_task *task)
     wake(read);
 }
 
-/* The last reader ends the op: before the text is there by a cancel, afterwards by releasing the
+/* The last reader ends the op: before the text has arrived by a cancel, afterwards by releasing the
  * hold of step_announce, so that the text lives exactly as long as an answer may point into it. */
 static void unref(struct exec_stored *stored)
 {
     ASSERT(stored->refs > 0);
     if (--stored->refs > 0)
         return;
-    leave_table(stored); /* a reader that comes later must not find a text that is going */
+    leave_table(stored); /* a later reader must not find a text that is being freed */
     if (stored->is_ready)
         op_release(&stored->op);
     else
         op_cancel(&stored->op);
 }
 
-/* The reader's memory goes. */
+/* The reader's memory is freed. */
 static void on_reader_freed(void *ctx)
 {
     struct exec_stored_read *read = ctx;
@@ -205,7 +205,7 @@ static const struct op_class stored_class = {
     .free = free_stored,
 };
 
-/* ---- asking ---- */
+/* ---- lookup ---- */
 
 static slice make_stored_key(struct arena *arena, struct uuid account_id,
                              const struct call_fit *wanted)
@@ -252,7 +252,7 @@ void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read 
                        size_t bytes)
 {
     ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));
-    if (read->stored) /* of an earlier reading */
+    if (read->stored) /* from an earlier reading */
         unref(read->stored);
     *read = (struct exec_stored_read){.status = ERR_NOMEM};
     list_init(&read->link);

@@ -1,7 +1,7 @@
 /*
  * A stored summary that is too large to travel with its row (STORE_SUMMARY_INLINE_BYTES): read by
- * itself on the lane of large reads, cut on a pool thread where its reader wants a part, and shared
- * by all readers that want the same of it at a time. However many readers there are, one text is in
+ * itself on the lane of large reads, cut on a pool thread if its reader wants a part, and shared by
+ * all readers that want the same part at a time. However many readers there are, one text is in
  * memory.
  */
 #ifndef EXEC_STORED_H
@@ -15,7 +15,7 @@
 
 struct exec_stored;
 
-/* Of the service: what is being read or still in use, by account, execution and part. */
+/* Of the service: texts being read or still in use, by account, execution and part. */
 struct exec_stored_table {
     struct loop *loop;
     struct pg_pool *pool;
@@ -28,27 +28,27 @@ void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct
 /* Nothing may be in use (asserted). */
 void exec_stored_deinit(struct exec_stored_table *table);
 
-/* One reader, in the memory of its op. Zeroed before. */
+/* One reader, in the memory of its op. Zeroed before use. */
 struct exec_stored_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
      * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */
     int status;
     bool is_found;
     slice summary; /* live as long as the op's memory */
-    slice output;  /* within it; SLICE_NONE: it has none */
+    slice output;  /* within it; SLICE_NONE: none */
     /* private */
     struct exec_stored *stored;
     struct op *op;         /* while it waits */
     struct list link;      /* for the text to come */
-    struct loop_task task; /* it is there already, or cannot be had */
+    struct loop_task task; /* it is available already, or cannot be read */
 };
 
 /* Takes a hold on op until the out fields are set; never completes before it returns. wanted is
- * copied but for its pointer's text, which lives as long as op's memory. bytes: of the summary. */
+ * copied except its pointer's text, which lives as long as op's memory. bytes: of the summary. */
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
                        struct op *op, struct uuid account_id, const struct call_fit *wanted,
                        size_t bytes);
-/* For an op's on_cancel. Harmless when it does not wait. */
+/* For an op's on_cancel. Harmless if it does not wait. */
 void exec_stored_cancel(struct exec_stored_read *read);
 
 #endif

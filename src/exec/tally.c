@@ -1,6 +1,6 @@
 /*
- * Tallies in memory; see tally.h. What is written leaves the table, so that a call meanwhile begins
- * another row, and comes back where nothing was done.
+ * Tallies in memory; see tally.h. A row that is being written leaves the table, so that a call
+ * meanwhile begins another row, and returns if nothing was stored.
  */
 #include "exec/tally.h"
 
@@ -14,7 +14,7 @@ static struct metric lost_total =
     METRIC_INIT("sluice_tallies_lost_total",
                 "Calls that no chart shows, since they could not be counted.", METRIC_COUNTER);
 
-/* A row's key begins so; behind it the three texts. */
+/* A row's key begins with this; the three texts follow. */
 struct tally_key {
     struct uuid account_id;
     int64_t slot;
@@ -116,7 +116,7 @@ static void send_row(struct store_later *later)
     store_tally_add(later->laters->pool, &later->query, &later->op, &row);
 }
 
-/* Rolled back, or never sent: what was counted meanwhile is in a row of its own. */
+/* Rolled back, or never sent: meanwhile calls were counted in a row of its own. */
 static void put_back(struct tallies *tallies, const struct tally *sent)
 {
     struct tally *tally = tally_get(tallies, slice_of(sent->line.key, sent->line.key_len));
@@ -140,7 +140,7 @@ static bool on_sent(struct store_later *later)
     if (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO)
         put_back(CONTAINER_OF(later->laters, struct tallies, sent), &sent->tally);
     else if (status != OK)
-        lose(sent->tally.calls); /* its account has gone, or it may have been done */
+        lose(sent->tally.calls); /* its account no longer exists, or it may have been stored */
     return false;
 }
 
@@ -151,7 +151,7 @@ static const struct store_later_class sent_class = {
     .failure = "tallies could not be written",
 };
 
-/* What has no room is written with what comes meanwhile. */
+/* Rows without room are written with the next ones. */
 void tallies_write(struct tallies *tallies)
 {
     struct sent *sent;

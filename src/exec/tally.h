@@ -1,6 +1,6 @@
 /*
- * tallies: calls counted in memory by account, five minutes, action and how they ended, for charts.
- * Written together every ten seconds, and on the way down: a process that dies loses those since.
+ * tallies: calls counted in memory by account, five minutes, action and outcome, for charts.
+ * Written together every ten seconds, and at a shutdown: a process that dies loses those since.
  *
  * Limits: TALLIES_MAX rows in memory, past which a call is counted as lost; TALLIES_FLUSH_MAX of
  * them are written at a time.
@@ -22,13 +22,13 @@ struct tallies {
 };
 
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);
-/* What is not written is lost. */
+/* Rows that are not written are lost. */
 void tallies_deinit(struct tallies *tallies);
 /* One call, unless nothing was tried and nothing blocked it, or it was answered without a call.
- * Names are empty where the catalog has none; copied. */
+ * Names are empty if the catalog has none; copied. */
 void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
                    slice action_id, const struct exec_outcome *outcome, uint64_t took_ns);
-/* Writes what there is, now. */
+/* Writes all rows now. */
 void tallies_write(struct tallies *tallies);
 bool tallies_are_written(const struct tallies *tallies);
 

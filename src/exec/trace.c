@@ -1,6 +1,6 @@
 /*
- * The spans of an execution: one of the whole run, and one of each attempt, the parent that
- * goes out to the provider. Names are the catalog's: what a caller wrote is in no span.
+ * The spans of an execution: one of the whole run, and one of each attempt, which is the parent
+ * sent to the provider. Names come from the catalog: spans contain no text from a caller.
  */
 #include "trace/trace.h"
 
@@ -15,7 +15,7 @@ struct exec_trace {
     char traceparent[TRACE_PARENT_LEN + 1];
 };
 
-/* Without memory for it the run goes on untraced. */
+/* Out of memory the run continues untraced. */
 void exec_trace_begin(struct exec *exec)
 {
     const struct trace_context *parent = exec->in.trace;
@@ -24,23 +24,23 @@ void exec_trace_begin(struct exec *exec)
     struct exec_trace *trace = ARENA_NEW(&exec->op.arena, struct exec_trace);
     if (!trace)
         return;
-    /* Copies, but for the state, which lies with the request that the caller keeps. */
+    /* Copies all but the state, which is in the request that the caller keeps. */
     trace->parent = *parent;
     trace->run = trace_is_recorded(parent) ? trace_child(parent) : *parent;
     exec->trace = trace;
 }
 
-/* A request that has little room left goes out without: a trace must not be why it cannot. */
+/* A request with little room left is sent without: a trace must never prevent it. */
 static bool has_room(const struct http_call *call)
 {
-    enum { SPARE_BYTES = 1024 }; /* for what the client adds, and an override's path */
+    enum { SPARE_BYTES = 1024 }; /* for the client's additions, and an override's path */
     size_t bytes = SPARE_BYTES + TRACE_PARENT_LEN + TRACE_STATE_BYTES_MAX + call->url.len;
     for (size_t i = 0; i < call->header_count; i++)
         bytes += call->headers[i].name.len + call->headers[i].value.len + 4;
     return call->header_count + 2 <= HTTP_CALL_HEADERS_MAX && bytes <= HTTP_CALL_REQUEST_HEAD_MAX;
 }
 
-/* Behind the request's own headers. One that has a traceparent of its caller's keeps that. */
+/* After the request's own headers. A request with its caller's traceparent keeps that one. */
 static void pass_on(struct exec *exec, struct exec_trace *trace)
 {
     struct http_call *call = &exec->attempt.call;
@@ -69,7 +69,7 @@ void exec_trace_call(struct exec *exec)
         pass_on(exec, trace);
 }
 
-/* The provider's host where the manifest names it; a tenant's is an input. */
+/* The provider's host if the manifest names it; a tenant's is input. */
 static void put_host(struct tracer *tracer, const struct exec *exec)
 {
     struct url url;
@@ -96,7 +96,7 @@ static void put_waits(struct tracer *tracer, const struct http_call *call)
             trace_put_i64(tracer, times[i].key, (int64_t)(times[i].ns / 1000));
 }
 
-/* error.type: the status where there is one, as OpenTelemetry's conventions for HTTP have it. */
+/* error.type: the status if there is one, as in OpenTelemetry's conventions for HTTP. */
 static void end_attempt(struct exec *exec, uint64_t took_ns, bool is_cut)
 {
     char room[160], digits[SLICE_U64_MAX];
