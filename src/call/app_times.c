@@ -1,14 +1,14 @@
 /*
- * app_times: one entry an app, which holds its series. Bounded: an entry takes 2 KB, and the page
- * of metrics 150 lines for each.
+ * app_times: one entry for each app, with its series. Bounded: an entry takes 2 KB, and 150 lines
+ * on the metrics page.
  */
 #include "call/app_times.h"
 
 #include "base/mem.h"
 
 struct app_times {
-    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until one is counted in */
-    slice id;                                                  /* behind the struct */
+    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until one is counted */
+    slice id;                                                  /* after the struct */
 };
 
 static struct metric execution_seconds = METRIC_INIT(
@@ -21,7 +21,7 @@ static struct metric phase_seconds =
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 
-/* Once an app, so that a call adds to counters that it need not look up. */
+/* Once for each app, so that a call adds to known counters. */
 static void find_series(struct app_times *times)
 {
     static const char *const phases[EXEC_PHASES] = {"gate", "limits", "provider", "record"};
@@ -62,7 +62,7 @@ void app_times_deinit(struct app_times_table *table)
     mem_free(table->other);
 }
 
-/* Where the table is full or memory is out, nothing is kept. */
+/* If the table is full or out of memory, nothing is kept. */
 static struct app_times *add_app(struct app_times_table *table, slice id)
 {
     if (table->by_id.count == EXEC_APPS_MAX)
@@ -79,7 +79,7 @@ struct app_times *app_times_of(struct app_times_table *table,
 {
     if (!integration)
         return table->other;
-    /* Another catalog may have another app in that place, so the name is compared. */
+    /* Another catalog may have another app at that position, so the name is compared. */
     struct app_times **hint = &table->hints[integration->position % EXEC_APP_HINTS];
     if (*hint && slice_eq((*hint)->id, integration->integration_id))
         return *hint;

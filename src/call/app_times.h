@@ -1,6 +1,6 @@
 /*
- * Histograms of executions by app: the whole, its phases, calls. An app's are looked up by its name
- * once; further executions find them by the app's place in the catalog.
+ * Histograms of executions by app: the whole, its phases, calls. An app's histograms are looked up
+ * by name once; later executions find them by the app's position in the catalog.
  */
 #ifndef CALL_APP_TIMES_H
 #define CALL_APP_TIMES_H
@@ -11,8 +11,8 @@
 #include "call/outcome.h"
 
 enum {
-    EXEC_APPS_MAX = 200, /* that have histograms of their own, the first that ran; further ones,
-                          * and what names no app, share those of (other) */
+    EXEC_APPS_MAX = 200, /* that have histograms of their own, the first to run; further ones, and
+                            executions without an app, share those of (other) */
     EXEC_APP_HINTS = 256,
 };
 enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };
@@ -31,8 +31,7 @@ void app_times_deinit(struct app_times_table *table);
 /* The app's; NULL as integration: those of (other). Never NULL. */
 struct app_times *app_times_of(struct app_times_table *table,
                                const struct catalog_integration *integration);
-/* The end of an execution. Replays and refusals, too: what they spend in the gate is of interest.
- */
+/* The end of an execution. Replays and refusals, too: their time in the gate matters. */
 void app_times_count(struct app_times *times, const struct exec_times *spent, uint64_t took_ns);
 /* One call, from its first byte to its reply. */
 void app_times_count_call(struct app_times *times, uint64_t took_ns);

@@ -1,6 +1,6 @@
 /*
- * Building a request; see build.h. Every text that goes out is made here, so encodings and
- * refusals are decided in this file alone.
+ * Building a request; see build.h. Every text that is sent is made here, so this file alone decides
+ * encodings and refusals.
  */
 #include "call/build.h"
 
@@ -27,8 +27,8 @@ struct build {
     struct call_built *out;
     struct err *err;
     const struct call_file *files;
-    size_t file_count;              /* 0 where another request of the action carries them */
-    size_t file_at[CALL_FILES_MAX]; /* multipart: where in the body's text each belongs */
+    size_t file_count;              /* 0 if another request of the action carries them */
+    size_t file_at[CALL_FILES_MAX]; /* multipart: where each belongs in the body's text */
 };
 
 static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
@@ -37,7 +37,7 @@ static int eval_template(struct build *b, const struct expr_template *tmpl, unsi
     int result = expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
     if (result == OK)
         return OK;
-    /* The caller knows the action's input, and nothing of what the manifest makes of it. */
+    /* The caller knows the action's input, but not what the manifest makes of it. */
     log_event(LOG_DEBUG, "an expression of a manifest failed",
               LOG_STR("tool", b->action->tool_name), LOG_CSTR("cause", b->err->text));
     return err_set(b->err, (enum err_code)result, "%s", b->budget.words);
@@ -61,7 +61,7 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
 
 /* ---- url-encoded pairs: query and form ---- */
 
-/* The next input that the schema does not name, where the body takes such; NULL: none. */
+/* The next input that is not in the schema, if the body accepts such members; NULL: none. */
 static const struct json_member *next_other(const struct build *b, uint32_t *at)
 {
     const struct json *input = JSON_GET(&b->root, "input");
@@ -74,7 +74,7 @@ static const struct json_member *next_other(const struct build *b, uint32_t *at)
     return NULL;
 }
 
-/* name: of the pair being written, with the brackets of what it is nested in. */
+/* name: of the pair being written, with the brackets of its nesting. */
 struct pairs {
     struct buf *out;
     struct buf name;
@@ -111,7 +111,7 @@ static int check_name(struct build *b, const struct buf *name)
                    SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
 }
 
-/* name[key]=value, and so on inside; key=value where there is no name. */
+/* name[key]=value, and so on inside; key=value without a name. */
 static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
 {
     size_t len = pairs->name.len;
@@ -127,9 +127,8 @@ static int append_nested(struct build *b, struct pairs *pairs, slice key, const 
     return result;
 }
 
-/* The manifest says how an array is written: its name repeated for each item, or followed by []
- * or [index].
- */
+/* The manifest defines how an array is written: its name repeated for each item, or followed by []
+ * or [index]. */
 static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
 {
     int result = OK;
@@ -143,7 +142,7 @@ static int append_items(struct build *b, struct pairs *pairs, const struct json 
     return result;
 }
 
-/* null is left out; what an array or an object becomes is the manifest's to say. */
+/* null is left out; the manifest decides the form of arrays and objects. */
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value)
 {
     int result = OK;
@@ -187,7 +186,7 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
 
 /* ---- headers ---- */
 
-/* A header that is there already gets the new value: an action's own wins over the app's. */
+/* An existing header gets the new value: an action's own wins over the app's. */
 static int add_header(struct build *b, slice name, slice value)
 {
     struct call_built *out = b->out;
@@ -260,20 +259,20 @@ void call_mask_credential(const struct json *credential, struct secret_mask *mas
         secret_mask_add(mask, json_get_str(credential, slice_cstr(names[i])));
 }
 
-/* What a provider could send back of it: the members, and the form it was sent in. */
+/* Everything a provider could send back: the members, and the form in which they were sent. */
 static void keep_secrets(struct build *b, const struct json *credential, slice sent)
 {
-    ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
+    ptrdiff_t space = slice_find_char(sent, ' '); /* after the scheme: "Bearer", "Basic" */
     call_mask_credential(credential, &b->out->secrets);
     secret_mask_add(&b->out->secrets, slice_from(sent, (size_t)(space + 1)));
 }
 
 struct lack {
     const struct json *credential;
-    slice member; /* empty: it has all that was asked for so far */
+    slice member; /* empty: it has all that were requested so far */
 };
 
-/* The first member that the credential does not have ends the search. */
+/* The first missing member ends the search. */
 static bool on_lack_path(void *user, const slice *names, size_t count)
 {
     struct lack *lack = user;
@@ -293,7 +292,7 @@ static bool on_lack_expr(void *user, const struct expr *expr, slice where)
     return lack->member.len == 0;
 }
 
-/* Only names are written: a value of the credential is in no error. */
+/* Only names are written: an error never contains a value of the credential. */
 static int refuse_credential(struct build *b, const struct json *credential)
 {
     struct lack lack = {.credential = credential};
@@ -307,7 +306,7 @@ static int refuse_credential(struct build *b, const struct json *credential)
                    SLICE_ARG(slice_first_utf8(lack.member, 40)));
 }
 
-/* The value that auth.send makes of the credential. */
+/* The value that auth.send makes from the credential. */
 static int credential_text(struct build *b, const struct json *credential, slice *text)
 {
     const struct catalog_auth *auth = b->auth;
@@ -332,8 +331,8 @@ static int credential_text(struct build *b, const struct json *credential, slice
                                   : refuse_credential(b, credential);
 }
 
-/* Behind base_url; its placeholder is encoded as a segment is, so a credential that holds a slash
- * stays one segment, and one that is "" or ".." is refused. */
+/* After base_url; its placeholder is encoded like a segment, so a credential with a slash stays one
+ * segment, and one that is "" or ".." is refused. */
 static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_auth *auth = b->auth;
@@ -360,7 +359,7 @@ static int add_credential(struct build *b, const struct json *credential, struct
     if (credential_text(b, credential, &text) != OK)
         return (int)b->err->code;
     if (b->request->is_bare)
-        return OK; /* it is known, so that no reply shows it */
+        return OK; /* it is known, so that replies do not show it */
     if (auth->send_in == SEND_IN_QUERY) {
         buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
         encode_percent(url, auth->send_name);
@@ -393,7 +392,7 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
-/* base_url, the credential where it travels in the path, and the path, whose placeholders are
+/* base_url, the credential if it is part of the path, and the path, whose placeholders are
  * segments. */
 static int append_path(struct build *b, const struct json *credential, struct buf *url)
 {
@@ -405,11 +404,11 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     size_t base_len = url->len;
     if (add_credential_path(b, credential, url) != OK)
         return (int)b->err->code;
-    size_t path_at = url->len; /* a credential before it is a token, whose bytes are its own */
+    size_t path_at = url->len; /* a credential before it is a token with its own bytes */
     if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
         return (int)b->err->code;
-    /* A placeholder cannot be such a part, but it could complete one, or hold one behind an encoded
-     * separator. */
+    /* A placeholder cannot be such a part, but it could complete one, or contain one after an
+     * encoded separator. */
     if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
         path_has_dot_segment(slice_from(buf_slice(url), path_at)))
         return err_set(b->err, ERR_INVALID,
@@ -417,7 +416,7 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     return OK;
 }
 
-/* One that an earlier reply has named. */
+/* A URL from an earlier reply. */
 static int append_url(struct build *b, struct buf *url)
 {
     struct json value;
@@ -475,8 +474,8 @@ static int put_others(struct build *b, struct json *object)
     return OK;
 }
 
-/* The object with the text at `path`, whose names dots separate; objects on the way are made where
- * there are none. A copy down to there, since constant parts of a template are shared. */
+/* The object with the text at `path`, whose names are separated by dots; missing objects on the way
+ * are made. A copy down to there, since constant parts of a template are shared. */
 static int put_member(struct build *b, struct json *object, slice path, slice text)
 {
     slice name = slice_split(&path, '.');
@@ -531,7 +530,7 @@ static int body_form(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
-/* A template alone, sent as it is: the manifest names its type. */
+/* A template alone, sent unchanged: the manifest has its type. */
 static int body_raw(struct build *b, struct buf *out)
 {
     const struct catalog_request *request = b->request;
@@ -635,7 +634,7 @@ static int append_fields(struct build *b, struct buf *out, slice boundary)
     return result;
 }
 
-/* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
+/* RFC 7578. The boundary is random: a value can contain it only by guessing 144 bits. */
 static int body_multipart(struct build *b, struct buf *out)
 {
     uint8_t noise[18];
@@ -663,11 +662,11 @@ static int body_file(struct build *b)
                      ? request->content_type
                      : call_file_type(file);
     if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
-        return OK; /* the vendor takes no other: the request's headers name it */
+        return OK; /* the vendor accepts no other: the request's headers have it */
     return add_header(b, SLICE("Content-Type"), type);
 }
 
-/* The text in one piece, or cut where files belong. */
+/* The text in one piece, or cut where files are inserted. */
 static void split_body(struct build *b, slice text)
 {
     struct call_built *out = b->out;
@@ -680,7 +679,7 @@ static void split_body(struct build *b, slice text)
     out->body[out->body_count++] = slice_from(text, at);
 }
 
-/* What the manifest says the body is; none, where it says nothing. */
+/* The body by the manifest; none if it defines none. */
 static int build_body(struct build *b)
 {
     static int (*const makers[])(struct build *, struct buf *) = {
@@ -711,7 +710,7 @@ static int build_body(struct build *b)
     return result;
 }
 
-/* The request, or the alternative that this input asks for. */
+/* The request, or the alternative for this input. */
 static const struct catalog_request *choose_request(struct build *b)
 {
     const struct catalog_request *request = b->request;
@@ -744,7 +743,7 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
     ASSERT(scope->file_count <= CALL_FILES_MAX);
     *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
-    /* What the schema takes can be sent, also as base64 in a mail that is base64 itself. */
+    /* Whatever the schema accepts can be sent, also as base64 in a mail that is base64 itself. */
     expr_budget_add_data(&b.budget, call_files_size(scope->files, scope->file_count) +
                                         json_text_bytes(scope->input));
     b.root = call_build_root(scope, arena);
@@ -762,6 +761,6 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
          add_header(&b, action->idempotency_header, b.key) != OK))
         return (int)err->code;
     int result = build_url(&b, credential);
-    /* a text that was left out for lack of memory would make another request of it */
+    /* a text left out for lack of memory would make it another request */
     return result == OK && arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : result;
 }

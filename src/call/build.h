@@ -1,6 +1,5 @@
 /*
- * From an action and an input to the HTTP request as it goes out
- * (contrib/integrations/README.md "request").
+ * From an action and an input to the HTTP request (contrib/integrations/README.md "request").
  */
 #ifndef CALL_BUILD_H
 #define CALL_BUILD_H
@@ -11,69 +10,69 @@
 #include "call/files.h"
 #include "http/client.h"
 
-/* How far an action of several requests has come (sequence.c). All of it lies in the run's arena.
- */
+/* The progress of an action of several requests (sequence.c). Everything is in the run's arena. */
 struct call_progress {
-    unsigned at;                                   /* of the current request; 0: the first */
-    struct json replies[CATALOG_REQUESTS_MAX - 1]; /* to those before: {status, headers, body} */
-    slice former_url;                              /* of the request before */
-    /* What was done by those before, and what then was not; empty: nothing that lasts. */
+    unsigned at; /* of the current request; 0: the first */
+    struct json
+        replies[CATALOG_REQUESTS_MAX - 1]; /* to earlier requests: {status, headers, body} */
+    slice former_url;                      /* of the previous request */
+    /* What earlier requests did, and what was then not done; empty: nothing that lasts. */
     slice done, not_done;
 };
 
-/* What templates see. Trees live as long as the build's result. */
+/* The values for templates. Trees live as long as the build's result. */
 struct call_scope {
     const struct json *input;
     const struct json *connection_params; /* NULL: empty */
     const struct call_file *files;        /* decoded, checked (call_files_check) */
     size_t file_count;
-    slice provider_key;              /* for the action's idempotency_header or _member */
-    struct call_progress *progress;  /* NULL: the action's first request, its only one */
-    bool is_display_unused;          /* the outcome has no reader of its display, so none is made */
+    slice provider_key;             /* for the action's idempotency_header or _member */
+    struct call_progress *progress; /* NULL: the action's first request, its only one */
+    bool is_display_unused; /* the display of the outcome has no reader, so it is not made */
     const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */
 };
 
-/* Text before each file, the file, and the text behind the last. */
+/* Text before each file, the file, and the text after the last. */
 enum {
     CALL_BODY_PARTS_MAX = 2 * CALL_FILES_MAX + 1,
 };
 
-/* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
- * they are parts of the body of their own. */
+/* A request ready for http_call; everything is in the arena. The bytes of files are not copied:
+ * they are separate parts of the body. */
 struct call_built {
     slice method, url;
-    bool is_host_given; /* the url's host is, or holds, a value of the connection */
+    bool is_host_given; /* the url's host is, or contains, a value of the connection */
     struct http_header headers[HTTP_CALL_HEADERS_MAX];
     size_t header_count;
     slice body[CALL_BODY_PARTS_MAX];
     size_t body_count;
-    size_t credential_index;      /* of the header that holds the credential; SIZE_MAX: none */
+    size_t credential_index;      /* of the header with the credential; SIZE_MAX: none */
     size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
     struct secret_mask secrets;   /* that no reply may show */
-    bool is_bare; /* it carries no credential, so that a refusal says nothing of the credential */
-    bool is_redirected; /* url is where a reply has led (redirect.c) */
-    unsigned at;        /* which of the action's requests it is */
+    bool is_bare;       /* it has no credential, so a refusal says nothing about the credential */
+    bool is_redirected; /* url comes from a reply's redirect (redirect.c) */
+    unsigned at;        /* its position among the action's requests */
 };
 
 /* Its members that are secret. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);
-/* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about the
+/* The present request of scope->progress. ERR_INVALID: err is a sentence for the caller about the
  * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
- * was sent. ERR_REFUSED: a URL out of a reply names a host that the manifest does not. ERR_LIMIT,
+ * was sent. ERR_REFUSED: a URL from a reply has a host that is not in the manifest. ERR_LIMIT,
  * ERR_NOMEM. credential: JSON object with the members that auth.send names, opened by the caller;
  * NULL for AUTH_NONE. */
 int call_build(const struct catalog_action *action, const struct call_scope *scope,
                const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err) MUST_CHECK;
-/* scope.c. What the templates of a request see: input, connection, files, and the replies so far.
- */
+/* scope.c. The values for a request's templates: input, connection, files, and the replies so
+ * far. */
 struct json call_build_root(const struct call_scope *scope, struct arena *arena);
 /* The members `first` and `second` of a scope's root. */
 void call_progress_put(const struct call_progress *progress, struct json *root,
                        struct arena *arena);
-/* Appends the URL that text is, which a reply to a request for former_url has named: a whole one,
- * or a path on the same origin. Its host is that origin's or one of hosts (array of strings, may be
- * NULL), else ERR_REFUSED with the origin that it names in err. ERR_INVALID: it is none. */
+/* Appends the URL in text, which comes from a reply to a request for former_url: a whole one, or a
+ * path on the same origin. Its host is that origin's or one of hosts (array of strings, may be
+ * NULL), else ERR_REFUSED with its origin in err. ERR_INVALID: not a URL. */
 int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err) MUST_CHECK;
 

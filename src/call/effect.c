@@ -5,8 +5,8 @@
 
 /* A 4xx refuses, and so do a redirect that keeps the method (RFC 9110 15.4) and 501. The others can
  * answer a write that was carried out: 303 follows one by definition, 302 by habit; 402 is a
- * payment that was tried, 408 and 460 are a proxy's that waited in vain, 499 is its client's end.
- */
+ * payment that was tried, 408 and 460 come from a proxy that waited in vain, 499 is the end of its
+ * client. */
 static bool is_usual_proof(unsigned status)
 {
     switch (status) {
@@ -40,7 +40,7 @@ static bool has_status(const struct json *statuses, unsigned status)
     return false;
 }
 
-/* Codes by which an app says no. The others say that something went wrong. */
+/* Codes by which an app refuses. The others mean that something went wrong. */
 static bool is_refusal(slice error_code)
 {
     return error_code.len > 0 &&
@@ -61,8 +61,8 @@ static enum exec_effect effect_of_rule(enum catalog_rule_outcome outcome)
     }
 }
 
-/* A list of the manifest's own says which 4xx alone prove it. It is narrower than what its rules
- * call a refusal: where it is given, a code proves nothing. */
+/* The manifest's own list defines which 4xx prove it. It is narrower than what its rules call a
+ * refusal: with a list, a code proves nothing. */
 enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
                                       const struct catalog_error_rule *rule, bool is_too_fast)
 {

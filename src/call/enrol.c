@@ -29,16 +29,16 @@ static enum op_result stop_database(struct call_enrol *enrol)
     return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
-/* The texts of the probe lie in its own arena, which goes when it has ended; the outcome has to
- * live as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
+/* The texts of the probe are in its own arena, which is freed at its end; the outcome has to live
+ * as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
 static slice keep_text(struct call_enrol *enrol, slice text)
 {
     return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
 }
 
-/* Before the app is asked, whatever can refuse the credential without it: the connection to
- * reconnect has gone, or the account has as many as it may. The former row also has the params that
- * the probe needs and the identity that the new one is compared with. */
+/* First everything that can refuse the credential without the app: the connection to reconnect no
+ * longer exists, or the account has reached its limit. The former row also has the params that the
+ * probe needs and the identity that the new one is compared with. */
 static enum op_result step_load(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -79,8 +79,8 @@ static enum op_result stop_full(struct call_enrol *enrol)
     return stop_enrol(enrol, CALL_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
-/* A first check that spares the app a call. Two enrolments may pass it at the same time; the
- * statement that stores counts once more (CONNECT_KEEP_FULL). */
+/* An early check that saves a call to the app. Two enrolments may pass it at the same time; the
+ * storing statement counts again (CONNECT_KEEP_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -92,7 +92,7 @@ static enum op_result step_check_count(struct op *op)
     return status == OK ? OP_NEXT : stop_database(enrol);
 }
 
-/* A reconnect uses the params that are stored, since a host or a tenant is not changed by it. */
+/* A reconnect uses the stored params: it does not change a host or a tenant. */
 static enum op_result step_probe(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -111,12 +111,12 @@ static enum op_result step_probe(struct op *op)
     return OP_WAIT;
 }
 
-/* ---- as whom ---- */
+/* ---- the identity ---- */
 
 enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
 
-/* For a link that names whom it is for: each member that it names must be known and equal. A
- * mismatch wins over a gap, so that the message says which. */
+/* For a link with a demanded identity: each of its members must be known and equal. A mismatch wins
+ * over a gap, so that the message names it. */
 static enum match match_demand(const struct connection_identity *wanted,
                                const struct connection_identity *came)
 {
@@ -130,8 +130,8 @@ static enum match match_demand(const struct connection_identity *wanted,
     return lacks ? MATCH_UNKNOWN : MATCH_SAME;
 }
 
-/* An address may change its owner, and a user may change the address: the app's own id decides
- * where there is one. */
+/* An address may change its owner, and a user may change the address: the app's own id decides if
+ * there is one. */
 static enum match match_former(const struct connection_identity *former,
                                const struct connection_identity *came)
 {
@@ -147,7 +147,7 @@ static enum match match_former(const struct connection_identity *former,
     return is_same ? MATCH_SAME : MATCH_OTHER;
 }
 
-/* By its id where that is what counts: "T0123 (Acme)". */
+/* With its id if that decides: "T0123 (Acme)". */
 static slice name_of(const struct connection_identity *identity, bool is_by_subject,
                      struct arena *arena)
 {
@@ -172,8 +172,8 @@ static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The link may have been passed on, so its account learns of it. The event is written before the
- * answer, and the refusal stands even where it cannot be (step_check_refusal). */
+/* The link may have been passed on, so its account is informed. The event is written before the
+ * answer, and the refusal stands even if it cannot be written (step_check_refusal). */
 static enum op_result audit_refusal(struct call_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
@@ -193,7 +193,7 @@ static enum op_result audit_refusal(struct call_enrol *enrol,
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
-/* Nothing was stored: a connection keeps its identity when it is connected again. */
+/* Nothing was stored: a connection keeps its identity when it is reconnected. */
 static enum op_result refuse_identity(struct call_enrol *enrol, enum match match,
                                       const struct connection_identity *wanted, const char *what)
 {
@@ -221,8 +221,8 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
 }
 
 /* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
- * identity: its holder is not the account. A reconnect without a link may pass where an identity is
- * unknown, since an app may have none and it is the account that asks. */
+ * identity: its holder is not the account. A reconnect without a link may pass with an unknown
+ * identity, since an app may have none and the account itself asks. */
 static enum op_result check_identity(struct call_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.keep.link;
@@ -241,9 +241,9 @@ static enum op_result check_identity(struct call_enrol *enrol)
     return OP_NEXT;
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
-/* The first that can be a label, from the person's own words to the app's name. */
+/* The first that can be a label, from the person's own text to the app's name. */
 static slice label_of(struct call_enrol *enrol)
 {
     const slice labels[] = {enrol->in.keep.label, enrol->identity.label, enrol->identity.email,
@@ -268,8 +268,9 @@ static enum op_result keep_connection(struct call_enrol *enrol)
     return OP_WAIT;
 }
 
-/* After the probe has ended, whose fields are read here. An OUTAGE stores nothing: a credential
- * that was never tried would fail in its first execution, far from the person who typed it. */
+/* After the probe has ended; its fields are read here. Nothing is stored after an OUTAGE: a
+ * credential that was never tried would fail in its first execution, when the person who typed it
+ * is no longer there. */
 static enum op_result step_keep(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);

@@ -1,10 +1,10 @@
 /*
- * enrol: a credential that a person has just given, or a grant that an app has, becomes a
- * connection. The app is asked whether it takes the credential and as whom (probe.h); where only a
- * certain identity may be connected, or the connection is known as another one, that is checked
- * before anything is stored (connect/keep.h).
+ * enrol: a credential from a person, or a grant from an app, becomes a connection. The app is asked
+ * whether it accepts the credential and for which user (probe.h); if only a certain identity may be
+ * connected, or the connection has another one, that is checked before anything is stored
+ * (connect/keep.h).
  *
- * A failing identity request loses no grant: the connection is kept and its identity is not known,
+ * A failed identity request does not lose a grant: the connection is stored without an identity,
  * unless one was demanded. An op embedded in a caller's op.
  */
 #ifndef CALL_ENROL_H
@@ -17,10 +17,10 @@ enum call_enrolled {
     CALL_ENROLLED,
     CALL_ENROL_REFUSED,          /* by the app, or not fit to be sent */
     CALL_ENROL_OUTAGE,           /* the app cannot be asked now */
-    CALL_ENROL_OTHER_IDENTITY,   /* than the one that may be connected */
-    CALL_ENROL_UNKNOWN_IDENTITY, /* the same, for it could not be found out */
+    CALL_ENROL_OTHER_IDENTITY,   /* not the one that may be connected */
+    CALL_ENROL_UNKNOWN_IDENTITY, /* the same, but it could not be determined */
     CALL_ENROL_GONE,             /* the connection to reconnect */
-    CALL_ENROL_FULL,             /* the account has as many connections as it may */
+    CALL_ENROL_FULL,             /* the account has reached its limit of connections */
     CALL_ENROL_LINK_USED,
     CALL_ENROL_UNAVAILABLE, /* the database, or memory */
 };
@@ -28,10 +28,10 @@ enum call_enrolled {
 /* Borrowed until the op has ended. */
 struct call_enrol_request {
     struct connect_keep_request keep; /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
-                                         what the app calls it; identity: none, it is found out */
-    slice id_token;                   /* that came with a grant; SLICE_NONE: none did */
+                                         the app's name for it; identity: none, it is looked up */
+    slice id_token;                   /* that came with a grant; SLICE_NONE: none */
     bool is_grant;                    /* fresh from the app: not tested */
-    bool may_change_identity;         /* of a reconnect, never by a link */
+    bool may_change_identity;         /* for a reconnect, never by a link */
 };
 
 struct call_enrol {
@@ -47,7 +47,7 @@ struct call_enrol {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *app;
-    int find_status; /* of its look-up */
+    int find_status; /* of its lookup */
     struct call_enrol_request in;
     struct connection former; /* of a reconnect */
     struct call_probe probe;
@@ -56,7 +56,7 @@ struct call_enrol {
     struct pg_query query;
     struct audit_event event;
 };
-/* All but enrol and request outlives it; the catalog is counted. */
+/* Everything but enrol and request outlives it; the catalog is counted. */
 void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
                       struct http_client *http, struct catalog *catalog, struct call_enrol *enrol,
                       const struct call_enrol_request *request, struct op *parent);

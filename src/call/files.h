@@ -1,9 +1,9 @@
 /*
  * Files that come with a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is
- * measured before it is decoded, decoded once, straight to where the request's body takes it from.
+ * measured before it is decoded, decoded once, directly into the request's body.
  *
- * Limits: CALL_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may take
- * fewer and smaller ones. Larger ones are hashed and decoded on a pool thread.
+ * Limits: CALL_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may
+ * accept fewer and smaller ones. Larger ones are hashed and decoded on a pool thread.
  */
 #ifndef CALL_FILES_H
 #define CALL_FILES_H
@@ -15,20 +15,20 @@
 enum { CALL_FILES_MAX = 10, CALL_FILE_NAME_MAX = 255 };
 
 struct call_file {
-    slice field, name, content_type; /* SLICE_NONE where none was given */
-    slice data;                      /* standard base64 with padding; SLICE_NONE: none came */
+    slice field, name, content_type; /* SLICE_NONE if not given */
+    slice data;                      /* standard base64 with padding; SLICE_NONE: none */
     slice bytes;                     /* decoded; set by the execution */
     uint8_t hash[32];                /* of data; likewise */
 };
 
-/* Its type, application/octet-stream where none was given. */
+/* Its type, application/octet-stream if none was given. */
 slice call_file_type(const struct call_file *file);
-/* Decoded length of base64 with padding, without looking at more than its end. */
+/* Decoded length of base64 with padding; reads only its end. */
 size_t call_file_size(slice data);
 /* All of them decoded. */
 size_t call_files_size(const struct call_file *files, size_t count);
-/* All that is wrong with these files for this action, by their JSON Pointer in what the caller sent
- * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: nothing, as far as can be seen without
+/* All faults of these files for this action, by their JSON Pointer in the caller's request
+ * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none that can be seen without
  * decoding. */
 slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
@@ -36,7 +36,7 @@ slice call_files_check(const struct catalog_action *action, const struct call_fi
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
-/* Names, types and hashes; nothing where there are no files, so that such keys stay as they are. */
+/* Names, types and hashes; nothing without files, so that such keys stay the same. */
 void call_files_write_fingerprint(const struct call_file *files, size_t count, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * See fit.h. A value that does not fit is cut where it is long: a string at a character, an array
- * and an object of many small members after those that fit, while an object of few members shares
- * the room among them, so that one long member does not push out the others.
+ * or an object of many small members after those that fit; an object of few members divides the
+ * room among them, so that one long member does not displace the others.
  */
 #include "call/fit.h"
 
@@ -15,9 +15,9 @@ enum {
     FIT_BYTES_MAX = 512 * 1024 * 1024,
     FIT_DEPTH_MAX =
         12, /* deeper, a part that does not fit is left out: each level is measured again */
-    FIT_SHARE_MIN = 64,        /* less room than this for a member says nothing */
+    FIT_SHARE_MIN = 64,        /* with less room than this a member is not useful */
     FIT_ROUNDS_MAX = 16,       /* of sharing */
-    LEFT_OUT_BYTES_MAX = 4096, /* the object in place of an output that is left out */
+    LEFT_OUT_BYTES_MAX = 4096, /* the object that replaces an output that is left out */
 };
 
 struct cut {
@@ -27,7 +27,7 @@ struct cut {
 
 struct fit {
     const struct call_fit *wanted;
-    struct arena arena; /* what is made of the summary on the way */
+    struct arena arena; /* intermediate forms of the summary */
     struct buf out;
     struct buf pointer; /* to the value being written */
     struct cut cuts[CALL_FIT_CUTS_MAX];
@@ -73,7 +73,7 @@ static void cut_string(struct fit *f, slice value, size_t room)
     slice text = json_scan_str(value, &f->arena);
     slice kept = slice_first_utf8(text, room > 2 ? room - 2 : 0);
     size_t size;
-    /* escapes make it longer; each step takes at least what is too much, a sixth for an escape */
+    /* escapes make it longer; each step removes at least the excess, a sixth for an escape */
     while ((size = text_size(kept)) > room && kept.len > 0)
         kept = slice_first_utf8(kept, kept.len - (size - room + 5) / 6);
     json_write_str(&f->out, kept);
@@ -92,7 +92,7 @@ static void cut_array(struct fit *f, slice value, size_t room)
     buf_append_char(&f->out, '[');
     while ((is_more = json_scan_next(&scan, &none, &item))) {
         size_t len = f->pointer.len;
-        /* the first is cut rather than left out: an array of one huge item shows something */
+        /* the first is cut instead of left out: an array of one huge item shows something */
         if (item.len + 1 > left && (kept > 0 || left < FIT_SHARE_MIN || f->depth >= FIT_DEPTH_MAX))
             break;
         if (kept > 0)
@@ -113,7 +113,7 @@ static void cut_array(struct fit *f, slice value, size_t room)
         note_cut(f, kept, count);
 }
 
-/* How much each member may take at most; 0: there are so many that only the first of them fit. */
+/* The most that each member may take; 0: there are so many that only the first of them fit. */
 static size_t share_of(const size_t *sizes, size_t count, size_t room)
 {
     size_t share = 0, before;
@@ -195,13 +195,13 @@ static void write_cut(struct fit *f, slice value, size_t room)
     case JSON_OBJECT:
         cut_object(f, value, room);
         break;
-    default: /* half a number would be another one */
+    default: /* half a number would be another number */
         buf_append_cstr(&f->out, "null");
         note_cut(f, 0, 1);
     }
 }
 
-/* ---- a part in place of the whole ---- */
+/* ---- a part instead of the whole ---- */
 
 static slice skip_text(struct fit *f, slice value, uint64_t offset)
 {
@@ -256,7 +256,7 @@ static slice skip(struct fit *f, slice value, uint64_t offset)
 
 /* ---- the new output ---- */
 
-/* What was left out, each with where to read on. */
+/* What was left out, each with the position to read on. */
 static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -301,7 +301,7 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
-/* The summary with another text in the place of its output: all else stays byte for byte. */
+/* The summary with another text as its output: everything else stays byte for byte. */
 static int replace_output(slice summary, slice whole, slice output, struct arena *arena,
                           slice *fitted, slice *placed)
 {

@@ -1,16 +1,16 @@
 /*
- * The output budget: what is answered of an output that is larger than its reader wants
- * (max_output_bytes). The record keeps the whole; the answer gets, in its place,
+ * The output budget: the answer for an output that is larger than its reader wants
+ * (max_output_bytes). The record keeps the whole; the answer contains instead
  *
  *   {"truncated": true, "bytes": 1234567, "max_output_bytes": 1048576,
  *    "cuts": [{"pointer": "/messages", "kept": 12, "of": 300,
  *              "more": "/api/executions/ID?pointer=%2Fmessages&offset=12"}],
  *    "preview": <the output with its longest parts cut>}
  *
- * so that no program can take a part for the whole, and a model sees what there is and how to read
- * on. `kept` and `of` count an array's items, an object's members or a string's bytes; a number
- * that does not fit is null, 0 of 1. Sizes are those of the JSON text. Where there was no memory
- * for any of it, the cut is that of the whole, 0 of 1, and max_output_bytes is 0.
+ * so that a program cannot take a part for the whole, and a model sees what there is and how to
+ * read on. `kept` and `of` count an array's items, an object's members or a string's bytes; a
+ * number that does not fit is null, 0 of 1. Sizes are those of the JSON text. If there was no
+ * memory for any of it, the cut is that of the whole, 0 of 1, and max_output_bytes is 0.
  */
 #ifndef CALL_FIT_H
 #define CALL_FIT_H
@@ -26,20 +26,20 @@ enum { CALL_FIT_CUTS_MAX = 20 };
 struct call_fit {
     struct uuid execution_id;
     size_t bytes_max; /* 0: no limit */
-    slice pointer;    /* RFC 6901: a part of the output in place of the whole; "" is the whole */
+    slice pointer;    /* RFC 6901: a part of the output instead of the whole; "" is the whole */
     bool is_resource; /* `more` begins with sluice://executions/ (mcp), not with /api/executions/ */
     uint64_t offset;  /* items, members or bytes of that part that are skipped */
 };
 
 /* summary: the text of an execution summary (call/summary.h), valid JSON. It is cut as text,
- * without a tree, so that memory is about that of the output's part that is wanted. Sets *fitted to
- * the summary itself where there is nothing to do, else to another in the arena; *output (may be
- * NULL) to the new output within it, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer
- * leads nowhere; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
+ * without a tree, so the memory needed is about that of the wanted part. Sets *fitted to the
+ * summary itself if there is nothing to do, else to another in the arena; *output (may be NULL) to
+ * the new output within it, SLICE_NONE if it is unchanged. ERR_NOTFOUND: the pointer leads to no
+ * value; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
 int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
-/* What is answered in place of an output, of which nothing could be read: the cut of the whole, 0
- * of 1, in the arena. bytes: of the output. */
+/* The replacement of an output that could not be read at all: the cut of the whole, 0 of 1, in the
+ * arena. bytes: of the output. */
 slice call_fit_left_out(const struct call_fit *wanted, size_t bytes, struct arena *arena);
 
 #endif

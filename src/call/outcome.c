@@ -3,18 +3,18 @@
  */
 #include "call/outcome.h"
 
-/* Whether the same request could succeed. The latter two only where nothing is done twice and no
- * key is bound, and SERVER_FAULT for a provider's 5xx alone. */
+/* Whether the same request could succeed. The latter two only if nothing is done twice and no key
+ * is bound, SERVER_FAULT only for a provider's 5xx. */
 enum retry { RETRY_NEVER, RETRY_ALWAYS, RETRY_REPEATABLE, RETRY_SERVER_FAULT };
 
 struct fact {
     const char *name;       /* stored and counted under it */
     const char *error_code; /* NULL: succeeded, or neither blocked nor failed */
-    enum exec_next next;    /* where the outcome's advice is EXEC_ADVICE_OF_REASON */
+    enum exec_next next;    /* if the outcome's advice is EXEC_ADVICE_OF_REASON */
     enum retry retry;
 };
 
-/* clang-format off: a table is read by its columns */
+/* clang-format off: the table has columns */
 static const struct fact facts[EXEC_REASONS] = {
     [EXEC_SUCCEEDED] = {"succeeded", NULL, .retry = RETRY_NEVER},
     [EXEC_INTEGRATION_UNKNOWN] = {"integration_unknown", "integration_not_found",
@@ -106,10 +106,10 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
                                        : slice_cstr(fact_of(outcome->reason)->error_code);
 }
 
-/* Sent again unchanged it could end otherwise, and cannot do the thing twice. */
+/* Sent again unchanged it could end otherwise, and cannot act twice. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {
-    if (outcome->is_replayed) /* the key is bound: it would be the same answer again */
+    if (outcome->is_replayed) /* the key is bound: the answer would be the same */
         return false;
     switch (fact_of(outcome->reason)->retry) {
     case RETRY_ALWAYS:
@@ -124,7 +124,7 @@ bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
     return false;
 }
 
-/* Whether an outcome of that reason says how long to wait. */
+/* Whether an outcome with that reason has a wait. */
 static bool has_retry_time(const struct exec_outcome *outcome)
 {
     switch (outcome->reason) {
@@ -135,7 +135,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
     case EXEC_INTERNAL:
         return false;
     case EXEC_CIRCUIT_OPEN:
-    case EXEC_PROVIDER_ERROR: /* a 503 that says until when */
+    case EXEC_PROVIDER_ERROR: /* a 503 with an end */
         return outcome->retry_after_ms >= 0;
     default:
         return outcome->retry_after_ms >= 0 &&
@@ -146,7 +146,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome)
 {
     ASSERT(outcome->retry_after_ms >= -1);
-    /* A time after which to send it again would be advice to do it twice. */
+    /* A time to retry would be advice to do it twice. */
     if (outcome->effect == EXEC_EFFECT_UNKNOWN || !has_retry_time(outcome))
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;

@@ -1,10 +1,10 @@
 /*
- * The test request and the identity's; see probe.h. They are built and read as an action's are, so
- * that the manifest's error rules and its headers hold here, too.
+ * The test request and the identity's; see probe.h. They are built and read like an action's, so
+ * that the manifest's error rules and headers apply here, too.
  *
- * At most three calls go out, one behind the other: for a token, the test, the identity. Nothing is
- * repeated, and neither the limits of a connection nor circuits are consulted: a person waits and
- * can ask again. PROBE_MS bounds each call by itself.
+ * At most three calls are made, in order: for a token, the test, the identity. Nothing is repeated,
+ * and neither the limits of a connection nor circuits are consulted: a person waits and can retry.
+ * PROBE_MS bounds each call by itself.
  */
 #include "call/probe.h"
 
@@ -30,7 +30,7 @@ static enum op_result stop_probe(struct call_probe *probe, enum call_probe_verdi
     return OP_DONE;
 }
 
-/* status: why the request cannot be made. Without memory nothing is said of the credential. */
+/* status: why the request cannot be made. A lack of memory says nothing about the credential. */
 static enum op_result stop_unmade(struct call_probe *probe, int status, slice message)
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
@@ -67,8 +67,8 @@ static enum op_result ask_for_token(struct call_probe *probe)
     return stop_unmade(probe, status, SLICE("The request for a token cannot be made from it."));
 }
 
-/* With client credentials the test needs a token first; those of a stored connection may hold one
- * already, which is then tested as it is. */
+/* With client credentials the test needs a token first; a stored connection may have one already,
+ * which is then tested unchanged. */
 static enum op_result step_begin(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -84,8 +84,8 @@ static enum op_result step_begin(struct op *op)
     return op_jump(op, STEP_TEST);
 }
 
-/* The token takes the credential's part for the requests that follow and is not handed out: the
- * connection gets one of its own when it is first used (exec_needs_first_token). */
+/* The token replaces the credential for the following requests and is not returned: the connection
+ * gets its own when it is first used (exec_needs_first_token). */
 static enum op_result step_token(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -129,8 +129,8 @@ static bool make_query(struct call_probe *probe, struct err *err)
     return parts->items != NULL;
 }
 
-/* The body's kind matters only where something is read from it: a test endpoint may answer with 204
- * or a text. */
+/* The body's kind matters only if something is read from it: a test endpoint may answer with 204 or
+ * a text. */
 static bool make_test(struct call_probe *probe, struct err *err)
 {
     const struct catalog_auth *auth = probe->auth;
@@ -144,7 +144,7 @@ static bool make_test(struct call_probe *probe, struct err *err)
     return probe->action.request.path && make_query(probe, err);
 }
 
-/* Sends probe->action. false: err says why it cannot be. */
+/* Sends probe->action. false: err has the reason. */
 static bool send_action(struct call_probe *probe, struct err *err)
 {
     ASSERT(probe->credential && probe->action.integration);
@@ -183,8 +183,8 @@ static void begin_action(struct call_probe *probe)
     };
 }
 
-/* UNTESTED is set before the identity is asked for, so that a failure there leaves it. A grant that
- * is new came from the app a moment ago, and a test would say no more. */
+/* UNTESTED is set before the identity is asked for, so that a failure there leaves it. A new grant
+ * came from the app a moment ago, so a test would show nothing new. */
 static enum op_result step_test(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -205,8 +205,8 @@ static enum op_result step_test(struct op *op)
 
 /* ---- a reply ---- */
 
-/* What says nothing about the credential. All other reasons refuse it, a reason that is added later
- * included, so that no unknown failure passes as an outage to be tried again for ever. */
+/* Reasons that say nothing about the credential. All others refuse it, including reasons that are
+ * added later, so that an unknown failure is not retried forever as an outage. */
 static bool is_outage(enum exec_reason reason)
 {
     switch (reason) {
@@ -227,7 +227,7 @@ static bool is_outage(enum exec_reason reason)
     }
 }
 
-/* A text, or a number as its digits; SLICE_NONE where it is neither or is too long. */
+/* A text, or a number as its digits; SLICE_NONE if it is neither or too long. */
 static slice identity_text(struct call_probe *probe, const struct json *value,
                            size_t characters_max)
 {
@@ -235,13 +235,13 @@ static slice identity_text(struct call_probe *probe, const struct json *value,
     slice text = json_str(value);
     if (value && (value->type == JSON_INT || value->type == JSON_UINT))
         text = json_text_of(value, &probe->op.arena, CALL_PROBE_LABEL_MAX);
-    /* An ID token comes with the tokens, and was masked by nothing yet. */
+    /* An ID token comes with the tokens, and is not masked yet. */
     call_mask_credential(probe->credential, &secrets);
     text = slice_trim(secret_mask_text(&secrets, text, &probe->op.arena));
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 
-/* One that says neither address, subject nor label is usable all the same: the message says so. */
+/* An identity without address, subject and label is still usable: the message says so. */
 static void read_identity(struct call_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;
@@ -259,7 +259,7 @@ static void read_identity(struct call_probe *probe, const struct json *found)
                                            SLICE_ARG(probe->integration->name));
 }
 
-/* What the action's expression made of the reply; NULL where it failed. */
+/* The result of the action's expression for the reply; NULL if it failed. */
 static const struct json *output_of(struct call_probe *probe, const struct exec_outcome *outcome)
 {
     if (!probe->action.output)
@@ -281,8 +281,8 @@ static void read_probe_reply(struct call_probe *probe, struct exec_outcome *outc
         outcome->message = SLICE("The app refused it.");
 }
 
-/* A refused credential ends here: the identity request would be refused with it. Where the test's
- * reply names the identity as well, a second request is spared. */
+/* A refused credential ends here: the identity request would be refused with it. If the test's
+ * reply contains the identity as well, there is no second request. */
 static enum op_result step_tested(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -304,8 +304,8 @@ static enum op_result step_tested(struct op *op)
 
 /* ---- the identity ---- */
 
-/* What the app's authorization server says in the ID token. It came from there itself, over TLS, so
- * that its signature need not be checked (OpenID Connect Core 3.1.3.7). */
+/* The claims of the ID token. It came from the authorization server itself, over TLS, so its
+ * signature need not be checked (OpenID Connect Core 3.1.3.7). */
 static const struct json *read_claims(struct call_probe *probe)
 {
     struct arena *arena = &probe->op.arena;
@@ -345,8 +345,8 @@ static bool make_identity(struct call_probe *probe, struct err *err)
     return true;
 }
 
-/* From the ID token nothing is sent. IDENTITY_TEST arrives here when the test was skipped, since
- * step_tested has read its identity already where it was not. */
+/* With an ID token nothing is sent. IDENTITY_TEST gets here only if the test was skipped; otherwise
+ * step_tested has read the identity already. */
 static enum op_result step_identify(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -372,7 +372,7 @@ static enum op_result step_identify(struct op *op)
     return OP_DONE;
 }
 
-/* The verdict stands as the test left it: a failing identity request refuses no credential. */
+/* The verdict stays as after the test: a failed identity request does not refuse a credential. */
 static enum op_result step_identified(struct op *op)
 {
     struct call_probe *probe = probe_of(op);

@@ -13,7 +13,7 @@
 
 enum {
     REQUEST_ID_BYTES_MAX = 200,
-    REPLY_WORDS_BYTES_MAX = 500, /* of a provider's own, inside a message of ours */
+    REPLY_WORDS_BYTES_MAX = 500, /* the provider's own, inside a message of sluice */
     REPLY_WAIT_MS_MAX = 24 * 3600 * 1000,
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_COUNT_MAX = 1000000000,
@@ -26,7 +26,7 @@ struct reply {
     const struct catalog_reply *wanted;
     struct call_progress *progress; /* NULL: of the only request */
     unsigned at;
-    bool acts; /* the request may have done something */
+    bool acts; /* the request may have acted */
     const struct catalog_auth *auth;
     const struct http_call *call;
     const struct call_built *built;
@@ -71,7 +71,7 @@ static struct json headers_object(struct reply *r)
     return object;
 }
 
-/* `integration.name`, so that rules which several apps share can say whose they are. */
+/* `integration.name`, for rules that several apps share. */
 static void put_name(struct reply *r)
 {
     struct json integration = json_object();
@@ -80,7 +80,7 @@ static void put_name(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("integration"), integration);
 }
 
-/* An error comes as JSON where a success would be a file, or a text. */
+/* An error comes as JSON even if a success would be a file, or a text. */
 static enum catalog_reply_body body_of(const struct reply *r)
 {
     bool is_success = r->call->status >= 200 && r->call->status < 300;
@@ -119,14 +119,14 @@ static slice mask(struct reply *r, slice text)
     return secret_mask_text(&r->built->secrets, text, r->arena);
 }
 
-/* The first one of a reply is reported: those after it are often its consequence. */
+/* The first fault of a reply is reported: later ones are often its consequence. */
 static void note_fault(struct reply *r, const char *member, const struct err *err)
 {
     if (r->out->manifest_fault.len == 0)
         r->out->manifest_fault = arena_printf(r->arena, "%s: %s", member, err->text);
 }
 
-/* A template's text on one line, {NULL,0} when there is none or it fails. */
+/* A template's text on one line, {NULL,0} if there is none or it fails. */
 static slice eval_text(struct reply *r, const char *member, const struct expr_template *tmpl)
 {
     struct json value;
@@ -143,7 +143,7 @@ static slice eval_text(struct reply *r, const char *member, const struct expr_te
 /* ---- times to wait ---- */
 
 /* Seconds, an epoch in seconds or milliseconds, an HTTP date, an RFC 3339 time or the next
- * midnight; -1 when it is none. */
+ * midnight; -1: none of these. */
 static int64_t wait_ms(const struct json *value)
 {
     double number = 0;
@@ -170,7 +170,7 @@ static int64_t wait_ms(const struct json *value)
     return number * 1000 > REPLY_WAIT_MS_MAX ? REPLY_WAIT_MS_MAX : (int64_t)(number * 1000);
 }
 
-/* By the rules of the manifest, for providers that report it with another status than 429. */
+/* By the rules of the manifest, for providers that report it with a status other than 429. */
 static bool is_rate_limited(struct reply *r)
 {
     const struct catalog_limits *limits = &r->action->integration->limits;
@@ -185,8 +185,8 @@ static bool is_rate_limited(struct reply *r)
     return false;
 }
 
-/* What Retry-After says where no rule has said more: of a rate limit, and of an outage (RFC 9110
- * 10.2.3), whose end is then waited for. Else when the quota that is used up begins again. */
+/* Retry-After, unless a rule has set a time: for a rate limit, and for an outage (RFC 9110 10.2.3),
+ * whose end is then waited for. Else the time when a used-up quota is reset. */
 static void read_retry_after(struct reply *r)
 {
     bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
@@ -198,7 +198,7 @@ static void read_retry_after(struct reply *r)
         r->out->retry_after_ms = r->out->quota_reset_ms;
 }
 
-/* A whole number of calls, -1 when it is none. */
+/* A whole number of calls, -1 if it is not one. */
 static int64_t count_of(const struct json *value)
 {
     uint64_t count;
@@ -222,8 +222,8 @@ static void read_quota(struct reply *r)
 
 /* ---- errors ---- */
 
-/* The first rule that fits; NULL: none does, and the status decides. A success is an error only by
- * rules that say so (on_success). */
+/* The first rule that matches; NULL: none, so the status decides. A success is an error only by
+ * rules that declare it (on_success). */
 static const struct catalog_error_rule *find_rule(struct reply *r,
                                                   const struct catalog_error_rules *rules)
 {
@@ -258,7 +258,7 @@ static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind
     }
 }
 
-/* The reason that a rule's error_code stands for; the code itself is kept for the envelope. */
+/* The reason for a rule's error_code; the code itself is kept for the envelope. */
 static enum exec_reason reason_of_code(slice code, enum exec_reason default_reason)
 {
     static const struct {
@@ -280,7 +280,7 @@ static enum exec_reason reason_of_code(slice code, enum exec_reason default_reas
     return default_reason;
 }
 
-/* What the provider says of it, quoted: `: "..."`, or a full stop where it says nothing. */
+/* The provider's own message, quoted: `: "..."`, or a full stop if there is none. */
 static slice provider_words(struct reply *r)
 {
     slice words = mask(r, reply_error_text(&r->root.as.members[2].value)); /* body */
@@ -299,7 +299,7 @@ static slice default_message(struct reply *r)
                         http_status_text(status), SLICE_ARG(provider_words(r)));
 }
 
-/* So that the provider can be asked about this very call. */
+/* So that the provider can be asked about this call. */
 static slice with_request_id(struct reply *r, slice message)
 {
     slice id = r->out->provider_request_id;
@@ -309,7 +309,7 @@ static slice with_request_id(struct reply *r, slice message)
     return text.ptr ? text : message;
 }
 
-/* Where it leads, so that whoever called can use the new name. */
+/* The new address, so that the caller can use the new name. */
 static slice redirect_hint(struct reply *r, slice hint)
 {
     slice to = mask(r, http_call_header(r->call, SLICE("location")));
@@ -320,7 +320,7 @@ static slice redirect_hint(struct reply *r, slice hint)
     return longer.ptr ? longer : hint;
 }
 
-/* A credential is none of an app's that takes calls without one. */
+/* An app that accepts calls without a credential has none to reconnect. */
 static slice default_hint(struct reply *r)
 {
     enum exec_reason reason = r->out->reason;
@@ -331,8 +331,8 @@ static slice default_hint(struct reply *r)
     return reply_hint(reason, r->out->effect, r->call->status, r->acts);
 }
 
-/* A request that carried no credential was refused one: a URL that has run out, say. The connection
- * has nothing to do with it. */
+/* A request without a credential was refused: an expired URL, for example. The connection is not
+ * the cause. */
 static bool refuses_no_credential(const struct reply *r, const struct catalog_error_rule *rule)
 {
     slice code = rule ? rule->error_code : SLICE_NONE;
@@ -349,8 +349,8 @@ static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
         out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
 }
 
-/* A reply that says no. The action's rules are asked before the app's; a rate limit wins over both,
- * since it alone says when to come again. */
+/* A reply that refuses. The action's rules are tried before the app's; a rate limit wins over both,
+ * since only it has the time to retry. */
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -387,9 +387,9 @@ static void fail_by_reply(struct reply *r)
     out->message = with_request_id(r, out->message);
 }
 
-/* ---- calls that brought no reply ---- */
+/* ---- calls without a reply ---- */
 
-/* No reply: what is known is how far the request came. */
+/* Without a reply, only how far the request got is known. */
 static enum exec_reason reason_of_call(const struct http_call *call)
 {
     switch (call->result) {
@@ -415,7 +415,7 @@ static slice call_hint(const struct reply *r)
                            r->call->is_any_byte_sent, r->acts);
 }
 
-/* A reply whose body is too large to read has a status all the same. */
+/* A reply whose body is too large to read still has a status. */
 static enum exec_effect effect_of_call(const struct reply *r)
 {
     unsigned status = r->call->status;
@@ -439,7 +439,7 @@ static void fail_by_call(struct reply *r)
 
 /* ---- success ---- */
 
-/* A mark that says nothing ("", false) is none. */
+/* An empty mark ("", false) means none. */
 static void read_next(struct reply *r)
 {
     const struct catalog_pages *pages = &r->action->pages;
@@ -464,8 +464,8 @@ static void read_display(struct reply *r)
             arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
 }
 
-/* Where the manifest's expression fails, the app has changed: the action was run, so its whole
- * reply is the output. */
+/* If the manifest's expression fails, the app has changed: the action was run, so the whole reply
+ * is the output. */
 static void read_output(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -478,7 +478,7 @@ static void read_output(struct reply *r)
     }
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
-    /* About as long as what came: a common one need not grow from nothing. */
+    /* About as long as the reply: usually it then need not grow. */
     (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
     json_write(&text, &value);
     slice masked = mask(r, buf_slice(&text));
@@ -494,7 +494,7 @@ static void read_output(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("output"), value);
 }
 
-/* The first expression of the action's response.required that this reply gives nothing for. */
+/* The first expression of the action's response.required that has no value in this reply. */
 static slice missing_member(struct reply *r)
 {
     const struct catalog_reply *wanted = r->wanted;
@@ -506,7 +506,7 @@ static slice missing_member(struct reply *r)
     return SLICE_NONE;
 }
 
-/* Why this is not the action's reply, to stand behind "HTTP 200"; SLICE_NONE: it is. */
+/* Why this is not the action's reply, to follow "HTTP 200"; SLICE_NONE: it is. */
 static slice find_misfit(struct reply *r)
 {
     slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);
@@ -531,7 +531,7 @@ static void fail_unreadable(struct reply *r, slice misfit)
         reply_call_hint(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK, r->out->effect, true, r->acts);
 }
 
-/* For the request behind it: what its templates see, and what is to be said should it fail. */
+/* For the next request: the values for its templates, and the texts in case it fails. */
 static void keep_reply(struct reply *r)
 {
     const struct catalog_then *then = &r->action->then[r->at];
@@ -581,7 +581,7 @@ static void read_success(struct reply *r)
         read_display(r);
 }
 
-/* What the provider's support asks for; SLICE_NONE: it sent none that is known. */
+/* The id for the provider's support; SLICE_NONE: none was found. */
 static slice request_id(const struct http_call *call)
 {
     static const char *const names[] = {"x-request-id",          "request-id",
@@ -612,7 +612,7 @@ void call_reply_read(const struct catalog_action *action, const struct http_call
     r.is_display_unused = scope->is_display_unused;
     r.auth = scope->auth ? scope->auth : &action->integration->auth;
     expr_budget_init(&r.budget);
-    /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
+    /* Values of a reply may be decoded and inserted again: twice the size of the reply. */
     r.budget.bytes_max += 2 * call->body.len;
     outcome->is_hint_given = outcome->is_in_progress = false;
     outcome->effect = EXEC_EFFECT_NONE;

@@ -47,7 +47,7 @@ struct json reply_body_value(struct reply_body *found, enum catalog_reply_body w
     return is_text ? json_string(body) : binary_value(call, arena);
 }
 
-/* ---- what the action returns ---- */
+/* ---- the action's own replies ---- */
 
 static slice media_type(const struct http_call *call)
 {
@@ -61,7 +61,7 @@ static bool says_json(slice media)
            slice_ends_with(media, SLICE("+json"));
 }
 
-/* Behind a byte order mark and blank lines. */
+/* After a byte order mark and blank lines. */
 static slice text_begin(slice body)
 {
     size_t at = slice_starts_with(body, SLICE("\xef\xbb\xbf")) ? 3 : 0;
@@ -70,8 +70,8 @@ static slice text_begin(slice body)
     return slice_from(body, at);
 }
 
-/* A page for people: a proxy's, a login form. The type alone says little: some send it with any
- * text. */
+/* A page for people: from a proxy, or a login form. The type alone is not enough: some send it with
+ * any text. */
 static bool is_web_page(const struct http_call *call, slice media)
 {
     slice text = text_begin(call->body);

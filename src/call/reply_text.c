@@ -44,7 +44,7 @@ static bool is_blank(unsigned char c)
     return c <= 0x20 || c == 0x7f;
 }
 
-/* How many of the first bytes are ASCII that is shown as it is. */
+/* How many of the first bytes are ASCII that is shown unchanged. */
 static size_t plain_first(slice text)
 {
     size_t len = 0;

@@ -1,6 +1,6 @@
 /*
- * What a provider says about an error, made fit to be shown: found in the reply, on one line and
- * bounded. Private to the room.
+ * A provider's error text, prepared for display: found in the reply, on one line and bounded.
+ * Private to the room.
  */
 #ifndef CALL_REPLY_TEXT_H
 #define CALL_REPLY_TEXT_H
@@ -8,11 +8,11 @@
 #include "base/arena.h"
 #include "json/json.h"
 
-/* The provider's own words: where JSON APIs commonly put them, the text itself where the reply is a
+/* The provider's own words: from where JSON APIs commonly have them, the reply itself if it is
  * text, the title of an HTML page. SLICE_NONE: none found. A part of the body. */
 slice reply_error_text(const struct json *body);
 /* On one line (runs of control characters and white space become a space), valid UTF-8, at most
- * bytes_max. In the arena; SLICE_NONE when nothing is left, or without memory. */
+ * bytes_max. In the arena; SLICE_NONE: nothing is left, or out of memory. */
 slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena);
 
 #endif

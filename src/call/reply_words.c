@@ -7,13 +7,13 @@
 
 #define NOTHING "Nothing was done. "
 
-/* By status, of a reply that means no more than it. */
+/* By status, for a reply that has no other meaning. */
 struct status_words {
     unsigned status; /* 0: any other */
     const char *words, *hint;
 };
 
-/* What a status means at most providers; the manifest's rules know better and come first. */
+/* What a status means at most providers; the manifest's rules are more precise and come first. */
 static const struct status_words *status_words(unsigned status)
 {
     static const char check_ids[] = NOTHING "Check that the ids in the input exist and that the "
@@ -62,7 +62,7 @@ const char *reply_status_words(enum exec_reason reason, unsigned status)
     }
 }
 
-/* Why it is not known, and what to do. A given key stays bound to this outcome. */
+/* Why it is unknown, and what to do. A given key stays bound to this outcome. */
 static slice unknown_hint(unsigned status)
 {
     if (status >= 500)
@@ -84,7 +84,7 @@ static slice error_hint(unsigned status, bool is_write)
     if (status >= 500 && !is_write)
         return SLICE(
             "Nothing was changed. The provider has a problem of its own. Try again later.");
-    if (status >= 500 || status < 300) /* the app's own way to say no */
+    if (status >= 500 || status < 300) /* the app's own refusal */
         return SLICE("Nothing was done. Correct what the message says, then try again.");
     return slice_cstr(status_words(status)->hint);
 }
@@ -115,7 +115,7 @@ slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned stat
     }
 }
 
-/* ---- calls that brought no reply ---- */
+/* ---- calls without a reply ---- */
 
 const char *reply_call_words(enum exec_reason reason, enum http_call_result result)
 {
@@ -141,7 +141,7 @@ const char *reply_call_words(enum exec_reason reason, enum http_call_result resu
     }
 }
 
-/* By what the request may have done: only one that did nothing is sent again without a look. */
+/* By what the request may have done: only one that did nothing is repeated without a check. */
 slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
                       enum exec_effect effect, bool is_any_byte_sent, bool is_write)
 {

@@ -1,7 +1,7 @@
 /*
- * sluice's own sentences about a provider's reply, or about a call that brought none: what
- * happened, whether anything was done, what to do next. They are written for a model that must
- * decide; where a manifest has words of its own, those are used. Private to the room.
+ * sluice's own sentences about a provider's reply, or about a call without one: what happened,
+ * whether anything was done, what to do next. They are written for a model that must decide; a
+ * manifest's own texts take precedence. Private to the room.
  */
 #ifndef CALL_REPLY_WORDS_H
 #define CALL_REPLY_WORDS_H
@@ -9,12 +9,12 @@
 #include "call/outcome.h"
 #include "http/client.h"
 
-/* Behind the app's name: "found the request invalid". Constant text, as all of these. */
+/* Follows the app's name: "found the request invalid". Constant text, like all of these. */
 const char *reply_status_words(enum exec_reason reason, unsigned status);
-/* Of a reply with that status; SLICE_NONE where there is nothing to say. */
+/* For a reply with that status; SLICE_NONE: none. */
 slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned status, bool is_write);
-/* Behind the app's name: "could not be reached". result: how the call ended; HTTP_CALL_RESULTS
- * where that is not known. */
+/* Follows the app's name: "could not be reached". result: how the call ended; HTTP_CALL_RESULTS:
+ * unknown. */
 const char *reply_call_words(enum exec_reason reason, enum http_call_result result);
 slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
                       enum exec_effect effect, bool is_any_byte_sent, bool is_write);

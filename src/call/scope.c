@@ -1,13 +1,13 @@
 /*
- * What the templates of a request see, and where a URL that an earlier reply has named may lead: it
- * is the other side's to choose, so only to hosts that the manifest names.
+ * The values for a request's templates, and the allowed hosts of a URL from an earlier reply: the
+ * other side chooses it, so only hosts in the manifest are allowed.
  */
 #include <stdio.h>
 
 #include "call/build.h"
 #include "http/url.h"
 
-/* What templates see of the files: their data as it came, in base64. */
+/* The files for templates: their data as sent, in base64. */
 static struct json files_value(const struct call_scope *scope, struct arena *arena)
 {
     struct json list = json_array();
@@ -23,7 +23,7 @@ static struct json files_value(const struct call_scope *scope, struct arena *are
     return list;
 }
 
-/* Replies of the requests before this one, by the names that a manifest gives them. */
+/* Replies of earlier requests, by the names that a manifest gives them. */
 void call_progress_put(const struct call_progress *progress, struct json *root, struct arena *arena)
 {
     static const char *const names[CATALOG_REQUESTS_MAX - 1] = {"first", "second"};
@@ -31,7 +31,8 @@ void call_progress_put(const struct call_progress *progress, struct json *root, 
         json_object_put(arena, root, slice_cstr(names[i]), progress->replies[i]);
 }
 
-/* What a template of a manifest can name: input, connection, files, and the replies so far. */
+/* The values that a manifest's template can name: input, connection, files, and the replies so
+ * far. */
 struct json call_build_root(const struct call_scope *scope, struct arena *arena)
 {
     static const struct json empty = {.type = JSON_OBJECT};
@@ -45,9 +46,9 @@ struct json call_build_root(const struct call_scope *scope, struct arena *arena)
     return root;
 }
 
-/* ---- a URL out of a reply ---- */
+/* ---- a URL from a reply ---- */
 
-/* "files.example.com", with a port where it is not the scheme's own, or "*.example.com". */
+/* "files.example.com", with a port if it is not the scheme's default, or "*.example.com". */
 static bool is_host_of(slice entry, const struct url *url)
 {
     char room[URL_HOST_MAX + 8];
@@ -62,8 +63,8 @@ static bool is_host_of(slice entry, const struct url *url)
     return host.len > tail.len && slice_eq_nocase(slice_from(host, host.len - tail.len), tail);
 }
 
-/* The origin of the request before is as good as listed: it is base_url's, or was checked here. A
- * listed host is not called in clear where that origin was not. */
+/* The origin of the previous request counts as listed: it is base_url's, or was checked here. A
+ * listed host is not called without TLS if that origin used TLS. */
 static int check_host(slice text, slice former_url, const struct json *hosts, struct err *err)
 {
     char room[URL_ORIGIN_MAX + 1], former_room[URL_ORIGIN_MAX + 1];

@@ -7,7 +7,7 @@
 
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
-    SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
+    SUMMARY_FRAME_BYTES = 1000, /* the frame of most outputs, so that it need not grow */
     HINT_BYTES_MAX = 8192,      /* of one to which the next line is added */
 };
 
@@ -62,7 +62,7 @@ slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *
     return json_text_take(&text, arena);
 }
 
-/* Whatever asks for a connection, a manifest's hint too, says how a person comes to it. */
+/* Any hint to connect, a manifest's too, says how a person does it. */
 static void put_hint(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_next = exec_outcome_next(outcome) != EXEC_NEXT_NONE;
@@ -89,7 +89,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
     json_member_str(w, "message", outcome->message.ptr ? outcome->message : SLICE(""));
     json_member_bool(w, "retryable", exec_outcome_is_retryable(outcome));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
-    if (retry_after_s > 0) { /* a model sees no headers, and what is stored has none */
+    if (retry_after_s > 0) { /* a model sees no headers, and a stored summary has none */
         json_member_i64(w, "retry_after", retry_after_s);
     }
     put_hint(w, outcome);
@@ -106,9 +106,7 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
     json_close(w, '}');
 }
 
-/* In the order of the interface's examples. A blocked run has no id: no row
- * is stored for it.
- */
+/* In the order of the API's examples. A blocked run has no id: no row is stored for it. */
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome)
 {
     ASSERT(exec_reason_status(outcome->reason));

@@ -1,5 +1,5 @@
 /*
- * A token bucket an account; see account_rate.h. A request costs O(1) whatever the number of
+ * A token bucket for each account; see account_rate.h. A request costs O(1) whatever the number of
  * accounts: a map by id, and a list by last request for the one to drop.
  */
 #include "limit/account_rate.h"
@@ -27,7 +27,7 @@ static slice account_key(const struct account *account)
     return uuid_slice(&account->id);
 }
 
-/* They look again. */
+/* They check again. */
 static void let_go(struct account *account)
 {
     LIST_EACH(&account->waiting, struct account_rate_wait, wait, link) {
@@ -60,7 +60,7 @@ static void account_free(struct account_rate *rate, struct account *account)
     mem_free(account);
 }
 
-/* A new account begins with a full burst: nothing is known against it. */
+/* A new account begins with a full burst. */
 static struct account *rate_account_new(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     if (rate->accounts.count >= ACCOUNT_RATE_ACCOUNTS_MAX)
@@ -80,7 +80,7 @@ static struct account *rate_account_new(struct account_rate *rate, struct uuid i
     return NULL;
 }
 
-/* NULL: no memory to count with, and most likely none for the request. */
+/* NULL: no memory to count with, and probably none for the request. */
 static struct account *account_get(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     struct account *account = map_get(&rate->accounts, uuid_slice(&id));

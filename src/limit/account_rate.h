@@ -1,9 +1,8 @@
 /*
- * How many requests a second an account may make (src/api/README.md "HTTP").
- * Off unless configured. Several processes share an account's rate by leases (limit/lease.h).
- * ACCOUNTS_MAX are remembered; the one whose last request is oldest is dropped first. In a process
- * that is alone its next request finds a full bucket, so that an account may get more than its rate
- * and never less.
+ * How many requests a second an account may make (src/api/README.md "HTTP"). Off unless configured.
+ * Several processes share an account's rate by leases (limit/lease.h). ACCOUNTS_MAX are remembered;
+ * the one whose last request is oldest is dropped first. In a single process its next request finds
+ * a full bucket, so an account may get more than its rate but never less.
  */
 #ifndef LIMIT_ACCOUNT_RATE_H
 #define LIMIT_ACCOUNT_RATE_H
@@ -31,13 +30,13 @@ struct account_rate_wait {
  * it. NULL: out of memory. */
 struct account_rate *account_rate_new(uint64_t rate_per_s, uint64_t burst,
                                       struct leases *leases) MUST_CHECK;
-/* Lets those go that wait. */
+/* Releases waiting requests. */
 void account_rate_free(struct account_rate *rate);
-/* true: the database is asked for a part of the rate that so many requests fit in, and op is held
- * until it has answered: ask again then. false: account_rate_take knows. */
+/* true: the database is asked for a sufficient part of the rate, and op is held until it has
+ * answered: call again then. false: account_rate_take decides. */
 bool account_rate_awaits(struct account_rate *rate, struct uuid account_id, size_t count,
                          uint64_t now_ns, struct account_rate_wait *wait, struct op *op) MUST_CHECK;
-/* One request more. 0: it may be served; else the milliseconds after which another one will be. */
+/* One more request. 0: it may be served; else the milliseconds until the next one may be. */
 uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns);
 
 #endif

@@ -15,8 +15,8 @@ enum {
     PROBES_MAX_DEFAULT = 3,
     ORIGINS_MAX_DEFAULT = 4096,
     MEMBERS_MAX_DEFAULT = 16384,
-    PROBE_RETRY_MS = 1000, /* for executions that come while probes are under way */
-    FRESH_PROBES = 4,      /* of accounts without a failure, in the first time that it is open */
+    PROBE_RETRY_MS = 1000, /* for executions that arrive while probes are under way */
+    FRESH_PROBES = 4,      /* of accounts without a failure, during the first open period */
 };
 
 static struct metric opened_total =
@@ -41,7 +41,7 @@ slice breaker_origin_of(slice url)
 
 /* ---- opening and closing ---- */
 
-/* Returns for how long, with its jitter: many processes must not probe at the same moment. */
+/* Returns the open period, with its jitter: many processes must not probe at the same moment. */
 static uint64_t circuit_open(struct circuit *circuit, const struct breaker_config *config,
                              uint64_t now)
 {
@@ -55,7 +55,7 @@ static uint64_t circuit_open(struct circuit *circuit, const struct breaker_confi
     return for_ms;
 }
 
-/* What was counted is void from here on. */
+/* Earlier counts are void from here on. */
 static void origin_clear(struct breaker_origin *origin)
 {
     origin->openings++;
@@ -76,7 +76,7 @@ static void origin_open(struct breaker_origin *origin, const struct tally *sum, 
               LOG_INT("for_ms", for_ms));
 }
 
-/* The members' own circuits probe for themselves: an origin that is back may refuse one account. */
+/* The members' own circuits probe for themselves: a recovered origin may refuse one account. */
 static void origin_close(struct breaker_origin *origin, uint64_t now)
 {
     origin->circuit.is_open = false;
@@ -107,7 +107,8 @@ static void member_open(struct breaker_member *member, uint64_t now)
     member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
         return;
-    /* It answers none of them; one alone may be the cause, unless there is no other. */
+    /* It does not answer any of them; one account alone may be the cause, unless there is no
+     * other. */
     struct tally sum = breaker_window_sum(&origin->window);
     bool is_telling = sum.accounts > 1 || !member->breaker->has_others;
     if (sum.failing == sum.accounts && is_telling)
@@ -123,7 +124,7 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* For probes. What has closed the origin's circuit since is reason enough for one. */
+/* For probes. A later closing of the origin's circuit is reason enough for one. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;
@@ -141,7 +142,7 @@ static void check_member(struct breaker_member *member, uint64_t now)
         member_open(member, now);
 }
 
-/* Enough executions, enough of them failed, of enough accounts, which are most of those here. */
+/* Enough executions, enough of them failed, from enough accounts, which are most of those here. */
 static void check_origin(struct breaker_origin *origin, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
@@ -154,7 +155,7 @@ static void check_origin(struct breaker_origin *origin, uint64_t now)
         origin_open(origin, &sum, now);
 }
 
-/* The origin's circuit is open: what went in before it opened has no vote. */
+/* The origin's circuit is open: executions that entered before it opened have no vote. */
 static void report_open(struct breaker_origin *origin, const struct breaker_pass *pass,
                         bool is_failure, uint64_t now)
 {
@@ -200,14 +201,14 @@ void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
         breaker_origin_set_gauge(origin, false);
 }
 
-/* ---- what other processes have seen ---- */
+/* ---- notifications from other processes ---- */
 
 const struct breaker_votes_news *breaker_news(const struct breaker *breaker)
 {
     return &breaker->news;
 }
 
-/* false: it is open for as long already. */
+/* false: it is open for that long already. */
 static bool circuit_hear(struct circuit *circuit, const struct breaker_config *config,
                          uint64_t for_ms, uint64_t now)
 {
@@ -261,14 +262,14 @@ void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool i
         member_hear(member, news, now);
 }
 
-/* ---- passing ---- */
+/* ---- entering ---- */
 
 static uint64_t ms_until(uint64_t at, uint64_t now)
 {
     return (at - now + 999999) / 1000000;
 }
 
-/* 0: may go (as a probe, where it is open); else when to come again. */
+/* 0: may go (as a probe if it is open); else the time to retry. */
 static uint64_t member_refusal_ms(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;
@@ -285,7 +286,7 @@ static bool is_in_good_standing(const struct breaker_member *member, uint64_t no
     return member->voted_ns > 0 && member->failed_ns == 0 && now - member->voted_ns < window_ns;
 }
 
-/* Nothing of it failed lately, as far as is known. */
+/* It had no known failure lately. */
 static bool is_fresh(const struct breaker_member *member, uint64_t now)
 {
     uint64_t lately_ns = member->breaker->config.open_ms_max * 1000000ull;
@@ -386,7 +387,7 @@ void breaker_leave(struct breaker_pass *pass)
     *pass = (struct breaker_pass){.member = NULL};
 }
 
-/* ---- making and freeing ---- */
+/* ---- creation and removal ---- */
 
 struct breaker *breaker_new(const struct breaker_config *config)
 {

@@ -1,30 +1,30 @@
 /*
- * breaker: circuit breakers, by account and origin, and by origin alone. Where an
- * account's executions against an origin mostly fail for the origin's sake (no connection, no reply
- * in time, a reply that is none, 5xx), its further ones are refused at once for a while; then a few
- * probes go out, and the first that succeeds closes the circuit, one that fails opens it again for
- * longer. Others do not notice: an account's requests may be the cause.
+ * breaker: circuit breakers, by account and origin, and by origin alone. If an account's executions
+ * against an origin mostly fail because of the origin (no connection, no reply in time, an invalid
+ * reply, 5xx), further ones are refused at once for a while. Then a few probes are sent: the first
+ * that succeeds closes the circuit, one that fails opens it again for longer. Other accounts are
+ * not affected: an account's requests may be the cause.
  *
- * The origin's own circuit, which holds for all accounts, opens where enough accounts failed, and
- * they are a share of those that tried. Each account counts once, however many calls it makes. Even
- * then it lets pass
+ * The origin's own circuit, which applies to all accounts, opens if enough accounts failed, and
+ * they are a large enough fraction of those that tried. Each account counts once, however many
+ * calls it makes. Even then it lets pass
  *   - an account whose last execution there, within the window, succeeded;
- *   - probes: one at a time of an account, a few of all; while the circuit's time is not over, one
- *     now and then of an account that did not fail there lately, so that those that fail do not
- *     keep the others out.
+ *   - probes: one at a time for an account, a few for all; during the open period one
+ *     now and then from an account that did not fail there lately, so that failing accounts do not
+ *     block the others.
  * One of these that succeeds closes the circuit, and those of accounts may be probed at once.
  *
- * A host that a connection names (`is_host_given`) is an account's own affair: it has circuits by
- * account alone, apart from those of an app that lives at the same origin.
+ * A host that a connection names (`is_host_given`) concerns only its account: it has circuits by
+ * account alone, separate from those of an app at the same origin.
  *
- * An execution has one vote, given at its end, whatever number of attempts it made. What a provider
- * answers below 500 is a success: it is there. What was not sent for a reason of this server's is
+ * An execution has one vote, given at its end, whatever number of attempts it made. A reply below
+ * 500 is a success: the provider works. An execution that was not sent because of this server has
  * no vote.
  *
- * Limits: origins_max origins and members_max pairs of account and origin are remembered, the
- * least recently used one without executions goes first; an account displaces only itself and the
- * few that share its shard of the table. The time comes from the caller (loop clock). Not for
- * several threads.
+ * Limits: origins_max origins and members_max pairs of account and origin are remembered, the least
+ * recently used one without executions is dropped first; an account displaces only itself and the
+ * few in its shard of the table. The time comes from the caller (loop clock). Not for several
+ * threads.
  */
 #ifndef LIMIT_BREAKER_H
 #define LIMIT_BREAKER_H
@@ -41,10 +41,10 @@ enum { BREAKER_ORIGIN_MAX = 300 };
 
 struct breaker;
 
-/* 0 stands for the default in each, but for volume_min. */
+/* 0 means the default in each, except volume_min. */
 struct breaker_config {
     unsigned volume_min;   /* executions in a window before one may open; 0: none ever opens */
-    unsigned accounts_min; /* that must have failed for the circuit of all, 3 */
+    unsigned accounts_min; /* that must have failed for the origin's circuit, 3 */
     unsigned percent;      /* of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
     unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
@@ -54,21 +54,21 @@ struct breaker_config {
     size_t members_max;    /* 16384 */
 };
 
-/* The account and what it calls. Borrowed during a call of the functions below. */
+/* The account and the origin that it calls. Borrowed during a call of the functions below. */
 struct breaker_key {
     struct uuid account_id;
     slice origin;         /* scheme and authority of a URL */
-    slice integration_id; /* where is_host_given */
+    slice integration_id; /* with is_host_given */
     bool is_host_given;
 };
 
-/* An execution's way through the circuits. Zero it before its first use: then breaker_leave is
+/* An execution's pass through the circuits. Zero it before its first use: then breaker_leave is
  * harmless from the start. */
 struct breaker_pass {
-    struct breaker_member *member; /* NULL: not in, or uncounted */
+    struct breaker_member *member; /* NULL: not entered, or not counted */
     bool is_probe;                 /* of either */
     bool is_member_probe, is_origin_probe;
-    unsigned opening; /* of the origin's circuit when it went in */
+    unsigned opening; /* of the origin's circuit at entry */
 };
 
 struct breaker_refusal {
@@ -81,35 +81,36 @@ struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
 /* No pass may be in (asserted). */
 void breaker_free(struct breaker *breaker);
 
-/* false: a circuit is open, and refusal says which and for how long. Each true wants one
+/* false: a circuit is open, and refusal has which and for how long. Each true requires one
  * breaker_report or breaker_leave. */
 bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    const struct breaker_key *key, uint64_t now_ns,
                    struct breaker_refusal *refusal) MUST_CHECK;
-/* Whether enter would refuse, for a caller that would have to wait before it could enter. */
+/* Whether enter would refuse, for a caller that would have to wait before it. */
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
-/* Whether one has opened since this pass went in: another attempt would do no good. */
+/* Whether one has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
 /* The vote. Leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
-/* What the last vote has turned: the account's circuit and the origin's, for other processes. */
+/* State changes by the last vote: of the account's circuit and the origin's, for other
+ * processes. */
 enum breaker_turn { BREAKER_STAYS, BREAKER_OPENS, BREAKER_CLOSES };
 struct breaker_news {
     enum breaker_turn turn;
-    uint64_t for_ms; /* that it is open */
+    uint64_t for_ms; /* open period */
 };
 struct breaker_votes_news {
     struct breaker_news own, all;
 };
 const struct breaker_votes_news *breaker_news(const struct breaker *breaker);
-/* Another process has turned the account's circuit, or (is_of_all) the origin's: so is it here, for
- * as long as one may be open by this process's settings. */
+/* Another process has changed the account's circuit, or (is_of_all) the origin's: applies it here,
+ * for at most this process's own open period. */
 void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
                   const struct breaker_news *news, uint64_t now_ns);
 /* Leaves without a vote. Any number of times. */
 void breaker_leave(struct breaker_pass *pass);
 
-/* "https://api.example.com" of a URL, as it is written there. */
+/* "https://api.example.com" from a URL, as written there. */
 slice breaker_origin_of(slice url);
 
 #endif

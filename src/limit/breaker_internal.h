@@ -1,5 +1,5 @@
 /*
- * Inside of the breaker (exec/breaker*.c): what is remembered of origins, and of accounts there.
+ * Inside of the breaker (limit/breaker*.c): the state of origins, and of accounts there.
  */
 #ifndef LIMIT_BREAKER_INTERNAL_H
 #define LIMIT_BREAKER_INTERNAL_H
@@ -14,13 +14,13 @@ struct votes {
     uint32_t succeeded, failed;
 };
 
-/* Of one half of the window. accounts and failing: an origin's alone. */
+/* For one half of the window. accounts and failing: only for an origin. */
 struct tally {
     struct votes votes;
     uint32_t accounts, failing;
 };
 
-/* Cut into halves: what is counted now, and what the half before it had. */
+/* Cut into halves: the present half, and the one before it. */
 struct window {
     uint64_t half; /* of now */
     struct tally now, before;
@@ -28,7 +28,7 @@ struct window {
 
 struct circuit {
     bool is_open;     /* until a probe has succeeded */
-    unsigned open_ms; /* of the present or last time */
+    unsigned open_ms; /* of the present or last period */
     uint64_t opened_ns, open_until_ns;
     size_t probes;
 };
@@ -39,7 +39,7 @@ struct breaker_origin {
     struct circuit circuit;
     struct list members; /* by origin_link */
     size_t passes;       /* of them all */
-    unsigned openings;   /* and closings: what was counted before is void */
+    unsigned openings;   /* and closings: earlier counts are void */
     uint64_t closed_ns, fresh_probe_ns;
     struct window window;
     struct metric_series *gauge; /* once it was set */
@@ -51,12 +51,12 @@ struct breaker_member {
     struct line line; /* by account and origin; in its shard, least recently used first */
     struct uuid account_id;
     struct breaker *breaker;
-    struct breaker_origin *origin; /* NULL: a host that the account's connection names */
+    struct breaker_origin *origin; /* NULL: a host from the account's connection */
     struct list origin_link;
     struct circuit circuit;
     size_t passes;
     struct window window;
-    uint64_t voted_ns, failed_ns; /* the newest vote, the newest that failed; 0: none */
+    uint64_t voted_ns, failed_ns; /* the newest vote, the newest failed one; 0: none */
     unsigned counted_opening;
     bool is_probing;                     /* the origin */
     bool is_counted, is_counted_failing; /* in the origin's tally of `window.half` */
@@ -73,7 +73,7 @@ struct breaker {
     struct lines members;
     struct list by_age;             /* origins */
     struct breaker_votes_news news; /* of the last vote */
-    struct uuid first;              /* account that came; nil: none has */
+    struct uuid first;              /* first account; nil: none */
     bool has_others;
     struct shard shards[BREAKER_SHARDS];
 };

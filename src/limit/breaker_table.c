@@ -1,9 +1,9 @@
 /*
- * What the breaker remembers; see breaker.h for its limits. Time is cut into halves of the window;
- * votes of the present half and the one before count.
+ * The breaker's memory; see breaker.h for its limits. Time is cut into halves of the window; votes
+ * of the present half and the one before count.
  *
- * An origin counts accounts, not votes: a member's verdict stands in the half of its newest vote,
- * and is taken out of there when it votes again, so that no account counts twice.
+ * An origin counts accounts, not votes: a member's verdict is in the half of its newest vote, and
+ * is moved when it votes again, so that no account counts twice.
  */
 #include "base/mem.h"
 #include "catalog/catalog.h"
@@ -52,7 +52,7 @@ bool breaker_member_is_failing(const struct breaker_member *member)
     return breaker_is_share(member->breaker, sum.failed, (uint64_t)sum.failed + sum.succeeded);
 }
 
-/* Out of the origin's tally, where it still stands there. The origin was turned. */
+/* Removes it from the origin's tally, if it is still there. The origin's window was turned. */
 static void member_uncount(struct breaker_member *member)
 {
     struct breaker_origin *origin = member->origin;
@@ -100,7 +100,7 @@ void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_
 
 /* ---- members ---- */
 
-/* The hash is under the process's own key: no two origins can be found that meet. */
+/* The hash uses the process's own key: collisions of two origins cannot be constructed. */
 struct member_key {
     struct uuid account_id;
     uint64_t origin_hash;
@@ -117,7 +117,7 @@ static struct shard *shard_of(struct breaker *breaker, const struct uuid *accoun
                 ->shards[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) % BREAKER_SHARDS];
 }
 
-/* Its vote leaves the origin's sum with it, as if it had never called. */
+/* Its vote is removed from the origin's sum with it, as if it had never called. */
 static void member_free(struct breaker_member *member)
 {
     struct breaker *breaker = member->breaker;
@@ -129,7 +129,7 @@ static void member_free(struct breaker_member *member)
     lines_drop(&breaker->members, &member->line);
 }
 
-/* One with executions under way stays; where all have some, false. */
+/* One with executions under way stays; if all have some, false. */
 static bool shard_make_room(struct shard *shard, size_t members_max)
 {
     if (shard->count < members_max)
@@ -157,7 +157,7 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
-/* NULL: all of its shard have executions under way, or no memory; then nothing is counted of it. */
+/* NULL: all of its shard have executions under way, or no memory; then it is not counted. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)
 {
@@ -214,7 +214,7 @@ static void origin_free(struct breaker_origin *origin)
     mem_free(origin);
 }
 
-/* One with executions under way stays; where all have some, false. */
+/* One with executions under way stays; if all have some, false. */
 static bool origins_make_room(struct breaker *breaker)
 {
     if (breaker->origins.count < breaker->config.origins_max)
@@ -249,7 +249,7 @@ struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name)
     return origin;
 }
 
-/* The one that was asked for last goes to the back of its shard, so the least used makes room. */
+/* The last used one goes to the end of its shard, so the least recently used is dropped. */
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key)
 {
     struct breaker_origin *origin = key->is_host_given ? NULL

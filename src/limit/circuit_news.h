@@ -1,6 +1,6 @@
 /*
- * Circuits between processes: what one opens or closes the others hear of by NOTIFY (pg/notify.h).
- * A hint: a process that misses it, or is of a version that does not know it, counts for itself.
+ * Circuits between processes: processes notify each other of opened and closed circuits by NOTIFY
+ * (pg/notify.h). A hint: a process that misses it, or has an older version, counts for itself.
  */
 #ifndef LIMIT_CIRCUIT_NEWS_H
 #define LIMIT_CIRCUIT_NEWS_H
@@ -10,15 +10,15 @@
 enum { CIRCUIT_NEWS_BYTES_MAX = 600 };
 
 struct circuit_news {
-    struct uuid sender; /* who hears its own, too */
+    struct uuid sender; /* receives its own notifications, too */
     struct breaker_key key;
     bool is_of_all;
     struct breaker_news news;
 };
 
-/* SLICE_NONE: an origin that is too long to tell of. */
+/* SLICE_NONE: the origin is too long for a notification. */
 slice circuit_news_format(const struct circuit_news *news, char out[CIRCUIT_NEWS_BYTES_MAX]);
-/* false: none of ours. What it has is a part of text. */
+/* false: not one of these. Its members are parts of text. */
 bool circuit_news_parse(slice text, struct circuit_news *news) MUST_CHECK;
 
 #endif

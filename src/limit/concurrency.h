@@ -1,9 +1,9 @@
 /*
  * concurrency: how many executions each account has in flight, and whether it may have one more.
- * They are slots as base/share.h counts them: a slow app holds them for long.
+ * They are slots as in base/share.h: a slow app holds them for long.
  *
  * Limits: an entry is kept for an account while it has executions in flight, so there are at most
- * as many as these. Not for several threads.
+ * as many as these. Not thread-safe.
  */
 #ifndef LIMIT_CONCURRENCY_H
 #define LIMIT_CONCURRENCY_H
@@ -13,7 +13,7 @@
 #include "base/lines.h"
 
 struct concurrency {
-    size_t size, share; /* of all accounts; of one alone */
+    size_t size, share; /* of all accounts; of one */
     size_t count;
     struct lines accounts; /* struct concurrency_account, by id */
 };
@@ -24,8 +24,8 @@ struct concurrency_account;
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
 /* None is in (asserted). */
 void concurrency_deinit(struct concurrency *inflight);
-/* NULL: this account has its share, all slots are taken, or memory is out. Each other wants one
- * concurrency_leave. */
+/* NULL: this account has its share, all slots are taken, or memory is out. Each success requires
+ * one concurrency_leave. */
 struct concurrency_account *concurrency_enter(struct concurrency *inflight,
                                               struct uuid account_id) MUST_CHECK;
 void concurrency_leave(struct concurrency *inflight, struct concurrency_account *account);

@@ -1,7 +1,7 @@
 /*
- * Leases of limits; see lease.h. What a process may use between two asks was set aside for it in
- * the row before (store/rate_lease.c), so it never gives back what it may be using at this moment:
- * what it keeps while an ask is under way is said in the ask.
+ * Leases of limits; see lease.h. The row has reserved what a process may use between two requests
+ * (store/rate_lease.c), so it never gives back what it may be using at the moment: the request
+ * states what it keeps while it is under way.
  */
 #include "limit/lease.h"
 
@@ -10,7 +10,7 @@
 
 enum {
     ASK_TIMEOUT_MS = 1000,
-    USUAL_PROCESSES = 8, /* a part that is less than a share among so many will soon be more */
+    USUAL_PROCESSES = 8, /* a part smaller than a share among this many will soon grow */
 };
 #define MS_NS 1000000ULL
 
@@ -28,7 +28,7 @@ struct leases {
     size_t count;       /* of all leases */
     struct timer timer;
     uint64_t flushed_ns;
-    bool is_down; /* the last ask had no answer */
+    bool is_down; /* the last request had no answer */
     bool is_closed;
 };
 
@@ -47,10 +47,10 @@ static uint64_t now_of(const struct leases *leases)
     return loop_now_ns(leases->asks.loop);
 }
 
-/* ---- when to ask ---- */
+/* ---- when to request ---- */
 
-/* An urgent ask waits for LEASE_GAP_MS alone; the others share the tick, so that all of a process
- * are one statement. */
+/* An urgent request waits only for LEASE_GAP_MS; the others share the tick, so that all of a
+ * process are one statement. */
 static uint64_t lease_due_ns(const struct lease *lease)
 {
     const struct leases *leases = lease->leases;
@@ -59,7 +59,7 @@ static uint64_t lease_due_ns(const struct lease *lease)
     return lease->is_urgent ? gap : tick > gap ? tick : gap;
 }
 
-/* One timer for all; the flush that is under way looks at what is due when it ends. */
+/* One timer for all; the flush under way checks for due ones at its end. */
 static void leases_await(struct leases *leases, uint64_t due)
 {
     uint64_t now = now_of(leases);
@@ -70,28 +70,28 @@ static void leases_await(struct leases *leases, uint64_t due)
 
 static void lease_activate(struct lease *lease)
 {
-    if (!lease->leases || lease->leases->is_closed || lease->ask) /* the answer looks again */
+    if (!lease->leases || lease->leases->is_closed || lease->ask) /* the answer checks again */
         return;
     if (list_is_empty(&lease->link))
         list_push_back(&lease->leases->active, &lease->link);
     leases_await(lease->leases, lease_due_ns(lease));
 }
 
-/* One that is not lets its part end by itself, for others. */
+/* A lease that is not lets its part expire, for others. */
 static bool lease_is_in_use(const struct lease *lease)
 {
     return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* Calls at the same time have no burst; a rate always has. */
+/* Concurrent calls have no burst; a rate always has one. */
 static bool is_of_calls(const struct lease *lease)
 {
     return lease->burst == 0;
 }
 
-/* What it could use a second: of the busier of this half second and the one before. */
+/* Its need per second: of the busier of this half second and the one before. */
 static int64_t rate_needed(const struct lease *lease)
 {
     int64_t most = lease->arrived > lease->arrived_before ? lease->arrived : lease->arrived_before;
@@ -100,7 +100,7 @@ static int64_t rate_needed(const struct lease *lease)
     return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
 }
 
-/* Half of what is left over goes back, for others. */
+/* Half of the unused rest is returned, for others. */
 static void fill_row(struct lease *lease, struct lease_ask *ask)
 {
     struct rate_lease_ask *row = &ask->row;
@@ -147,7 +147,7 @@ static void send_ask(struct store_later *later)
     store_rate_lease_take(later->laters->pool, &later->query, &later->op, &ask->row);
 }
 
-/* What was used while the ask was under way was kept for it. */
+/* The amount used while the request was under way had been kept for it. */
 static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
                               const struct rate_lease *got)
 {
@@ -161,8 +161,8 @@ static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
                                : got->held >= ask->row.backlog && got->held >= ask->row.kept;
 }
 
-/* Of one that is lost nothing is known: what was used is reported again, so that it counts twice
- * rather than not at all. */
+/* After a lost answer nothing is known: the usage is reported again, and may count twice but never
+ * not at all. */
 static bool on_answer(struct store_later *later)
 {
     struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
@@ -170,7 +170,7 @@ static bool on_answer(struct store_later *later)
     struct lease *lease = ask->lease;
     struct rate_lease got = {0};
     int status = store_rate_lease_take_result(&later->query, &got);
-    /* An account that has gone is refused by the schema: it has no part. */
+    /* The schema refuses an account that no longer exists: it has no part. */
     leases->is_down = (status != OK && status != ERR_INVALID) || leases->is_closed;
     if (status != OK)
         metric_inc(&unanswered_total);
@@ -214,9 +214,9 @@ static void on_due(struct timer *timer)
         leases_await(leases, lease_due_ns(lease));
 }
 
-/* ---- using ---- */
+/* ---- use ---- */
 
-/* Without others, or without the database: all of it. */
+/* Without other processes, or without the database: all of it. */
 static bool has_it_all(const struct lease *lease)
 {
     return !lease->leases || (lease->leases->is_down && !lease->is_had);
@@ -225,7 +225,7 @@ static bool has_it_all(const struct lease *lease)
 void lease_fill(struct lease *lease, uint64_t now_ns)
 {
     if (!lease->leases || lease->leases->is_down) {
-        /* as it was when the last answer came */
+        /* as at the last answer */
     } else if (lease->is_had && now_ns >= lease->ends_ns) {
         lease->is_had = false;
         lease->part = 0;
@@ -284,7 +284,7 @@ uint64_t lease_wait_ns(const struct lease *lease, double tokens)
     return token_bucket_wait_ns(&lease->tokens, (double)rate / LEASE_MILLION, tokens);
 }
 
-/* ---- making and freeing ---- */
+/* ---- creation and removal ---- */
 
 void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
                 struct uuid account_id, slice name)
@@ -310,7 +310,7 @@ void lease_deinit(struct lease *lease)
     lease->ask = NULL;
 }
 
-/* A limit that changes gives no burst: its tokens stay. */
+/* A changed limit adds no burst: its tokens stay. */
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns)
 {
     ASSERT(total > 0 && burst >= 0);

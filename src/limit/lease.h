@@ -24,8 +24,8 @@ struct lease;
 enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
 #define LEASE_MILLION 1000000
 
-/* The owner's, which fills in what it needs now (lease.backlog, lease.floor) and looks again after
- * an answer, whatever it was. Neither may free a lease. */
+/* The owner fills in its present need (lease.backlog, lease.floor) and checks again after any
+ * answer. Neither callback may free a lease. */
 struct lease_owner {
     void (*on_ask)(struct lease *lease);
     void (*on_answer)(struct lease *lease);
@@ -34,8 +34,8 @@ struct lease_owner {
 struct lease {
     /* of the owner */
     size_t backlog; /* calls that could be made at once */
-    size_t floor;   /* of a number of calls: those under way */
-    /* read by the owner: what of `total` is this process's, and what it may use now */
+    size_t floor;   /* for a number of calls: those under way */
+    /* read by the owner: this process's part of `total`, and the tokens it may use now */
     int64_t part;
     struct token_bucket tokens;
     /* private */
@@ -43,10 +43,10 @@ struct lease {
     const struct lease_owner *owner;
     struct uuid account_id;
     int64_t total, burst;
-    struct list link; /* of those that have something to ask or to tell */
+    struct list link; /* of those with something to request or report */
     struct lease_ask *ask;
     uint64_t asked_ns, ends_ns, window;
-    int64_t used, arrived, arrived_before; /* used: since it was last told */
+    int64_t used, arrived, arrived_before; /* used: since the last report */
     bool is_had, is_urgent, may_have_more;
     uint8_t name_len;
     char name[RATE_LEASE_NAME_MAX];
@@ -54,28 +54,30 @@ struct lease {
 
 /* NULL: out of memory. pool outlives it. */
 struct leases *leases_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
-/* Before the pool goes: nothing is asked any more, as where the database is away. NULL is fine. */
+/* Before the pool is freed: no further requests, as if the database were unreachable. Accepts
+ * NULL. */
 void leases_close(struct leases *leases);
-/* All leases have ended (asserted). NULL is fine. */
+/* All leases have ended (asserted). Accepts NULL. */
 void leases_free(struct leases *leases);
 
 /* leases: NULL: this process is the only one. name: copied, 1 to RATE_LEASE_NAME_MAX bytes. */
 void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
                 struct uuid account_id, slice name);
-/* What was not told is lost. Any number of times. */
+/* Unreported usage is lost. Any number of times. */
 void lease_deinit(struct lease *lease);
-/* The limit, in millionths: a second, at once (of the number of calls: the number, and 0). */
+/* The limit, in millionths: per second, and burst (for concurrent calls: the number, and 0). */
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns);
 /* Brings part and tokens to this time. */
 void lease_fill(struct lease *lease, uint64_t now_ns);
-/* A call that wants its turn, served or not: the need that parts are divided by. */
+/* A call that wants its turn, served or not: parts are divided by this need. */
 void lease_arrive(struct lease *lease, uint64_t now_ns);
-/* Calls that go, or (below 0) did not: takes tokens, also those that are not there. */
+/* Calls that were sent, or (below 0) were not: takes tokens, even below zero. */
 void lease_spend(struct lease *lease, int64_t calls);
-/* There is not enough: asks for more, where the database may have some. true: an answer comes. */
+/* There is not enough: requests more, if the database may have some. true: an answer follows. */
 bool lease_wants_more(struct lease *lease, uint64_t now_ns);
-/* From the last filling on, until so many tokens are there at this process's rate, or at an eighth
- * of the whole, which it will have when it asks next: then it may be longer. 0: they are there. */
+/* From the last filling on, until there are that many tokens at this process's rate, or at an
+ * eighth of the whole, which it gets with its next request: then it may be longer. 0: there are
+ * enough. */
 uint64_t lease_wait_ns(const struct lease *lease, double tokens);
 
 #endif

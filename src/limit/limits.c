@@ -1,6 +1,6 @@
 /*
  * Buckets by connection; see limits.h. A bucket has one timer for its whole queue, armed for the
- * earlier of two times: when the first may go, or when the first of them has waited long enough.
+ * earlier of two times: when the first may go, or when a wait times out.
  *
  * A bucket is in the idle list exactly while it has neither calls nor waiters, so that making room
  * for another is O(1) and never frees one that a slot points to.
@@ -15,7 +15,7 @@
 
 enum {
     IN_FLIGHT_RETRY_MS = 1000,
-    ANSWER_MS = 50, /* until the database has said what else there is; it wakes the queue */
+    ANSWER_MS = 50, /* until the database has answered; the answer wakes the queue */
 };
 
 struct limits_bucket {
@@ -24,11 +24,11 @@ struct limits_bucket {
     struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* for the queue */
-    /* Of the manifest. A lease is this process's part of it. */
+    /* From the manifest. A lease is this process's part of it. */
     bool has_rate, has_cap;
-    bool is_asking; /* for more of the rate than it has: an answer comes */
+    bool is_asking; /* requested more of the rate: an answer follows */
     struct lease rate, cap;
-    /* as it stands */
+    /* the present state */
     uint64_t closed_until_ns;
     int64_t quota_left; /* counts until quota_until_ns */
     uint64_t quota_until_ns;
@@ -55,7 +55,7 @@ static const struct lease_owner rate_owner, cap_owner;
 
 /* ---- buckets ---- */
 
-/* Account, connection, and what is limited together: an app, or one of its actions. */
+/* Account, connection, and the scope of the limit: an app, or one of its actions. */
 static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
 {
     const struct catalog_integration *integration = key->action->integration;
@@ -64,12 +64,12 @@ static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_M
     ASSERT(scope.len <= CATALOG_TOOL_NAME_MAX);
     memcpy(out, key->account_id.bytes, 16);
     memcpy(out + 16, &key->connection_id, 8);
-    out[24] = is_per_action ? 'a' : 'i'; /* an action may be called as another integration is */
+    out[24] = is_per_action ? 'a' : 'i'; /* an action may have the name of another integration */
     memcpy(out + 25, scope.ptr, scope.len);
     return slice_of(out, 25 + scope.len);
 }
 
-/* An idle one alone: a slot points to its bucket. */
+/* Only an idle one: slots point to their bucket. */
 static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
@@ -84,7 +84,7 @@ static bool has_all_buckets(const struct limits *limits)
     return limits->buckets.map.count >= limits->config.buckets_max;
 }
 
-/* What all processes call the bucket's two limits: "rate" or "calls", the connection, the scope. */
+/* The shared names of the bucket's two limits: "rate" or "calls", the connection, the scope. */
 static void bucket_init_leases(struct limits_bucket *bucket, slice key)
 {
     struct leases *leases = bucket->limits->config.leases;
@@ -105,8 +105,8 @@ static void bucket_init_leases(struct limits_bucket *bucket, slice key)
 /* NULL: none is idle, or no memory; the caller goes without a limit, and the provider counts. */
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
-    /* limits_new's caller has made buckets_max larger than the executions there can be, so one is
-     * idle; the bound holds all the same. */
+    /* limits_new's caller has made buckets_max larger than the possible number of executions, so
+     * one is idle; the bound is enforced anyway. */
     if (has_all_buckets(limits) && !list_is_empty(&limits->idle))
         bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
     struct limits_bucket *bucket = has_all_buckets(limits) ? NULL
@@ -121,8 +121,8 @@ static struct limits_bucket *bucket_new(struct limits *limits, slice key)
     return bucket;
 }
 
-/* What the manifest says now: it may have been loaded again since, with other
- * limits. The tokens keep their state, so that a reload gives no burst. */
+/* The manifest's present limits: it may have been reloaded with others. The tokens keep their
+ * state, so a reload adds no burst. */
 static void bucket_configure(struct limits_bucket *bucket, const struct catalog_limits *wanted,
                              uint64_t now)
 {
@@ -157,8 +157,8 @@ static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
         lease_fill(&bucket->cap, now);
 }
 
-/* The earliest time for the call that is `position`th in the queue (1: the first), as far as time
- * alone decides. The bucket is filled. */
+/* The earliest time for the call at `position` in the queue (1: the first), as far as time alone
+ * decides. The bucket is filled. */
 static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t position, uint64_t now)
 {
     uint64_t at = now;
@@ -179,7 +179,7 @@ static bool bucket_has_slot(const struct limits_bucket *bucket)
     return !bucket->has_cap || bucket->in_flight < (size_t)bucket->cap.part;
 }
 
-/* The next call in the queue, or one that would be, finds too little of this process's parts. */
+/* The next call in the queue, or a hypothetical one, finds too little in this process's parts. */
 static void bucket_ask(struct limits_bucket *bucket, uint64_t now)
 {
     double wanted = (double)bucket->waiting_count;
@@ -209,7 +209,7 @@ static void queue_counted(struct limits *limits, size_t waiting)
     metric_set(metric_series(&waiting_gauge, SLICE_NONE), (double)waiting);
 }
 
-/* Out of the queue; the op goes on with the verdict. */
+/* Removes it from the queue; the op continues with the verdict. */
 static void slot_dequeue(struct limits_slot *slot, enum limits_verdict verdict)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -237,7 +237,8 @@ static void slot_refuse(struct limits_slot *slot, uint64_t open_ns, uint64_t now
     metric_inc(&refused_total);
 }
 
-/* Lets go whose turn it is, refuses whose time is over or cannot come, and sets the timer. */
+/* Starts those whose turn it is, refuses those whose time is over or too late, and sets the
+ * timer. */
 static void bucket_serve(struct limits_bucket *bucket)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop), next = UINT64_MAX;
@@ -250,7 +251,7 @@ static void bucket_serve(struct limits_bucket *bucket)
     if (!list_is_empty(&bucket->waiting))
         bucket_ask(bucket, now);
     /* All of the queue, at most LIMITS_WAITING_MAX: a reply may just have closed the connection
-     * past the bound of some, which are refused now and not when they time out. */
+     * beyond the bound of some, which are refused now, not when they time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     LIST_EACH(&bucket->waiting, struct limits_slot, slot, link) {
         if (slot->due_ns <= now || open > slot->due_ns) {
@@ -272,8 +273,8 @@ static void on_due(struct timer *timer)
     bucket_serve(CONTAINER_OF(timer, struct limits_bucket, timer));
 }
 
-/* Refused at once where its turn cannot come in time: the caller learns when, and keeps no place.
- */
+/* Refused at once if its turn cannot come in time: the caller gets the time, and does not stay in
+ * the queue. */
 static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct limits_slot *slot,
                                         uint64_t until_ns, struct op *op)
 {
@@ -331,7 +332,7 @@ static void on_cap_answer(struct lease *lease)
 static const struct lease_owner rate_owner = {on_rate_ask, on_rate_answer};
 static const struct lease_owner cap_owner = {on_cap_ask, on_cap_answer};
 
-/* ---- coming and going ---- */
+/* ---- enter and leave ---- */
 
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns, struct op *op)
@@ -347,7 +348,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     struct limits_bucket *bucket = lines_find(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
-    if (!bucket) /* nothing to heed, or no memory to count with: the provider counts, too */
+    if (!bucket) /* no limit, or no memory to count with: the provider counts, too */
         return LIMITS_FREE;
     uint64_t now = loop_now_ns(limits->config.loop);
     bucket_configure(bucket, wanted, now);
@@ -362,8 +363,8 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     return LIMITS_FREE;
 }
 
-/* The in-flight count is the same before and after; bucket_take pays the token, of which there
- * may then be less than none: the calls that come next wait for it. */
+/* The in-flight count does not change; bucket_take takes the token, possibly below zero: later
+ * calls wait for it. */
 uint64_t limits_repeat(struct limits_slot *slot)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -372,14 +373,14 @@ uint64_t limits_repeat(struct limits_slot *slot)
     ASSERT(!slot->op);
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     bucket_fill(bucket, now);
-    bucket->is_asking = false; /* at the pace that this process has */
+    bucket->is_asking = false; /* at this process's own rate */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     bucket->in_flight--;
     bucket_take(bucket);
     return ms_until(open, now);
 }
 
-/* A slot that comes free lets the next one go in the same turn. */
+/* A freed slot lets the next call go in the same turn. */
 void limits_leave(struct limits_slot *slot, bool is_used)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -397,14 +398,14 @@ void limits_leave(struct limits_slot *slot, bool is_used)
     bucket_serve(bucket);
 }
 
-/* ---- what providers say ---- */
+/* ---- what providers report ---- */
 
-/* What the provider says holds until it says otherwise, at most LIMITS_CLOSED_MS_MAX: a clock that
- * is off must not close a connection for a day. */
+/* A provider's report applies until the next one, at most LIMITS_CLOSED_MS_MAX: a wrong clock must
+ * not close a connection for a day. */
 static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedback *feedback)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
-    /* The provider counts more strictly than the manifest, so that what was saved up is void. */
+    /* The provider counts more strictly than the manifest, so saved tokens are void. */
     if (feedback->is_too_fast && bucket->rate.tokens.tokens > 0)
         bucket->rate.tokens.tokens = 0;
     if (feedback->is_too_fast && feedback->retry_after_ms > 0) {
@@ -418,7 +419,7 @@ static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedb
         return;
     int64_t ms = feedback->reset_ms < LIMITS_CLOSED_MS_MAX ? feedback->reset_ms
                                                            : LIMITS_CLOSED_MS_MAX;
-    /* the provider may not have counted the others that are under way */
+    /* the provider may not have counted the other calls under way */
     int64_t others = bucket->in_flight > 0 ? (int64_t)bucket->in_flight - 1 : 0;
     bucket->quota_left = feedback->remaining > others ? feedback->remaining - others : 0;
     bucket->quota_until_ns = now + (uint64_t)ms * 1000000;
@@ -446,7 +447,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
     bucket_serve(bucket);
 }
 
-/* Reads only: it makes no bucket. */
+/* Reads only: never creates a bucket. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];
@@ -460,7 +461,7 @@ uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *
     return ms_until(until, now);
 }
 
-/* ---- making and freeing ---- */
+/* ---- creation and removal ---- */
 
 struct limits *limits_new(const struct limits_config *config)
 {

@@ -1,15 +1,15 @@
 /*
- * limits: how fast the calls of one connection go out and how many at a time (src/api/README.md
- * "Executions"). What is known comes from the manifest's `limits` and from what the provider has
- * said since: a 429 with a time, the remaining quota of its headers.
+ * limits: the rate of one connection's calls and how many run at a time (src/api/README.md
+ * "Executions"). The limits come from the manifest's `limits` and from the provider's replies
+ * since: a 429 with a time, the remaining quota of its headers.
  *
- * A call that comes too early waits in the connection's queue, first in, first out, if its turn can
+ * A call that is too early waits in the connection's queue, first in, first out, if its turn can
  * come within its bound; else it is refused at once, with the time after which to try again. A
  * connection without any limit costs one check of an empty map.
  *
- * Limits: buckets_max connections are remembered (of those without a call the
- * least recently used goes first), LIMITS_WAITING_MAX wait for one connection. Several processes
- * share a manifest's limits by leases (limit/lease.h); what a provider has said each learns itself.
+ * Limits: buckets_max connections are remembered (of those without a call the least recently used
+ * is dropped first), LIMITS_WAITING_MAX wait for one connection. Several processes share a
+ * manifest's limits by leases (limit/lease.h); each learns from replies itself.
  */
 #ifndef LIMIT_LIMITS_H
 #define LIMIT_LIMITS_H
@@ -21,7 +21,7 @@
 
 enum {
     LIMITS_WAITING_MAX = 1000,
-    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* then one call goes out to see whether it still holds */
+    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* then one call is sent to see whether it still applies */
     LIMITS_KEY_MAX = 16 + 8 + 1 + CATALOG_TOOL_NAME_MAX,
 };
 
@@ -29,12 +29,12 @@ struct limits;
 
 struct limits_config {
     struct loop *loop;
-    size_t buckets_max;    /* at least as many as slots that are taken at the same time */
+    size_t buckets_max;    /* at least the number of slots taken at the same time */
     struct leases *leases; /* NULL: this process is the only one. Outlives it */
-    bool is_off;           /* all calls may go at once */
+    bool is_off;           /* no limits apply */
 };
 
-/* Whose calls are counted together. */
+/* Calls with the same key are counted together. */
 struct limits_key {
     struct uuid account_id;
     int64_t connection_id; /* 0: the app needs none */
@@ -44,7 +44,7 @@ struct limits_key {
 enum limits_verdict {
     LIMITS_FREE,    /* go ahead; the slot is taken */
     LIMITS_QUEUED,  /* the op is held; afterwards limits_slot.verdict is one of the others */
-    LIMITS_REFUSED, /* retry_after_ms says when to come again */
+    LIMITS_REFUSED, /* see retry_after_ms */
 };
 
 /* A call's slot in its connection's limits, or its position in the queue for one. Zero it before
@@ -54,7 +54,7 @@ struct limits_slot {
     enum limits_verdict verdict;
     uint64_t retry_after_ms;
     /* private */
-    struct limits_bucket *bucket; /* NULL: nothing is limited, or not in */
+    struct limits_bucket *bucket; /* NULL: not limited, or not entered */
     struct op *op;                /* while queued */
     struct list link;
     uint64_t entered_ns, due_ns;
@@ -69,26 +69,26 @@ void limits_free(struct limits *limits);
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
-/* The same execution calls once more, in its slot: a call more that counts. The milliseconds after
- * which its turn would be, for a caller that has not waited for another reason. */
+/* The same execution makes another call in its slot, which counts. Returns the milliseconds until
+ * its turn, for a caller that has not waited otherwise. */
 uint64_t limits_repeat(struct limits_slot *slot);
-/* Gives the slot back, and the token with it where no call went out. While queued: leaves the
- * queue and releases the op. Any number of times. */
+/* Gives the slot back, and the token if no call was sent. While queued: leaves the queue and
+ * releases the op. Any number of times. */
 void limits_leave(struct limits_slot *slot, bool is_used);
 
-/* What a reply says about the next ones; -1: nothing. */
+/* A reply's information on later calls; -1: none. */
 struct limits_feedback {
-    bool is_too_fast;       /* it was refused for its rate */
+    bool is_too_fast;       /* refused because of its rate */
     int64_t retry_after_ms; /* with is_too_fast */
-    int64_t remaining;      /* calls that are left */
-    int64_t reset_ms;       /* until the quota begins again, from now */
+    int64_t remaining;      /* remaining calls */
+    int64_t reset_ms;       /* until the quota is reset, from now */
 };
 /* For all later calls. slot is the one that the call had. */
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 
-/* Milliseconds until calls may go out again, as far as replies have said so; 0: none has. The pace
- * of rate_per_s does not count. */
+/* Milliseconds until calls may be sent again, by the replies so far; 0: at once. The rate
+ * rate_per_s does not count. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key);
 
 #endif

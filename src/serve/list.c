@@ -8,13 +8,14 @@
 
 enum {
     WORD_LEN_MAX = 200,
-    /* Without a cursor a list begins so far in the future: ids are from several machines' clocks */
+    /* Without a cursor a list begins this far in the future: ids come from several machines'
+     * clocks */
     MARGIN_MS = 24 * 60 * 60 * 1000,
 };
 
 /* ---- arguments ---- */
 
-/* Which of the words it is; -1: none. */
+/* The index of the word; -1: none. */
 static int choice_of(slice words, slice value)
 {
     for (int i = 0; words.len > 0; i++) {
@@ -70,7 +71,8 @@ slice serve_filter_refusal(const struct serve_filter *filter, slice value, struc
 
 const struct store_page *serve_list_scan(struct serve_list *list)
 {
-    size_t wanted = list->limit - list->count + 1; /* one more: whether there is another page */
+    size_t wanted =
+        list->limit - list->count + 1; /* one more, to know whether there is another page */
     bool is_first = list->scan.count_max == 0;
     if (is_first && uuid_is_nil(list->page.before))
         list->page.before = uuid_v7_floor(clock_shared_us() / 1000 + MARGIN_MS);

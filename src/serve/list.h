@@ -1,11 +1,11 @@
 /*
- * list: what every face does alike for a list: the arguments that it takes, and where a page of
- * what an account has by id, newest first, begins and ends.
+ * list: the common part of lists in every face: their arguments, and where a page of an account's
+ * rows by id, newest first, begins and ends.
  *
- * A page is read in scans. The first is of what is recent, which is enough for most pages: the
+ * A page is read in scans. The first covers recent rows, which is enough for most pages: the
  * database opens each day's partition of a range, and those of a month take it longer than a page
- * of rows. A scan reads STORE_PAGE_ROWS rows at most, so where a filter lets little pass a page may
- * hold fewer rows than its limit, and the next one goes on.
+ * of rows. A scan reads STORE_PAGE_ROWS rows at most, so with a narrow filter a page may have fewer
+ * rows than its limit, and the next page continues.
  */
 #ifndef SERVE_LIST_H
 #define SERVE_LIST_H
@@ -20,43 +20,43 @@ enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 struct serve_filter {
     const char *name;
     enum {
-        SERVE_TEXT,  /* as the database can store it */
-        SERVE_WORD,  /* what ids and kinds are made of */
+        SERVE_TEXT,  /* text that the database can store */
+        SERVE_WORD,  /* the characters of ids and kinds */
         SERVE_ID,    /* a UUID */
         SERVE_CURSOR /* the same: the page begins after that row */
     } kind;
-    const char *words;  /* with a space between two: it is one of them, or the part before the point
-                           of one. NULL: any of its kind */
-    const char *wanted; /* what a refusal says that it must be; NULL: one of the words */
-    bool is_quoted;     /* the refusal has what came */
+    const char *words;  /* separated by spaces: the value is one of them, or the part before the
+                           point of one. NULL: any of its type */
+    const char *wanted; /* the requirement in a refusal; NULL: one of the words */
+    bool is_quoted;     /* the refusal quotes the value */
 };
 
 /* Zeroed before its first use. */
 struct serve_list {
     slice values[SERVE_FILTERS_MAX]; /* the caller's, in the table's order; SLICE_NONE: absent */
-    int choices[SERVE_FILTERS_MAX];  /* which of the words; -1: absent */
-    struct store_page page, scan;    /* what is left to read, and what is read of it now */
-    struct uuid next;                /* where the next page begins; nil: there is none */
+    int choices[SERVE_FILTERS_MAX];  /* the index of the word; -1: absent */
+    struct store_page page, scan;    /* the rest to read, and the present scan of it */
+    struct uuid next;                /* where the next page begins; nil: none */
     size_t count;                    /* rows of this page */
     bool is_full;
     /* the caller's, after the arguments were read */
     size_t limit;        /* of rows */
     unsigned scans_left; /* more than 0 */
-    bool is_sieved;      /* the caller leaves out rows, so a scan gives more than are wanted */
+    bool is_sieved;      /* the caller leaves out rows, so a scan returns more than are wanted */
 };
 
-/* Checks the arguments, which are in values. The place of the first that is not what it must be;
- * -1: there is none. */
+/* Checks the arguments in values. Returns the index of the first invalid one; -1: none. */
 int serve_list_read(struct serve_list *list, const struct serve_filter *filters) MUST_CHECK;
-/* "status must be ...", in the arena. What came is cut and escaped. */
+/* "status must be ...", in the arena. The value is cut and escaped. */
 slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena);
 
 /* What to read next. */
 const struct store_page *serve_list_scan(struct serve_list *list);
-/* Whether the row with this id, in the scan's order, is one of the page's; after false, none is. */
+/* Whether the row with this id, in the scan's order, belongs to the page; after false, no further
+ * row does. */
 bool serve_list_take(struct serve_list *list, struct uuid id) MUST_CHECK;
-/* After the rows of a scan; end: the store's, nil where the scan was read to its end. Whether
- * another one follows; else the page is complete, and list->next is set. */
+/* After the rows of a scan; end: the store's, nil if the scan was read to its end. Whether another
+ * one follows; else the page is complete, and list->next is set. */
 bool serve_list_goes_on(struct serve_list *list, struct uuid end) MUST_CHECK;
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Memory is counted against the account's share of the budget (base/budget.h) and taken before it
  * is used. A request that does not fit waits for BUDGET_WAIT_MS, then the answer is 503. One that
- * holds memory already waits as BUDGET_IN_HAND, because many that each hold a part and wait for the
- * rest would wait for one another.
+ * holds memory already waits as BUDGET_IN_HAND, because many that each have a part and wait for the
+ * rest would deadlock.
  */
 #include "serve/request.h"
 
@@ -12,7 +12,7 @@
 
 enum {
     SMALL_BODY_FACTOR = 8,          /* text and values */
-    FIRST_CHUNKS_BYTES = 64 * 1024, /* of a body whose length is not known; then as much again */
+    FIRST_CHUNKS_BYTES = 64 * 1024, /* of a body of unknown length; then as much again */
 };
 
 OP_OF(request_of, serve_request)
@@ -40,7 +40,7 @@ static enum op_result step_take_caller(struct op *op)
     return face_of(op)->take_caller(request_of(op));
 }
 
-/* Without a budget, or memory to count in it, the use stays zeroed, and whatever is taken of it is
+/* Without a budget, or memory to count in it, the use stays zeroed, and all its requests are
  * granted. */
 static void begin_use(struct serve_request *request)
 {
@@ -59,7 +59,7 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
     begin_use(request);
 }
 
-/* Before the entrance: a request past its rate is refused at once and waits in no line. */
+/* Before the entrance: a request over its rate is refused at once and waits in no line. */
 static enum op_result step_take_rate(struct op *op)
 {
     struct serve_request *request = request_of(op);
@@ -96,7 +96,7 @@ slice serve_actor(struct serve_request *request)
 
 slice serve_client_address(struct serve_request *request)
 {
-    /* The check of the caller has it already. */
+    /* The caller's check has it already. */
     slice known = request->check.address;
     return known.ptr ? known
                      : http_client_address(request->exchange, request->serve->trusted_proxies);
@@ -140,7 +140,7 @@ static size_t bytes_wanted(struct serve_request *request, enum budget_kind *kind
     struct http_exchange *exchange = request->exchange;
     const struct http_head *head = &exchange->head;
     *kind = BUDGET_NEW;
-    if (exchange->body_pause_at > 0) { /* half of it is here */
+    if (exchange->body_pause_at > 0) { /* half of it has arrived */
         size_t more = (size_t)exchange->body_pause_at;
         exchange->body_pause_at *= 2;
         *kind = BUDGET_IN_HAND;
@@ -218,7 +218,7 @@ static enum op_result step_take_body(struct op *op)
 static enum op_result step_read_body(struct op *op)
 {
     struct serve_request *request = request_of(op);
-    if (!request->is_body_here) /* more of it follows than there was memory for so far */
+    if (!request->is_body_here) /* more of it follows than there was memory for */
         return op_jump(op, SERVE_ASK_MEMORY);
     if (!request->memory.is_taken) /* for its parse */
         return refuse_for_memory(request);
@@ -233,7 +233,7 @@ static enum op_result step_check_body(struct op *op)
 
 /* ---- the endpoint ---- */
 
-/* An endpoint that is done without an answer has left it to `resume`, for what is still read. */
+/* An endpoint that ends without an answer leaves it to `resume`, which reads more. */
 static bool is_more(const struct serve_request *request, enum op_result result)
 {
     bool is_late = result == OP_DONE && !request->is_answered && request->op.holds > 0;
@@ -286,7 +286,7 @@ static void on_cancel(struct op *op)
 }
 
 /* An op that ends without an answer is cancelled or has a bug; its client gets a reset or a 500,
- * but never no end at all. */
+ * but never waits forever. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct serve_request *request = request_of(op);
@@ -294,7 +294,7 @@ static void on_end(struct op *op, enum op_end end)
     if (face_of(op)->on_end)
         face_of(op)->on_end(request, end);
     http_body_release(exchange); /* it counts in the request's use, which ends */
-    /* Cut before the reply: its callbacks must not find a request that has ended. */
+    /* Detached before the reply: its callbacks must not find a request that has ended. */
     exchange->user = NULL;
     exchange->on_gone = NULL;
     request->serve->active--;
@@ -358,7 +358,7 @@ enum http_body_wanted serve_on_head(struct http_exchange *exchange, void *ctx)
     serve->active++;
     exchange->user = request;
     exchange->on_gone = on_gone;
-    http_exchange_ref(exchange); /* its client may vanish while the caller is checked */
+    http_exchange_ref(exchange); /* its client may close while the caller is checked */
     op_start(&request->op, &request_class, exchange->loop, NULL, face->arena_bytes_max);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;

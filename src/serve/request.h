@@ -1,15 +1,15 @@
 /*
  * request: the life of a request as an op, the same for every face (api with mcp, web). The order
  * is: caller, rate, entrance, route, memory, body, endpoint. A face's request begins with a struct
- * serve_request; a struct serve_face has what the face does of each part.
+ * serve_request; a struct serve_face has the face's own parts.
  *
  * The exchange waits with the body (HTTP_BODY_WAIT) until the caller is known and the endpoint has
- * found it allowed, so that strangers take no memory but that of a head. The body's memory is taken
- * from the account's share before it is read.
+ * found it allowed, so that anonymous requests take only the memory of a head. The body's memory is
+ * taken from the account's share before it is read.
  *
  * A face's part answers and returns OP_DONE, or returns OP_NEXT, or OP_WAIT while something holds
- * the op; `resume` runs when the holds are gone and may wait in the same way. A request is answered
- * exactly once.
+ * the op; `resume` runs when the holds are released and may wait in the same way. A request is
+ * answered exactly once.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -23,15 +23,16 @@
 
 enum {
     SERVE_HEADERS_MAX = 11,
-    SERVE_SMALL_BODY_BYTES = 4 * 1024, /* its parse is taken with it, so it waits once at most */
+    SERVE_SMALL_BODY_BYTES = 4 * 1024, /* its parse is included, so it waits at most once */
 };
 
-/* Where a face's part may jump to (op_jump), for one that must skip or repeat others. */
+/* Steps that a face's part may jump to (op_jump), to skip or repeat others. */
 enum serve_step {
     SERVE_FIND_CALLER,
     SERVE_TAKE_CALLER,
     SERVE_TAKE_RATE,
-    SERVE_ENTER, /* of a request without a caller; it waits among strangers or probes */
+    SERVE_ENTER, /* for a request without a caller: in the line of anonymous requests or of probes
+                  */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
     SERVE_TAKE_BODY,
@@ -41,7 +42,7 @@ enum serve_step {
     SERVE_FINISH,
 };
 
-/* What is refused before any endpoint sees the request. */
+/* Refusals before any endpoint is called. */
 enum serve_refusal {
     SERVE_NO_PATH,     /* 404 */
     SERVE_NO_METHOD,   /* 405; Allow is set */
@@ -59,19 +60,20 @@ struct serve_face {
     slice (*line)(const struct serve_request *request);
     /* In on_head; the struct around it is zeroed */
     void (*open)(struct serve_request *request);
-    /* Begins a check of the caller, or jumps to SERVE_ENTER where there is none to check */
+    /* Begins a check of the caller, or jumps to SERVE_ENTER if there is none to check */
     serve_part *find_caller;
     /* Its result: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
     serve_part *take_caller;
     /* Before 404 and 405 are answered, and after */
     serve_part *admit, *check_access;
-    /* All of the body is here, and its memory is taken. check_body may jump back to read_body */
+    /* All of the body has arrived, and its memory is taken. check_body may jump back to
+     * read_body */
     serve_part *read_body, *check_body;
     serve_part *begin, *resume;
     enum op_result (*refuse)(struct serve_request *request, enum serve_refusal refusal);
-    /* The client has disconnected. true: the request goes on, else its op is cancelled */
+    /* The client has disconnected. true: the request continues, else its op is cancelled */
     bool (*on_gone)(struct serve_request *request);
-    /* In the op's on_cancel, before what this room cancels; in its on_end, while the body is still
+    /* In the op's on_cancel, before this room's own part; in its on_end, while the body is still
      * there. Each may be NULL */
     void (*on_cancel)(struct serve_request *request);
     void (*on_end)(struct serve_request *request, enum op_end end);
@@ -79,12 +81,12 @@ struct serve_face {
     bool counts_strangers; /* memory of requests without an account counts for the nil account */
 };
 
-/* One for all requests of a face; borrows what it points to. */
+/* One for all requests of a face; borrows its pointers. */
 struct serve {
     const struct serve_face *face;
     struct http_router *router;
     struct account_rate *rate;                    /* NULL: off */
-    struct budget_queue *work;                    /* NULL: requests take what they need */
+    struct budget_queue *work;                    /* NULL: requests take any memory */
     const struct address_policy *trusted_proxies; /* NULL: none */
     size_t active;                                /* requests under way */
 };
@@ -96,13 +98,13 @@ struct serve_request {
     bool is_answered, is_body_here, is_waiting_for_body;
     struct op_entry entry;
     struct vault_check check;
-    struct vault_grant grant; /* of the caller; zeroed where there is none */
+    struct vault_grant grant; /* of the caller; zeroed if there is none */
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* its memory, and that of the ops below it */
     struct budget_wait memory;
     struct account_rate_wait rate_wait;
-    struct http_header headers[SERVE_HEADERS_MAX]; /* of the reply to come */
+    struct http_header headers[SERVE_HEADERS_MAX]; /* of the later reply */
     size_t header_count;
     char account_text[UUID_TEXT_LEN + 1];
 };
@@ -113,19 +115,19 @@ void serve_on_request(struct http_exchange *exchange, void *ctx);
 void serve_on_body_paused(struct http_exchange *exchange, void *ctx);
 
 /* The caller is known: from here on log lines have its account, its connection is read in the
- * account's turn, and memory is counted in its share. */
+ * account's turn, and memory counts in its share. */
 void serve_caller_set(struct serve_request *request, const struct vault_grant *grant);
 /* Whether the caller has all these scopes. */
 bool serve_may(const struct serve_request *request, uint32_t scopes);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice serve_actor(struct serve_request *request);
-/* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
- */
+/* The client's address, from the nearest trusted proxy's header; "unix" for a client on a Unix
+ * socket. */
 slice serve_client_address(struct serve_request *request);
 /* The caller of a change. */
 struct audit_by serve_by(struct serve_request *request);
 
-/* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
+/* Adds a header to the later reply. Both are borrowed until the end of the turn. */
 void serve_header(struct serve_request *request, const char *name, slice value);
 /* Seconds, rounded up, at least 1. */
 void serve_retry_after(struct serve_request *request, int64_t ms);

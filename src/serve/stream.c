@@ -33,7 +33,7 @@ void serve_stream_wake(struct serve_stream *stream)
     op_sleep_stop(&stream->timer);
 }
 
-/* The refused key comes first: nothing is sent for it, however much has changed. */
+/* The refused key first: nothing is sent for it, however much has changed. */
 enum serve_stream_state serve_stream_check(const struct serve_stream *stream)
 {
     if (stream->is_refused)
@@ -45,7 +45,7 @@ enum serve_stream_state serve_stream_check(const struct serve_stream *stream)
                                                                    : SERVE_STREAM_READY;
 }
 
-/* The one timer of a stream: a change, a refused key and the heartbeat end the same sleep. */
+/* The only timer of a stream: a change, a refused key and the heartbeat end the same sleep. */
 void serve_stream_sleep(struct serve_stream *stream, uint64_t ms, const char *what)
 {
     op_sleep(stream->op, &stream->timer, ms, what);

@@ -1,8 +1,7 @@
 /*
- * serve: what every face of the server does alike for a request. stream: one that stays open, a
- * long poll or a reply of server-sent events (WHATWG HTML 9.2). It sleeps until something has
- * changed; whoever notices a change stores a fact and wakes it, and nothing is written from within
- * a callback. It ends with its key, when the server drains, and after its time.
+ * stream: a request that stays open, a long poll or a reply of server-sent events (WHATWG HTML
+ * 9.2). It sleeps until something has changed; the callback for a change stores a fact and wakes
+ * it, and never writes. It ends with its key, when the server drains, and after its time.
  */
 #ifndef SERVE_STREAM_H
 #define SERVE_STREAM_H
@@ -12,15 +11,16 @@
 #include "vault/auth.h"
 
 enum {
-    SERVE_HEARTBEAT_MS = 15000,    /* a comment line, so that proxies do not end an idle stream */
-    SERVE_SLOW_BYTES = 256 * 1024, /* with so much pending, the next event waits for a heartbeat */
+    SERVE_HEARTBEAT_MS = 15000, /* a comment line, so that proxies do not end an idle stream */
+    SERVE_SLOW_BYTES =
+        256 * 1024, /* with this much pending, the next event waits for a heartbeat */
 };
 
 /* Zeroed before its first use. */
 struct serve_stream {
     struct op *op;
     struct http_exchange *exchange;
-    uint64_t until_ns; /* loop time; 0: no end of its own */
+    uint64_t until_ns; /* loop time; 0: no end */
     bool is_refused;   /* the key was revoked, or has expired */
     /* private */
     struct op_timer timer;
@@ -34,22 +34,23 @@ enum serve_stream_state {
     SERVE_STREAM_READY,
 };
 
-/* From here on it is noticed what becomes of the caller's key. ms_max: as long as it may last; 0:
- * until_ns is set already, or there is no end. */
+/* From here on the caller's key is watched. ms_max: its longest life; 0: until_ns is set already,
+ * or there is no end. */
 void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_exchange *exchange,
                        struct vault_auth *auth, const struct vault_caller *caller, uint64_t ms_max);
-/* Before the op ends, also when it was never opened: callbacks must not reach an op that ends. */
+/* Before the op ends, even if it was never opened: callbacks must not reach an op that has
+ * ended. */
 void serve_stream_close(struct serve_stream *stream);
-/* For a callback: the op runs on. */
+/* For a callback: wakes the op. */
 void serve_stream_wake(struct serve_stream *stream);
 /* After a sleep. */
 enum serve_stream_state serve_stream_check(const struct serve_stream *stream);
-/* Sleeps until it is woken, at most ms; 0: it has a turn of its own soon. The op waits. */
+/* Sleeps until it is woken, at most ms; 0: until its next turn. The op waits. */
 void serve_stream_sleep(struct serve_stream *stream, uint64_t ms, const char *what);
 
-/* Status and headers of a reply of events are sent. */
+/* Sends status and headers of a reply of events. */
 void serve_events_begin(struct http_exchange *exchange);
-/* Whether the comment that keeps it open could be sent. */
+/* Sends the comment that keeps it open; whether that was possible. */
 bool serve_events_beat(struct http_exchange *exchange) MUST_CHECK;
 
 #endif

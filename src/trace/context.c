@@ -14,7 +14,7 @@ enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* in that form */
 
 _Static_assert(sizeof(form) - 1 == TRACE_PARENT_LEN, "3.2.2");
 
-/* In lower case alone, as 3.2.2 has it. */
+/* Only in lower case, by 3.2.2. */
 static bool is_digit(char c)
 {
     return ascii_is_hex(c) && !ascii_is_upper(c);
@@ -33,7 +33,7 @@ static bool is_well_formed(slice text)
     return true;
 }
 
-/* false: all of it is zero, which stands for none. */
+/* false: all of it is zero, which means none. */
 static bool read_bytes(const char *hex, uint8_t *bytes, size_t count)
 {
     unsigned any = 0;
@@ -65,7 +65,7 @@ slice trace_parent_write(const struct trace_context *context, char room[TRACE_PA
     return slice_of(room, TRACE_PARENT_LEN);
 }
 
-/* A key, '=' and a value (3.3.1.3); what a key is made of is its vendor's affair. */
+/* A key, '=' and a value (3.3.1.3); the vendor decides the characters of a key. */
 static bool is_member(slice member)
 {
     ptrdiff_t at = slice_find_char(member, '=');
@@ -76,11 +76,11 @@ static bool is_member(slice member)
            slice_printable(value, ' ') == value.len && slice_find_char(value, '=') < 0;
 }
 
-/* Blanks around the whole are no part of a header's value: the call would be refused for them. */
+/* Blanks around it are not part of a header's value: the call would be refused because of them. */
 bool trace_state_fits(slice text)
 {
     slice rest = text;
-    /* Their number has a limit in 3.3.1.1; the size has one here, which bounds it. */
+    /* 3.3.1.1 limits their number; this limits their size, and so the number. */
     if (text.len > TRACE_STATE_BYTES_MAX || slice_trim(text).len != text.len)
         return false;
     while (rest.len > 0) {

@@ -1,7 +1,7 @@
 /*
- * The W3C trace context (Trace Context, level 1): which trace something is part of, and under which
- * span. It comes in as `traceparent` and `tracestate`, is stored with a flow, and may go out to
- * providers. Plain values: nothing here knows whether spans are exported.
+ * The W3C trace context (Trace Context, level 1): the trace and the parent span of an activity. It
+ * comes in as `traceparent` and `tracestate`, is stored with a flow, and may go out to providers.
+ * Plain values: nothing here knows whether spans are exported.
  */
 #ifndef TRACE_CONTEXT_H
 #define TRACE_CONTEXT_H
@@ -29,24 +29,24 @@ struct trace_span_id {
 
 struct trace_context {
     struct trace_id trace;
-    struct trace_span_id span; /* the parent of what is done under this context */
+    struct trace_span_id span; /* the parent of new spans in this context */
     uint8_t flags;
     bool is_recorded; /* spans under it are exported by this process */
     bool is_remote;   /* span is another program's */
-    bool is_root;     /* there is no span yet: what is done under it begins the trace */
+    bool is_root;     /* there is no span yet: the next one begins the trace */
     slice state;      /* tracestate; borrowed, SLICE_NONE: none */
 };
 
-/* Of a traceparent (3.2.2); a later version may have more behind it. state and is_recorded are left
- * empty. false: it is malformed, and 3.3 wants it ignored. */
+/* From a traceparent (3.2.2); a later version may have more after it. state and is_recorded are
+ * left empty. false: it is malformed, and ignored by 3.3. */
 bool trace_parent_read(slice text, struct trace_context *context) MUST_CHECK;
 /* NUL-terminated; returns room. */
 slice trace_parent_write(const struct trace_context *context, char room[TRACE_PARENT_LEN + 1]);
-/* Whether that may be passed on as tracestate (3.3.1): what may not is dropped alone. */
+/* Whether it may be passed on as tracestate (3.3.1); otherwise only it is dropped. */
 bool trace_state_fits(slice text);
-/* A new span under that one: of the same trace, with an id of its own. */
+/* A new span under that one: in the same trace, with its own id. */
 struct trace_context trace_child(const struct trace_context *parent);
-/* The same with an id that any process finds again: the first bytes of a hash of name in space. */
+/* The same with an id that any process can derive: the first bytes of a hash of name in space. */
 struct trace_context trace_child_named(const struct trace_context *parent, struct uuid space,
                                        slice name);
 

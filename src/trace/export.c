@@ -1,11 +1,10 @@
 /*
- * What is queued goes to the endpoint in the background, one request at a time (OTLP/HTTP, JSON).
- * The queue is handed over as it is, between the resource's text and what closes it; what ends
- * meanwhile fills the next one. So no more than two queues are in memory, however slow the receiver
- * is.
+ * Queued spans are sent to the endpoint in the background, one request at a time (OTLP/HTTP, JSON).
+ * The queue is sent unchanged, between the resource's text and the closing brackets; spans that end
+ * meanwhile fill the next queue. So at most two queues are in memory, however slow the receiver is.
  *
- * The endpoint is the operator's: its host may be inside, and no proxy is used. The client is one
- * of its own, since what tenants may reach must not grow by this host.
+ * The operator sets the endpoint: its host may be internal, and no proxy is used. It has its own
+ * client, since tenants must not be able to reach this host.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -23,11 +22,11 @@ enum {
     REPLY_BYTES_MAX = 64 * 1024,
     RESOURCE_BYTES_MAX = 4096,
     HEADER_FILE_BYTES_MAX = 16 * 1024,
-    DELAY_MS = 1000, /* from the first span that is queued */
+    DELAY_MS = 1000, /* from the first queued span */
     SPANS_AT_ONCE = 512,
     CALL_MS = 10000,
     TRIES_MAX = 3,
-    PAUSE_MS = 1000, /* before the second try; then twice as long */
+    PAUSE_MS = 1000, /* before the second attempt; then twice as long */
     PAUSE_MS_MAX = 5000,
 };
 
@@ -66,16 +65,16 @@ static enum op_result step_send(struct op *op)
         .body_parts = export->body,
         .body_part_count = ARRAY_LEN(export->body),
         .attempt = export->tries,
-        .is_idempotent = true, /* a span that comes twice is known by its id */
+        .is_idempotent = true, /* a duplicate span is recognized by its id */
         .deadline_ns = loop_now_ns(op->loop) + CALL_MS * UINT64_C(1000000),
         .response_bytes_max = REPLY_BYTES_MAX,
     };
-    /* Refused where it is started: no later one would do better, and the end says so. */
+    /* Refused at the start: later attempts would fail, too, and the end reports it. */
     return http_call_start(tracer->client, &export->call, op) == OK ? OP_WAIT : OP_NEXT;
 }
 
-/* The receiver cannot have taken it (OTLP: 429, 502, 503, 504 are to be sent again). What timed out
- * may be there, and would be there twice. */
+/* The receiver cannot have accepted it (OTLP: 429, 502, 503, 504 may be retried). After a time-out
+ * the spans may have arrived, and would be duplicates. */
 static bool is_worth_another(const struct trace_export *export)
 {
     const struct http_call *call = &export->call;
@@ -93,12 +92,12 @@ static uint64_t pause_ms(const struct trace_export *export)
     slice after = http_call_header(&export->call, SLICE("Retry-After"));
     if (after.ptr && slice_to_u64(after, UINT32_MAX, &seconds) && seconds * 1000 > pause)
         pause = seconds * 1000;
-    pause += random_below(PAUSE_MS); /* processes do not come back together */
+    pause += random_below(PAUSE_MS); /* so that processes do not retry at the same time */
     return pause < PAUSE_MS_MAX ? pause : PAUSE_MS_MAX;
 }
 
-/* Of those that were sent, how many the receiver says that it did not keep. Any other body of a 2xx
- * is taken as that it has all. */
+/* How many of the sent spans the receiver reports as rejected. Any other body of a 2xx means that
+ * it has all. */
 static size_t rejected(struct trace_export *export)
 {
     const struct json *reply =
@@ -112,7 +111,7 @@ static size_t rejected(struct trace_export *export)
     return count < export->count ? (size_t)count : export->count;
 }
 
-/* One line when it begins to fail, and one when it is well again: not one an export. */
+/* One line when it begins to fail, and one when it works again: not one for each export. */
 static void log_change(struct trace_export *export, bool is_ok)
 {
     struct tracer *tracer = export->tracer;
@@ -155,7 +154,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&export_of(op)->call);
 }
 
-/* What ended meanwhile is next. */
+/* Spans that ended meanwhile are next. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct trace_export *export = export_of(op);
@@ -178,7 +177,7 @@ static const struct op_class export_class = {
     .free = op_free_struct,
 };
 
-/* Takes the queue. Out of memory: it stays, and is tried with the next span. */
+/* Takes the queue. Out of memory: it stays, and is retried with the next span. */
 static void start_export(struct tracer *tracer)
 {
     struct trace_export *export = mem_zalloc(sizeof(*export));
@@ -219,7 +218,7 @@ void trace_drain(struct tracer *tracer)
         return;
     tracer->is_draining = true;
     if (tracer->exporting)
-        op_sleep_stop(&tracer->exporting->timer); /* a try that waits is made now */
+        op_sleep_stop(&tracer->exporting->timer); /* a waiting attempt is made now */
     if (tracer->client && tracer->queued > 0)
         trace_export_wake(tracer);
 }
@@ -234,7 +233,7 @@ void trace_stop(struct tracer *tracer)
     if (!tracer || !tracer->client)
         return;
     struct http_client *client = tracer->client;
-    tracer->client = NULL; /* before its op ends: nothing new is begun */
+    tracer->client = NULL; /* before its op ends: nothing new is started */
     timer_stop(&tracer->timer);
     metric_add(tracer->dropped, (double)tracer->queued);
     tracer->queued = 0;
@@ -287,7 +286,7 @@ static void put_resource(struct tracer *tracer)
     json_member_open(&w, "spans", '['); /* and the spans */
 }
 
-/* Name: value, a line each; a line that begins with # is a comment. */
+/* Name: value, one on each line; a line that begins with # is a comment. */
 static int read_header(struct tracer *tracer, slice line, struct err *err)
 {
     line = slice_trim(line);
@@ -295,7 +294,7 @@ static int read_header(struct tracer *tracer, slice line, struct err *err)
         return OK;
     bool has_value = slice_find_char(line, ':') > 0;
     slice name = slice_trim(slice_split(&line, ':')), value = slice_trim(line);
-    /* The value may be a secret: it is not in the message. */
+    /* The value may be a secret, so the message does not contain it. */
     if (!has_value || !http_is_token(name) || !http_is_field_value(value))
         return err_set(err, ERR_SYNTAX, "each line must be \"Name: value\", as in a request");
     if (tracer->header_count > TRACE_HEADERS_MAX)
@@ -328,7 +327,7 @@ static int read_headers(struct tracer *tracer, slice path, struct err *err)
     return code == OK ? OK : err_prefix(err, "trace-headers-file");
 }
 
-/* Its host alone may be inside, and be spoken to without TLS: the operator wrote it down. */
+/* Only its host may be internal, and without TLS: the operator configured it. */
 static int allow_endpoint(struct tracer *tracer, const struct url *url, struct err *err)
 {
     char origin[URL_ORIGIN_MAX + 1];

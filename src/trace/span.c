@@ -16,9 +16,9 @@ static struct metric spans_total =
                 METRIC_COUNTER);
 
 enum {
-    SAMPLE_BITS = 56, /* of a trace's id, its last ones */
+    SAMPLE_BITS = 56, /* the last bits of a trace's id */
     FLAG_HAS_REMOTE = 0x100,
-    FLAG_IS_REMOTE = 0x200, /* of a span's flags: what they say of its parent */
+    FLAG_IS_REMOTE = 0x200, /* of a span's flags: about its parent */
     STATUS_ERROR = 2,
 };
 
@@ -77,8 +77,8 @@ bool trace_is_propagated(const struct tracer *tracer)
 
 /* ---- contexts ---- */
 
-/* Whether the ratio has it. The bits that decide are those that level 2 wants random, so that each
- * node, and another program with the same ratio, comes to the same decision. */
+/* Whether the ratio includes it. It uses the bits that level 2 requires to be random, so that each
+ * node, and another program with the same ratio, decides the same. */
 static bool is_sampled(const struct tracer *tracer, const struct trace_context *context)
 {
     uint64_t bits = 0;
@@ -87,8 +87,8 @@ static bool is_sampled(const struct tracer *tracer, const struct trace_context *
     return bits < tracer->sample_below;
 }
 
-/* A trace is recorded as a whole or not at all. The parent's flag can only forbid it: how much is
- * recorded is the operator's decision, and not the caller's. */
+/* A trace is recorded as a whole or not at all. The parent's flag can only forbid it: the operator
+ * decides how much is recorded, not the caller. */
 static bool settle(const struct tracer *tracer, struct trace_context *context)
 {
     context->is_recorded = tracer->url.len > 0 && context->flags & TRACE_SAMPLED &&
@@ -99,7 +99,7 @@ static bool settle(const struct tracer *tracer, struct trace_context *context)
 static bool begin_here(const struct tracer *tracer, struct trace_context *context)
 {
     if (tracer->url.len == 0 || tracer->sample_below == 0)
-        return false; /* nothing is drawn where no trace can begin */
+        return false; /* nothing is drawn if no trace can begin */
     *context = (struct trace_context){.flags = TRACE_SAMPLED | TRACE_RANDOM, .is_root = true};
     random_bytes(context->trace.bytes, sizeof(context->trace.bytes));
     context->trace.bytes[0] |= 0x80; /* never all zeros */
@@ -245,7 +245,7 @@ void trace_span_close(struct tracer *tracer)
         trace_export_wake(tracer);
     } else {
         metric_add(tracer->dropped, 1);
-        /* No memory: what is queued is whole, since nothing was appended. */
+        /* No memory: the queue is consistent, since nothing was appended. */
         queue->is_failed = queue->is_over = false;
     }
     buf_clear(&tracer->span);

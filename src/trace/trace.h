@@ -1,12 +1,12 @@
 /*
  * trace: spans of what sluice does, exported by OTLP/HTTP in JSON (README.md). A tracer decides
  * which traces are recorded, keeps the spans that have ended in a queue, and sends them in the
- * background. Nothing waits for it: a span that finds the queue full is dropped and counted.
+ * background. Nothing waits for it: a span is dropped and counted if the queue is full.
  *
- * Where tracing is off there is no tracer, and callers have NULL in the place of a context; a trace
- * that is not recorded has no context, or one of which trace_is_recorded is false.
+ * With tracing off there is no tracer, and callers have NULL instead of a context; a trace that is
+ * not recorded has no context, or one for which trace_is_recorded is false.
  *
- * A span never holds a secret or an input: its attributes are names of the catalog and of
+ * A span never contains a secret or an input: its attributes are names of the catalog and of
  * templates, ids, numbers, and words of sluice's own.
  */
 #ifndef TRACE_TRACE_H
@@ -26,7 +26,7 @@ enum {
     TRACE_HEADERS_MAX = 16, /* of the file */
 };
 
-/* Borrowed during trace_new but for what is pointed to. */
+/* Borrowed during trace_new, except its pointers. */
 struct trace_config {
     struct loop *loop;
     struct dns_resolver *resolver;
@@ -37,15 +37,15 @@ struct trace_config {
     bool is_propagated; /* to providers */
 };
 
-/* NULL: err; names the setting. */
+/* NULL: err names the setting. */
 struct tracer *trace_new(const struct trace_config *config, struct err *err) MUST_CHECK;
-/* Sends what is queued now, and tries nothing twice from here on. */
+/* Sends the queue now, and retries nothing from here on. */
 void trace_drain(struct tracer *tracer);
-/* Nothing is queued or on its way. */
+/* Nothing is queued or under way. */
 bool trace_is_drained(const struct tracer *tracer);
-/* Cuts what is under way, and closes the client. Spans that end later are dropped. */
+/* Cuts the export under way, and closes the client. Spans that end later are dropped. */
 void trace_stop(struct tracer *tracer);
-/* After the loop has run on: its op has ended (asserted). NULL: nothing. */
+/* After the loop has run on: its op has ended (asserted). Accepts NULL. */
 void trace_free(struct tracer *tracer);
 /* For a reload. */
 void trace_tls_set(struct tracer *tracer, struct tls_context *tls);
@@ -53,12 +53,12 @@ bool trace_is_propagated(const struct tracer *tracer);
 
 /* ---- contexts ---- */
 
-/* A request comes in, with a traceparent and a tracestate or without (SLICE_NONE). A parent that is
- * not sampled is not recorded; of all other traces the ratio decides. false: there is
- * nothing to record or to pass on. context->state borrows from state. */
+/* A request has arrived, with or without (SLICE_NONE) a traceparent and a tracestate. A parent that
+ * is not sampled is not recorded; of all other traces the ratio decides. false: there is nothing to
+ * record or to pass on. context->state borrows from state. */
 bool trace_begin(const struct tracer *tracer, slice parent, slice state,
                  struct trace_context *context) MUST_CHECK;
-/* One that was stored: its traceparent, and behind a space the tracestate. false: it is none. */
+/* From its stored form: a traceparent, and after a space the tracestate. false: malformed. */
 bool trace_read(const struct tracer *tracer, slice text, struct trace_context *context) MUST_CHECK;
 /* The text to store. SLICE_NONE: out of memory. */
 slice trace_text(const struct trace_context *context, struct arena *arena);
@@ -72,7 +72,7 @@ static inline bool trace_is_recorded(const struct trace_context *context)
 /* OTLP's numbers. */
 enum trace_kind { TRACE_INTERNAL = 1, TRACE_SERVER = 2, TRACE_CLIENT = 3 };
 
-/* One that has ended. */
+/* A span that has ended. */
 struct trace_span {
     const struct trace_context *context; /* with its own id */
     const struct trace_context *parent;  /* that it was made from */
@@ -80,10 +80,10 @@ struct trace_span {
     slice name;
     int64_t started_us; /* of the wall clock */
     uint64_t took_ns;
-    slice error; /* one word of ours; SLICE_NONE: it went well */
+    slice error; /* one word of sluice's own; SLICE_NONE: success */
 };
 
-/* Its attributes follow, until trace_span_close. Nothing else is opened in between. */
+/* Its attributes follow, until trace_span_close. Only one span may be open. */
 void trace_span_open(struct tracer *tracer, const struct trace_span *span);
 void trace_put_str(struct tracer *tracer, const char *key, slice value);
 void trace_put_i64(struct tracer *tracer, const char *key, int64_t value);
