@@ -5,7 +5,7 @@
  *
  * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
  * owner and the revision, so of several nodes one gets the flow (take.c). While no slot is free the
- * flows stay where they are: other nodes may have room.
+ * flows stay in the database: other nodes may have room.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -16,7 +16,7 @@ enum {
     SCAN_EVERY_MS = 1000, /* with the lease before it: adopted within 12 s */
     SCAN_JITTER_MS = 500,
     NOT_YET_MS = 100,           /* until this node's row is written, and while its lease is out */
-    LOST_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */
+    LOST_AGE_US = 20 * 1000000, /* older than any statement that may still reveal it */
     LOST_EVERY_US = 30 * 1000000,
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
 };
@@ -27,7 +27,7 @@ struct flow_adopter {
     struct pg_query query;
     struct op_timer sleep;
     struct node_scan scan;
-    int64_t lost_at; /* when those of ours that are in no memory are scanned for; 0: not */
+    int64_t lost_at; /* when to scan for this node's flows that are not in memory; 0: no scan */
 };
 
 enum adopt_step {
@@ -52,7 +52,7 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* Without a lease of its own a node may not adopt: its flows would be orphans again at once. */
+/* Without a lease of its own a node may not adopt: its flows would become orphans again at once. */
 static enum op_result step_find_dead(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -74,8 +74,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The takes of one scan share batches. The next scan comes when all are done, or it would find the
- * same flows; where none was found, the flows of this node are next. */
+/* The takes of one scan share batches. The next scan comes when all are done, otherwise it would
+ * find the same flows; if none was found, the flows of this node are next. */
 static enum op_result step_orphans(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -93,8 +93,8 @@ static enum op_result step_orphans(struct op *op)
 }
 
 /* Runs LOST_AGE_US after has_lost was set, so that every statement that may still answer has, and
- * every LOST_EVERY_US without a reason: a PostgreSQL backend that stood still may commit a start or
- * a take at any time after its connection was given up. */
+ * every LOST_EVERY_US in any case: a stalled PostgreSQL backend may commit a start or a take at any
+ * time after its connection was given up. */
 static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -106,7 +106,7 @@ static enum op_result step_scan_ours(struct op *op)
     if (now < adopter->lost_at)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
-    service->has_lost = false; /* before the scan: what is lost from now on is for the next one */
+    service->has_lost = false; /* before the scan: flows lost from now on are for the next one */
     store_flow_owned(service->config.pool, &adopter->query, op, node_id(service->config.node),
                      now - LOST_AGE_US);
     return OP_WAIT;
@@ -120,7 +120,7 @@ static enum op_result step_lost(struct op *op)
     size_t count = 0;
     if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
         service->has_lost = true;
-    /* All of them, whatever room there is: only this node can run what it owns. */
+    /* All of them, even without room: only this node can run the flows that it owns. */
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
             (void)flow_take_start(service, &refs[i], op);

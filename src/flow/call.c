@@ -1,6 +1,6 @@
 /*
  * One call of a tool_call step through the exec engine, which neither claims nor records here: the
- * flow's own rows are intent and result. And what becomes of the outcome.
+ * flow's own rows are intent and result. And the handling of its outcome.
  */
 #include "base/clock.h"
 #include "call/summary.h"
@@ -11,7 +11,7 @@ enum {
     UNSENT_MAX = 200, /* in a row, a minute or more: then the attempt fails */
     RETRY_MS_MAX = 3600 * 1000,
     NEXT_BYTES_MAX = 4096,
-    /* tries, where the template does not say how many */
+    /* attempts, if the template does not set them */
     TRIES_PASSING = 10,
     TRIES_SAFE = 3,
 };
@@ -32,7 +32,7 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step)
 bool flow_call_is_read(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
-    return action && action->level == LEVEL_READ; /* one that is gone may have been a write */
+    return action && action->level == LEVEL_READ; /* a removed one may have been a write */
 }
 
 /* Confirmed at the start, or by an approval that a person has given. */
@@ -61,7 +61,7 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
 }
 
 /* The flow's deadline in loop time; 0: none. At least a millisecond ahead: 0 would mean none, and a
- * call past the deadline is refused before (flow_run_is_overdue). */
+ * call past the deadline is refused earlier (flow_run_is_overdue). */
 static uint64_t deadline_ns(const struct flow_run *run)
 {
     int64_t left_us = run->flow.deadline - clock_shared_us();
@@ -104,7 +104,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     return exec_start(run->service->config.exec, &request, parent);
 }
 
-/* A refusal after which the same call is likely to succeed. A write that ran out of time without an
+/* A refusal after which the same call will probably succeed. A write that timed out without an
  * effect could not be sent; a read may just be slow. */
 static bool is_passing(const struct exec_outcome *out, bool is_read)
 {
@@ -121,7 +121,7 @@ static bool is_passing(const struct exec_outcome *out, bool is_read)
     }
 }
 
-/* What is stored of a call that failed. In doubt, what was not sent proves nothing either. */
+/* The stored error of a failed call. In doubt, a call that was not sent proves nothing either. */
 static struct flow_error error_of(const struct flow_call *call, const struct exec_outcome *out,
                                   struct arena *arena)
 {
@@ -139,7 +139,7 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
         .retry_after_ms = out->retry_after_ms,
         .effect = is_unknown ? EXEC_EFFECT_UNKNOWN : out->effect,
     };
-    if (is_unknown) /* the tries that may be made without asking are those that do no harm */
+    if (is_unknown) /* automatic retries are those that do no harm */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
     error.hint = flow_hint_of(out, error.effect, arena);
     error.next_json = exec_next_action_render(out, arena);
@@ -148,8 +148,8 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
 }
 
 /* EXEC_UNAVAILABLE and EXEC_STILL_RUNNING say nothing about the provider: the same attempt may call
- * again. A success that is too large fails without a retry, as the provider would answer the same.
- */
+ * again. A success that is too large fails without a retry, as the provider would send the same
+ * answer. */
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error)
 {
@@ -184,7 +184,7 @@ enum flow_call_end flow_call_result(const struct flow_call *call, const struct e
 }
 
 /* Exponential back-off with full jitter; a provider's Retry-After replaces it, plus up to half a
- * second so that flows it was said to do not return together. */
+ * second so that flows which got it together do not return together. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries)
 {
@@ -265,12 +265,12 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     slice copy = json_text_take(&text, arena);
     if (copy.ptr)
         return copy;
-    /* Out of memory or too large: an attempt that failed has to have an error. */
+    /* Out of memory or too large: a failed attempt must have an error. */
     return SLICE("{\"code\":\"execution_failed\",\"message\":\"\",\"retryable\":false,"
                  "\"outcome\":\"unknown\"}");
 }
 
-/* The program of the version before has written none: a lost reply had one of these codes there. */
+/* The previous version of the program wrote none: it used one of these codes for a lost reply. */
 static enum exec_effect read_effect(const struct json *error, slice code)
 {
     slice name = json_get_str(error, SLICE("outcome"));

@@ -1,16 +1,16 @@
 /*
  * Changes of a call; see change.h.
  *
- * A person decides by the table, so it says less rather than something that is not so:
- * where nothing of `now` is known there is no table, what reads the same is no difference, and of a
- * call that sends nulls it is not certain what stays, since a null may empty a property.
+ * A person decides by the table, so it says less rather than something wrong: if nothing of `now`
+ * is known there is no table, equal texts are not a difference, and for a call that sends nulls it
+ * is uncertain what stays, since a null may clear a property.
  */
 #include "flow/change.h"
 
 enum { VALUE_BYTES_MAX = 1024 * 1024, NAME_BYTES_MAX = 100, BYTES_BEFORE_DIFFERENCE = 60 };
 
-/* As people read it: a text as it is, null and "" as nothing, all else as JSON. SLICE_NONE: it is
- * too large. */
+/* The text for people: a text unchanged, null and "" as nothing, all else as JSON. SLICE_NONE: it
+ * is too large. */
 static slice text_of(const struct json *value, struct arena *arena)
 {
     if (!value || value->type == JSON_NULL)
@@ -24,8 +24,8 @@ static bool is_nothing(const struct json *value)
     return value->type == JSON_NULL || (value->type == JSON_STRING && json_str(value).len == 0);
 }
 
-/* Of an object that says of no property what it is, nothing is known: a step that was skipped, an
- * item that was not found. */
+/* An object without any known property reveals nothing: a skipped step, an item that was not
+ * found. */
 static bool is_known(const struct json *now)
 {
     for (uint32_t i = 0; json_is(now, JSON_OBJECT) && i < now->count; i++)
@@ -46,7 +46,7 @@ static bool has_null(const struct json *value)
     return is_found;
 }
 
-/* Where the two begin to differ, at the begin of a character. */
+/* Where the two begin to differ, at the start of a character. */
 static size_t difference_at(slice a, slice b)
 {
     size_t at = 0;
@@ -57,7 +57,7 @@ static size_t difference_at(slice a, slice b)
     return at;
 }
 
-/* A long text from a little before the difference on, so that two long ones never look the same. */
+/* A long text from shortly before the difference, so that two long ones never look the same. */
 static void put_text(struct json_writer *w, const char *key, slice text, size_t difference,
                      struct arena *arena)
 {
@@ -80,7 +80,7 @@ struct comparison {
     struct arena *arena;
     const struct json *now, *then;
     size_t changed, same;
-    bool is_sure; /* of what stays */
+    bool is_sure; /* of unchanged properties */
 };
 
 static void put_change(struct comparison *c, slice name, slice now, slice then)
@@ -127,7 +127,7 @@ static void put_properties(struct comparison *c)
         json_member_i64(c->w, "same", (int64_t)c->same);
 }
 
-/* Left out where it is no text. */
+/* Left out if it is not a text. */
 static void put_title(struct json_writer *w, const struct flow_change *change,
                       const struct json *root, struct expr_budget *budget, struct arena *arena)
 {
@@ -149,7 +149,7 @@ void flow_change_write(struct json_writer *w, const struct flow_change *change,
         json_object_set(arena, &root, SLICE("item"), *change->item);
         json_object_set(arena, &root, SLICE("index"), json_i64((int64_t)change->index));
     }
-    /* Where an expression fails nothing is known. */
+    /* If an expression fails nothing is known. */
     if (arena->is_exhausted ||
         expr_template_eval(change->def->now, &root, 0, budget, arena, &now, NULL) != OK ||
         expr_template_eval(change->def->then, change->input, 0, budget, arena, &then, NULL) != OK ||

@@ -1,26 +1,26 @@
 /*
  * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
- * the node that takes a flow by it runs it. The answer is the view after the change.
+ * the node that takes a flow with it runs it. The answer is the view after the change.
  *
- * A start is written before it runs. With an idempotency key the same statement binds that, so that
- * a start which is refused binds nothing and one that is made cannot be made again; a repetition
- * loads the flow that the key has. Approve, reject and resume load the flow, decide by what they
- * loaded, and write fenced by its revision; where it has changed in between they load again. A
- * cancel needs nothing of the row, so it writes first and loads afterwards.
+ * A start is written before it runs. With an idempotency key the same statement binds the key, so a
+ * refused start binds nothing and a successful one cannot be repeated; a repetition loads the key's
+ * flow. Approve, reject and resume load the flow, decide by the loaded row, and write fenced by its
+ * revision; if it has changed in between they load again. A cancel needs nothing from the row, so
+ * it writes first and loads afterwards.
  *
- * Each statement carries one token for all its sendings: a repetition after a lost answer finds the
- * token in the row and succeeds. A statement whose answer never came may still have made a flow
- * ours; service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means
- * that nothing was done: a start is sent until its answer is here, for as long as a client waits,
- * and what is not known then is answered as that.
+ * Each statement has one token for all its attempts: a repetition after a lost answer finds the
+ * token in the row and succeeds. A statement without an answer may still have given this node a
+ * flow; service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means
+ * that nothing was done: a start is sent until it is answered, for as long as a client waits; if
+ * the result is still unknown then, the answer says so.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
 #include "vault/key.h"
 
 enum {
-    /* How long a cancel waits where another node may be about to send a request: longer than that
-     * node relies on its last read of the row, with a margin for clocks that run apart. */
+    /* How long a cancel waits if another node may be about to send a request: longer than that node
+     * relies on its last read of the row, with a margin for clock drift. */
     CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
@@ -29,7 +29,7 @@ enum {
     AGAIN_MS = 100,
     REPORT_BYTES_MAX = 16 * 1024,
     FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
-    SEND_MS_MAX = 20000, /* so long a start is sent again, after the pool's own tries */
+    SEND_MS_MAX = 20000, /* how long a start is sent again, after the pool's own retries */
 };
 
 enum command_step {
@@ -52,7 +52,7 @@ enum command_step {
 OP_OF(command_of, flow_command)
 
 /* Answers live in the caller's arena, since the caller may read them some turns later, when this
- * op's arena is gone. */
+ * op's arena is freed. */
 static struct arena *answer_arena(const struct flow_command *command)
 {
     return &command->op.parent->arena;
@@ -66,7 +66,7 @@ static enum op_result answer_command(struct flow_command *command, enum flow_ans
     return OP_DONE;
 }
 
-/* Also of a change that is durable, where its answer alone cannot be made. */
+/* Also for a durable change, if only its answer cannot be made. */
 static enum op_result unavailable(struct flow_command *command)
 {
     bool is_open = command->is_sent || command->is_changed;
@@ -74,14 +74,14 @@ static enum op_result unavailable(struct flow_command *command)
                           SLICE_NONE);
 }
 
-/* The answer of a change that was sent: whether it is known now what became of it. ERR_NOMEM is one
- * that was done, whose rows found no room. */
+/* Whether the result of a sent change is unknown. ERR_NOMEM is a change that was made, whose rows
+ * found no room. */
 static bool is_lost(int status)
 {
     return status == ERR_CLOSED || status == ERR_NOMEM;
 }
 
-/* can_run was false. Without a lease the database is what is missing. */
+/* can_run was false. Without a lease the database is the cause. */
 static enum op_result refuse_run(struct flow_command *command)
 {
     const struct flow_service *service = command->service;
@@ -94,7 +94,7 @@ static enum op_result refuse_run(struct flow_command *command)
             : SLICE("The server runs as many flows as it may. Nothing was done. Try again."));
 }
 
-/* message: SLICE_NONE where there was no memory for it. */
+/* message: SLICE_NONE if there was no memory for it. */
 static enum op_result conflict(struct flow_command *command, slice message)
 {
     if (!message.ptr)
@@ -127,7 +127,7 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 
 /* ---- a start's key ---- */
 
-/* What the request is. The first line tells it from any execution's, and its format from others. */
+/* The request. The first line distinguishes it from executions, and its format from others. */
 static int make_fingerprint(struct flow_command *command)
 {
     struct buf text;
@@ -144,8 +144,8 @@ static int make_fingerprint(struct flow_command *command)
     return is_ok ? OK : ERR_NOMEM;
 }
 
-/* Null for an optional member is absence, for the fingerprint, too. Of a template that is gone the
- * input stays as it is. */
+/* Null for an optional member means absent, for the fingerprint, too. Without the template the
+ * input stays unchanged. */
 static void drop_nulls(struct flow_command *command)
 {
     const struct flow_template *tmpl =
@@ -154,7 +154,7 @@ static void drop_nulls(struct flow_command *command)
         command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
 }
 
-/* Before the checks: a flow that was started is answered whatever has changed since. */
+/* Before the checks: a started flow is returned whatever has changed since. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
@@ -211,7 +211,7 @@ static enum op_result step_begin(struct op *op)
 
 /* ---- start ---- */
 
-/* Validated a second time, now with a report: valid inputs are the usual case and need none. */
+/* Validated again, now with a report: valid inputs are the usual case and need none. */
 static enum op_result refuse_input(struct flow_command *command, const struct flow_template *tmpl)
 {
     struct schema_report report;
@@ -240,8 +240,8 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
     };
 }
 
-/* A run of this id is in memory, so the first start may still be on its way to the database and may
- * yet fail: it gets one pause before this one is reported as a repetition. */
+/* A run with this id is in memory, so the first start may still be under way to the database and
+ * may yet fail: it gets one pause before this one is reported as a repetition. */
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
@@ -249,8 +249,8 @@ static enum op_result repeated(struct flow_command *command)
     return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
-/* Commands may use twice the slots that timers and adoption may: a person waits for a command,
- * while due flows can stay in the database. */
+/* Commands may use twice the slots of timers and adoption: a person waits for a command, while due
+ * flows can stay in the database. */
 static bool can_run(const struct flow_service *service)
 {
     return !service->is_draining && node_may_write(service->config.node) &&
@@ -289,7 +289,7 @@ static enum op_result step_start(struct op *op)
     return OP_NEXT;
 }
 
-/* The same statement each time, which knows what an earlier sending has made. */
+/* The same statement each time; it recognizes the result of an earlier attempt. */
 static enum op_result step_send(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -307,7 +307,7 @@ static enum op_result step_send(struct op *op)
     return OP_WAIT;
 }
 
-/* It may have begun. Until the answer is here the statement is sent again; in vain for too long,
+/* The start may have been stored. The statement is sent again until it is answered; after too long,
  * the adopter finds the flow if there is one. */
 static enum op_result send_again(struct flow_command *command)
 {
@@ -323,7 +323,7 @@ static enum op_result send_again(struct flow_command *command)
     return unavailable(command);
 }
 
-/* Nothing was made. */
+/* Nothing was stored. */
 static enum op_result not_started(struct flow_command *command, int status)
 {
     flow_run_drop(command->run);
@@ -367,7 +367,7 @@ static enum op_result step_started(struct op *op)
 
 /* ---- changes ---- */
 
-/* In any state and without a revision: a cancel means the flow, whatever it does by then. */
+/* In any state and for any revision: a cancel applies to the flow, whatever it is doing. */
 static enum op_result step_cancel(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -377,7 +377,7 @@ static enum op_result step_cancel(struct op *op)
     return OP_WAIT;
 }
 
-/* For the decision, and after a cancel for the view alone. Items are no part of either. */
+/* For the decision, and after a cancel only for the view. Neither needs items. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -398,7 +398,7 @@ static enum op_result step_loaded(struct op *op)
                                  : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
-    flow_template_unref(command->find.tmpl); /* of the try before */
+    flow_template_unref(command->find.tmpl); /* of the previous attempt */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
                            op))
@@ -417,7 +417,7 @@ static enum op_result step_template(struct op *op)
     return OP_NEXT;
 }
 
-/* The step's output: the steps behind it may refer to it, and flow_decider_of reads it back. */
+/* The step's output: later steps may refer to it, and flow_decider_of reads it. */
 static slice approval_output(struct flow_command *command)
 {
     struct json_text text;
@@ -442,14 +442,14 @@ static slice rejection(struct flow_command *command)
 }
 
 /* Approve and resume: this process takes the flow. The slot is checked before the statement, since
- * a flow that is taken and not run would stop until it is adopted. */
+ * a flow that is taken but not run would stop until it is adopted. */
 static enum op_result step_take(struct op *op)
 {
     struct flow_command *command = command_of(op);
     const struct flow_service *service = command->service;
     bool is_approval = command->in.kind == FLOW_COMMAND_APPROVE;
     ASSERT(is_approval || command->in.kind == FLOW_COMMAND_RESUME);
-    ASSERT(command->whole.flow.rev > 0); /* the fence: what was loaded */
+    ASSERT(command->whole.flow.rev > 0); /* the fence: the loaded revision */
     if (!can_run(service))
         return refuse_run(command);
     command->take = (struct flow_take){
@@ -488,8 +488,8 @@ static enum op_result step_reject(struct op *op)
     return op_wait_then(op, COMMAND_CHANGED);
 }
 
-/* The attempt's row, as the statements of a decision make it: with it the view can be written
- * without loading the flow a second time. */
+/* The attempt's row, as the statements of a decision write it: with it the view can be made without
+ * loading the flow again. */
 static struct flow_step decided_step(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -505,7 +505,7 @@ static struct flow_step decided_step(struct flow_command *command)
     };
 }
 
-/* The actor that decided; SLICE_NONE: no person. */
+/* The actor that decided; SLICE_NONE: not a person. */
 static slice decided_by(const struct flow_step *step, struct arena *arena)
 {
     slice text = step->is_completed ? step->output : step->error, note;
@@ -514,8 +514,8 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
                               : flow_decider_of(NULL, value, &note);
 }
 
-/* For a second click, or a second person: what was decided of the step that they mean. The last of
- * its attempts counts, since a resumed approval asks again. */
+/* For a second click, or a second person: the earlier decision on the step that they mean. The last
+ * of its attempts counts, since a resumed approval asks again. */
 static void report_earlier(struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
@@ -532,7 +532,8 @@ static void report_earlier(struct flow_command *command)
     }
 }
 
-/* What a flow without a waiting approval does: "it is running", "step \"rest\" waits until ...". */
+/* The state of a flow without a waiting approval: "it is running", "step \"rest\" waits until
+ * ...". */
 static slice say_state(const struct flow *flow, const struct flow_template *tmpl,
                        struct arena *arena)
 {
@@ -575,8 +576,8 @@ static enum op_result decide_approval(struct flow_command *command)
                    command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
 }
 
-/* A flow that waits for a later time or for a person is left as it is: resuming it is no error, and
- * changes nothing. */
+/* A flow that waits for a later time or for a person stays unchanged: resuming it is not an error,
+ * and changes nothing. */
 static enum op_result decide_resume(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -626,7 +627,7 @@ static void apply_change(struct flow_command *command)
         service->has_lost = true;
 }
 
-/* A decision's attempt goes to the end: the steps behind the approval have no attempts yet. */
+/* A decision's attempt is added at the end: the steps after the approval have no attempts yet. */
 static bool add_decided(struct flow_command *command)
 {
     struct flow_whole *whole = &command->whole;
@@ -642,8 +643,8 @@ static bool add_decided(struct flow_command *command)
     return true;
 }
 
-/* The view of what was loaded, with the change: its revision was the fence, so no other change lies
- * between. After a cancel nothing was loaded yet. */
+/* The view of the loaded flow, with the change: its revision was the fence, so there was no other
+ * change in between. After a cancel nothing was loaded yet. */
 static enum op_result answer_changed(struct flow_command *command)
 {
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
@@ -654,9 +655,9 @@ static enum op_result answer_changed(struct flow_command *command)
     return op_jump(&command->op, COMMAND_LOAD);
 }
 
-/* A run in this process was cancelled in this turn. Where another node ran it, or where it was
- * cancelled before at an unknown time, the answer waits until no node can rely on the row as it
- * was: once it is given, no request of this flow begins anywhere. */
+/* A run in this process was cancelled in this turn. If another node ran it, or if it was cancelled
+ * earlier at an unknown time, the answer waits until no node can rely on the old row: after the
+ * answer, no request of this flow begins anywhere. */
 static bool must_wait(const struct flow_command *command)
 {
     struct uuid owner = command->was_owned_by;
@@ -665,8 +666,8 @@ static bool must_wait(const struct flow_command *command)
 }
 
 /* ERR_NOTFOUND: another change was faster, or there is no such flow. The others load to know which.
- * A cancel tries once more: a flow that another request cancels in the same moment is in neither
- * half of its statement, not to be changed and not yet cancelled in its snapshot. */
+ * A cancel tries once more: a flow that another request cancels at the same moment is in neither
+ * half of its statement, neither changeable nor cancelled in its snapshot. */
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -686,11 +687,11 @@ static enum op_result step_changed(struct op *op)
         return retry(command, COMMAND_CANCEL);
     }
     if (is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
-        command->service->has_lost = true; /* it may be ours */
+        command->service->has_lost = true; /* this node may own it */
     return unavailable(command);
 }
 
-/* The change is made, and its event with it or in the log: what follows is the answer. */
+/* The change is made, and its event is stored or logged: the answer follows. */
 static enum op_result step_audited(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -709,7 +710,7 @@ static const struct op_step steps[] = {
     [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
     [COMMAND_SEND] = {"send", step_send, 0},
     [COMMAND_STARTED] = {"started", step_started, OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
-    /* approve, reject, resume; what a cancel left; and the flow that a start's key has */
+    /* approve, reject, resume; the flow after a cancel; and the flow of a start's key */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, 0},
@@ -722,13 +723,13 @@ static const struct op_step steps[] = {
     [COMMAND_AUDITED] = {"audited", step_audited, OP_TO(COMMAND_LOAD)},
 };
 
-/* The template's reference is released here and not with memory, which is the caller's. */
+/* The template's reference is released here, not with the memory, which belongs to the caller. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct flow_command *command = command_of(op);
     if (end == OP_ENDED_CANCELLED) {
         (void)unavailable(command);
-        command->service->has_lost = true; /* what was sent may yet happen */
+        command->service->has_lost = true; /* a sent change may yet take effect */
     }
     if (command->run)
         flow_run_drop(command->run);

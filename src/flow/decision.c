@@ -1,12 +1,11 @@
 /*
- * A person's decision about a flow, which is an approval, a rejection, a resume or a cancel: its
- * audit event, the limit of the note that goes with it, and what the approval's attempt says of who
- * decided.
+ * A person's decision about a flow (approval, rejection, resume or cancel): its audit event, the
+ * limit of its note, and who decided according to the approval's attempt.
  */
 #include "flow/flow.h"
 #include "store/audit.h"
 
-enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* a note of escapes takes six a character */
+enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* escapes in a note take six bytes for each character */
 
 static void put_decision_text(struct json_writer *w, const char *key, slice text)
 {
@@ -20,14 +19,14 @@ bool flow_note_fits(slice note)
     for (size_t at = 0; at < note.len && chars <= FLOW_NOTE_CHARS_MAX; chars++) {
         slice rest = slice_from(note, at);
         size_t len = slice_starts_with(rest, SLICE("\r\n")) ? 2 : slice_utf8_first(rest);
-        at += len ? len : 1; /* a byte that begins no character is shown as one */
+        at += len ? len : 1; /* a byte that does not begin a character is shown as one */
     }
     return chars <= FLOW_NOTE_CHARS_MAX;
 }
 
-/* ---- who decided ---- */
+/* ---- the decider ---- */
 
-/* The message of a rejection begins with the actor, which flow_decider_of reads back. */
+/* The message of a rejection begins with the actor, which flow_decider_of reads. */
 static const char rejected_by[] = "Rejected by ";
 
 slice flow_rejection_message(slice actor, slice note, struct arena *arena)
@@ -50,7 +49,7 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
     if (!slice_starts_with(message, slice_cstr(rejected_by)))
         return SLICE_NONE; /* it has expired */
     message = slice_from(message, sizeof(rejected_by) - 1);
-    slice by = slice_split(&message, ' '); /* with the ":" or "." behind it */
+    slice by = slice_split(&message, ' '); /* with the ":" or "." after it */
     *note = message;
     return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
 }

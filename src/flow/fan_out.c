@@ -1,8 +1,7 @@
 /*
- * A tool_call with for_each. A few lanes share the items, each an op that takes one item after the
- * other: intent (of a write), call, fact. Facts are rows of
- * flow_item; those of one turn share a commit. Once an item has failed for good no new one is
- * begun; those in flight finish.
+ * A tool_call with for_each. A few lanes share the items, each an op that takes one item after
+ * another: intent (for a write), call, fact. Facts are rows of flow_item; those of one turn share a
+ * commit. Once an item has failed finally no new one is begun; those in flight finish.
  *
  * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
  * which are those of the transition that began the attempt. A fan belongs to one attempt of the
@@ -26,7 +25,7 @@ enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
 struct fan_item {
     enum item_state state;
     bool is_in_doubt; /* an earlier try of it may have acted */
-    int64_t tries;    /* since a person resumed it, as far as facts say */
+    int64_t tries;    /* since a person resumed it, according to facts */
     slice output;     /* JSON text, in the run's arena */
     struct flow_error error;
 };
@@ -50,13 +49,13 @@ struct flow_lane {
 struct flow_fan {
     struct fan_item *items;
     size_t count;
-    size_t next;         /* no item before it is to do */
-    size_t output_bytes; /* of completed items, with a comma each */
+    size_t next;         /* all items before it are taken */
+    size_t output_bytes; /* of completed items, each with a comma */
     struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
     size_t lane_count;
     bool is_read;    /* calls need no intents */
-    bool is_stopped; /* an item has failed for good */
-    bool is_left;    /* the flow is not ours any more, or this process shuts down */
+    bool is_stopped; /* an item has failed finally */
+    bool is_left;    /* this node no longer owns the flow, or shuts down */
     bool is_too_large;
 };
 
@@ -80,9 +79,9 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-/* The one place where an item's state changes after it was read. A lane takes an item, and ends it
- * or, when it stops before the call, gives it back. A completed one fails where the database
- * refuses its output. */
+/* The only function that changes an item's state after it was read. A lane takes an item, and ends
+ * it or, if it stops before the call, returns it. A completed one fails if the database refuses its
+ * output. */
 static void move_item(struct fan_item *item, enum item_state to)
 {
     bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
@@ -114,7 +113,7 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 }
 
 /* The item has ended. The error's texts move from the lane's scratch to the run's arena, since
- * sum_up needs them when all lanes are done. */
+ * sum_up needs them once all lanes are done. */
 static enum op_result fail_item(struct flow_lane *lane)
 {
     struct fan_item *item = item_of(lane);
@@ -133,7 +132,7 @@ static enum op_result fail_item(struct flow_lane *lane)
     return OP_STOP;
 }
 
-/* The flow goes on elsewhere: the other lanes stop at their next item, too. */
+/* The flow continues elsewhere: the other lanes stop at their next item, too. */
 static enum op_result leave_fan(struct flow_lane *lane)
 {
     lane->fan->is_left = true;
@@ -141,7 +140,7 @@ static enum op_result leave_fan(struct flow_lane *lane)
 }
 
 /* All lanes share `next`; no lock is needed, as steps of ops never run at the same time. A failed
- * item stops all lanes here, so what is in flight still ends and is recorded. */
+ * item stops all lanes here, so calls in flight still end and are recorded. */
 static enum op_result step_take(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -162,8 +161,8 @@ static enum op_result step_take(struct op *op)
     return OP_NEXT;
 }
 
-/* One fact. Its statement also proves that the flow is still ours; check_insert notes since when.
- */
+/* One fact. Its statement also proves that this node still owns the flow; check_insert notes since
+ * when. */
 static enum op_result insert(struct flow_lane *lane)
 {
     struct flow_run *run = lane->run;
@@ -173,8 +172,8 @@ static enum op_result insert(struct flow_lane *lane)
     return OP_WAIT;
 }
 
-/* The intent, before anything is sent. On the way down none is begun any more: an intent without an
- * end would make the outcome unknown. */
+/* The intent, before anything is sent. At a shutdown none is begun: an intent without an end would
+ * make the outcome unknown. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -191,7 +190,7 @@ static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_hit_result(&lane->query);
     if (status == OK) {
-        /* The fence found the row unchanged. Lanes share the proof, and the newest one counts. */
+        /* The fence matched the row. Lanes share the proof, and the newest one counts. */
         struct exec_proof *proof = &lane->run->proof;
         if (proof->sent_boot_ns < lane->sent_boot_ns)
             proof->sent_boot_ns = lane->sent_boot_ns;
@@ -224,7 +223,7 @@ static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error erro
     return fail_item(lane);
 }
 
-/* Also where an item is tried again, so a deadline that has passed in the meantime ends it. */
+/* Also when an item is retried, so a deadline that has passed meanwhile ends it. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -242,8 +241,8 @@ static enum op_result step_call(struct op *op)
     return lane->exec ? OP_WAIT : fail_unsent(lane, flow_error_memory());
 }
 
-/* The call has succeeded, which is recorded whatever becomes of its output: past the limit, or with
- * no memory for it, the step fails, and no later attempt may call for this item again. */
+/* The call has succeeded, which is recorded whatever happens to its output: beyond the limit, or
+ * out of memory, the step fails, and no later attempt may call for this item again. */
 static enum op_result complete_item(struct flow_lane *lane, slice output)
 {
     struct fan_item *item = item_of(lane);
@@ -278,7 +277,7 @@ static enum op_result step_called(struct op *op)
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
-        /* With a durable intent the call is tried to its end, as in step_execute of run.c. */
+        /* With a durable intent the call is finished, as in step_execute of run.c. */
         if (flow_run_is_leaving(run) && lane->fan->is_read)
             return leave_fan(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
@@ -291,7 +290,7 @@ static enum op_result step_called(struct op *op)
     uint64_t wait_ms = flow_call_retry_ms(run, &lane->error, ++item_of(lane)->tries);
     if (wait_ms > 0 && wait_ms <= SLEEP_MS_MAX && !lane->fan->is_stopped)
         return call_again(lane, wait_ms, "back-off before an item's next attempt");
-    lane->error.is_final = wait_ms == 0; /* else the whole step waits for that long */
+    lane->error.is_final = wait_ms == 0; /* otherwise the whole step waits that long */
     return fail_item(lane);
 }
 
@@ -306,7 +305,7 @@ static enum op_result step_recorded(struct op *op)
     return result == OP_NEXT ? op_jump(op, LANE_TAKE) : result;
 }
 
-/* One item after the other, until none is left to take. OP_STOP leads to the item's last fact. */
+/* One item after another, until none is left to take. OP_STOP leads to the item's last fact. */
 static const struct op_step lane_steps[] = {
     [LANE_TAKE] = {"take", step_take, OP_TO(LANE_CALL)},
     [LANE_BEGIN] = {"begin", step_begin, 0},
@@ -338,10 +337,10 @@ static const struct op_class lane_class = {
     .free = free_lane,
 };
 
-/* ---- what is known of the items ---- */
+/* ---- facts of the items ---- */
 
-/* The intent of a call whose end is not known. A write that must not be made twice in silence fails
- * where this attempt made it; any other is in doubt from then on. */
+/* The intent of a call whose end is unknown. A write that must not be repeated fails if this
+ * attempt made it; any other is in doubt from then on. */
 static void leave_open(struct flow_run *run, struct fan_item *item, int64_t attempt)
 {
     item->is_in_doubt = true;
@@ -364,8 +363,8 @@ static void read_failed(struct flow_run *run, struct fan_item *item, const struc
     item->error.is_final = true;
 }
 
-/* Facts of an item come in order of attempts, in each begun, completed, failed. What completed in
- * any attempt has completed. Facts of the current attempt are those of an earlier owner, as this
+/* Facts of an item come in order of attempts, in each begun, completed, failed. An item completed
+ * in any attempt is completed. Facts of the current attempt are those of an earlier owner, as this
  * process writes its own only after they were read. next: the fact after it; NULL: none. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
                       const struct flow_item *next)
@@ -386,8 +385,8 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
     }
 }
 
-/* From the facts that were loaded, and from the fan of the attempt before, if this process made it.
- * Neither is enough: a load precedes the attempts made here. NULL: out of memory. */
+/* From the loaded facts, and from the fan of the previous attempt, if this process made it. Both
+ * are needed: a load precedes the attempts made here. NULL: out of memory. */
 static struct flow_fan *make_fan(struct flow_run *run)
 {
     struct flow_fan *old = run->progress.fan;
@@ -436,7 +435,7 @@ bool flow_fan_start(struct flow_run *run)
     for (size_t i = 0; i < lanes && i < to_do && !fan->is_stopped; i++) {
         struct flow_lane *lane = ARENA_NEW(&run->op.arena, struct flow_lane);
         if (!lane)
-            break; /* fewer lanes do the same work */
+            break; /* fewer lanes can do the same work */
         lane->run = run;
         lane->fan = fan;
         arena_init(&lane->scratch, ITEM_ARENA_MAX);
@@ -466,7 +465,7 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     return json_text_take(&text, flow_run_scratch(run));
 }
 
-/* What the step did: its items taken together. */
+/* What the step did: the effects of its items together. */
 static enum exec_effect effect_of(const struct flow_fan *fan)
 {
     bool has_acted = false, has_not_acted = false;
@@ -487,16 +486,16 @@ static enum exec_effect effect_of(const struct flow_fan *fan)
     return has_not_acted ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
 }
 
-/* How well an item's error speaks for the step: one of unknown outcome best, since no other may say
- * that nothing was done; then one that may not be retried, because it decides whether the step is.
- */
+/* How well an item's error represents the step: one with an unknown outcome best, since no other
+ * may say that nothing was done; then one that may not be retried, because it decides whether the
+ * step is. */
 static unsigned weight_of(const struct flow_error *error)
 {
     return error->effect == EXEC_EFFECT_UNKNOWN ? 2 : error->is_final;
 }
 
-/* The step's error: that of one failed item, with the numbers of those that failed and how many
- * completed. */
+/* The step's error: that of one failed item, with the numbers of the failed ones and the count of
+ * completed ones. */
 static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
 {
     struct arena *arena = flow_run_scratch(run);

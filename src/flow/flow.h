@@ -3,7 +3,7 @@
  * database; this process holds only the flows that it runs now, each an op (run.c), and the timers
  * of the next minute (timers.c). A flow that ends, is parked or is lost is dropped from memory.
  *
- * Order of files for a reader: template.c; run.c (the table of a running flow), plan.c (what comes
+ * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
  * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
  * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
  * view.c (src/api/README.md "Flows"), load.c (both, for a request), view_cache.c (views as text,
@@ -31,17 +31,17 @@ struct flow_config {
     struct node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
-    size_t runs_max;             /* flows in memory at a time, 0: 2000; due ones past it wait */
+    size_t runs_max;             /* flows in memory at a time, 0: 2000; further due ones wait */
     uint64_t idempotency_ttl_ms; /* of a start's key */
-    struct budget_queue *work; /* counts the memory of runs, by account; NULL: it is not counted */
-    struct tracer *tracer;     /* NULL: no traces */
+    struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
+    struct tracer *tracer;       /* NULL: no traces */
 };
 
-/* config is copied, what it points to is borrowed. NULL: out of memory. Begins to adopt and to fire
+/* config is copied, its pointers are borrowed. NULL: out of memory. Begins to adopt and to fire
  * timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
-/* A clean drain: takes no more flows and lets running ones come to their next durable state. The
- * caller limits the time (then flow_service_cancel_all). Flows still owned are adopted by others
+/* A clean drain: takes no more flows and lets running ones reach their next durable state. The
+ * caller limits the time (then flow_service_cancel_all). Others adopt flows that are still owned
  * once the node has left, which does not count as an adoption. */
 void flow_service_drain(struct flow_service *service);
 size_t flow_service_active(const struct flow_service *service);
@@ -52,7 +52,7 @@ void flow_service_free(struct flow_service *service);
 /* ---- the template of a flow ---- */
 
 /* The template that a flow is pinned to: from memory, or loaded and compiled. status: OK, with a
- * reference of the caller's in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not compile; else as
+ * reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not compile; else as
  * pg_query. true: found at once, op is not held. */
 struct flow_template_find {
     int status;
@@ -81,15 +81,14 @@ enum flow_answer {
     FLOW_ANSWER_NO_TEMPLATE, /* start */
     FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
     FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
-    FLOW_ANSWER_REPEATED,    /* start: a flow of this id was started before */
-    /* start: its idempotency key was used for another request, or for a flow that is gone: message
-     */
+    FLOW_ANSWER_REPEATED,    /* start: a flow with this id was started before */
+    /* start: its idempotency key was used for another request, or for a flow that no longer exists:
+     * message */
     FLOW_ANSWER_KEY_MISMATCH,
     FLOW_ANSWER_KEY_GONE,
-    /* the database is unreachable, or there is no memory; else message says what is missing.
-     * Nothing was done */
+    /* the database is unreachable, or out of memory; message has the cause. Nothing was done */
     FLOW_ANSWER_UNAVAILABLE,
-    FLOW_ANSWER_UNKNOWN, /* it may have been done: the flow of flow_id says it */
+    FLOW_ANSWER_UNKNOWN, /* it may have been done: load the flow flow_id */
 };
 
 /* All borrowed until it has ended. */
@@ -97,8 +96,8 @@ struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
     struct audit_by by;
-    /* START: the id that the flow is to have, made by uuid_v7 in this deployment and given to no
-     * other request but a repetition of this one; nil: a new one */
+    /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
+     * repetition of this one; nil: a new one */
     struct uuid flow_id;
     slice template_key;       /* START */
     const struct json *input; /* START; an object */
@@ -107,25 +106,26 @@ struct flow_request {
     slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
-    const struct trace_context *trace; /* START: that the flow is part of; NULL: none */
+    const struct trace_context *trace; /* START: the trace that the flow is part of; NULL: none */
 };
 
 struct flow_command {
     struct op op;
     struct flow_service *service;
     struct flow_request in;
-    /* out, from the op's end; texts lie in the parent's arena */
+    /* out, from the op's end; texts are in the parent's arena */
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
     slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
     int64_t rev;      /* of view_json */
-    bool is_replayed; /* START: by an earlier request under its key; the view is as it is now */
+    bool is_replayed; /* START: by an earlier request with its key; the view shows the present state
+                       */
     struct {
         slice by; /* the actor; SLICE_NONE: nothing was decided */
         int64_t at;
         bool is_approved;
-    } earlier; /* with CONFLICT: the earlier decision on the approval step that was named */
+    } earlier; /* with CONFLICT: the earlier decision on the named approval step */
     /* private */
     struct flow_run *run; /* START, until it is launched */
     struct flow_template_find find;
@@ -134,16 +134,16 @@ struct flow_command {
     struct op_timer timer;
     struct flow flow;
     struct flow_take take;
-    struct flow_step decided; /* of an approval: its attempt, as the decision ends it */
+    struct flow_step decided; /* of an approval: its attempt, as ended by the decision */
     slice input_json;
     struct claim claim;         /* START, with a key: that of the flow */
-    struct claim_outcome found; /* what its key has */
+    struct claim_outcome found; /* the row of its key */
     struct uuid op_token;
     unsigned tries;
-    bool is_sent;             /* a change was sent, and what became of it is not known */
+    bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: before it */
     bool was_cancelled;       /* CANCEL: perhaps before this command */
-    bool is_changed;          /* the change is durable; what follows only makes the answer */
+    bool is_changed;          /* the change is durable; the rest only makes the answer */
 };
 /* parent is held until the end, and is not NULL. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
@@ -151,18 +151,19 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 
 /* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };
-/* As a browser counts: characters, not bytes, and the CR LF that it sends for a line break once. */
+/* Counted as in a browser: characters, not bytes, and the CR LF that it sends for a line break
+ * once. */
 bool flow_note_fits(slice note) MUST_CHECK;
-/* The error's message of an approval that was rejected. note SLICE_NONE: none. */
+/* The error's message of a rejected approval. note SLICE_NONE: none. */
 slice flow_rejection_message(slice actor, slice note, struct arena *arena);
 /* Who decided an approval, from its output where it was approved, its error where it was rejected
- * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: no person did, it has
- * lapsed. Borrowed from these. */
+ * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: not a person, it has
+ * expired. Borrowed from these. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
 /* For the command: submits the audit event of a change that is durable, which holds op. */
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct flow_command *command);
-/* In the next step: logs where it failed, which does not undo the decision. */
+/* In the next step: logs a failure, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */
@@ -178,49 +179,49 @@ static inline slice flow_whole_title(const struct flow_whole *whole,
 {
     return whole->title.ptr ? whole->title : tmpl->name;
 }
-/* The step that is reported as the current one: of a completed flow its last one. */
+/* The step that is reported as the current one: for a completed flow its last one. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
 /* A watch: notified when a flow has changed, of changes by this process at once, by others within
  * about a second (one poll of all watched revisions). The callback only stores and wakes. The
  * caller zeroes the struct first.
  *
- * With the nil flow_id it watches an account as a whole: its revision is a stamp, which the same
- * poll reads, and which is another one after each change of what waits, of the newest flows, or of
- * the account's connections and keys. */
+ * With the nil flow_id it watches an account as a whole: its revision is a stamp, read by the same
+ * poll, which changes with waiting flows, with the newest flows, and with the account's connections
+ * and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last one known: on_change is called for later ones, or another stamp */
-    int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow is gone,
-                         or the server is on its way down */
-    /* Notified only when the flow runs no more: it waits, or has ended. Of changes by other nodes
-     * in any case, since a poll knows the revision alone: the caller loads the flow. */
+    int64_t rev;      /* the last known one: on_change is called for later ones, or another stamp */
+    int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow no longer
+                         exists, or the server is shutting down */
+    /* Notified only once the flow no longer runs: it waits, or has ended. Changes by other nodes
+     * are always notified, since a poll knows only the revision: the caller loads the flow. */
     bool is_until_settled;
     bool wants_view;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
-    /* With wants_view: the view at the last change notified, where this process has it; see
+    /* With wants_view: the view at the last notified change, if this process has it; see
      * flow_watch_take_view. */
     struct flow_view *view;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
-void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
-/* The account's stamp as the last poll found it; 0: not watched here, or not polled yet. What is
- * read from the database after this call is as new as the stamp, or newer. */
+void flow_watch_remove(struct flow_watch *watch); /* harmless if it was not added */
+/* The account's stamp at the last poll; 0: not watched here, or not polled yet. Data read from the
+ * database after this call is as new as the stamp, or newer. */
 int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id);
-/* Something other than a flow of the account has changed: its next stamp is another one. */
+/* Something other than a flow of the account has changed: its next stamp differs. */
 void flow_watch_touch(struct flow_service *service, struct uuid account_id);
-/* The caller's reference; NULL: the caller loads the flow. */
+/* A reference for the caller; NULL: the caller loads the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
 /* Called after each durable change of a flow in this process. whole and tmpl: the flow after the
- * change, from which views are made; NULL for both: not known here. */
+ * change, from which views are made; NULL for both: unknown here. */
 void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                        const struct flow_whole *whole, const struct flow_template *tmpl);
-/* Whether this process runs this flow of this account: *rev is its last revision here. Of changes
- * by other nodes a watch is notified. */
+/* Whether this process runs this flow of this account: *rev is its last revision here. A watch is
+ * notified of changes by other nodes. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev) MUST_CHECK;
-/* On the way down: every watch is notified, so that long polls and event streams end. */
+/* At a shutdown: every watch is notified, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 
 #endif

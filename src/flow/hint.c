@@ -1,9 +1,9 @@
 /*
  * Hints of failed steps; see hint.h.
  *
- * Where the reason decides what to do there is a sentence for flows. All else (a manifest's hint,
- * what a schema takes) is the execution's own, put into the words of a flow: it says more about the
- * case than any sentence of ours.
+ * If the reason decides what to do there is a sentence for flows. All other hints (a manifest's, or
+ * one about a schema) are the execution's own, reworded for a flow: they are more specific than any
+ * general sentence.
  */
 #include "flow/hint.h"
 
@@ -51,7 +51,7 @@ static const char *reason_words(enum exec_reason reason)
     }
 }
 
-/* What stands for what; the longer ones come first. */
+/* Replacements; the longer ones come first. */
 static const struct {
     const char *said, *meant;
 } phrases[] = {
@@ -66,7 +66,7 @@ static const struct {
     {"Retry-After", "retry_after"},
 };
 
-/* A sentence with one of these is about something that a flow does not have. */
+/* A sentence with one of these is about something that flows do not have. */
 static const char *const foreign[] = {"idempotency", "connectionId", "GET /", "POST /"};
 
 static void put_words(struct buf *out, slice sentence)
@@ -107,7 +107,7 @@ static void put_own(struct buf *out, slice hint)
     }
 }
 
-/* What every hint ends with, where its own words do not say it. */
+/* The end of every hint, unless its own words include it. */
 static const char *end_of(enum exec_reason reason)
 {
     if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)

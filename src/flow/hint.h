@@ -1,6 +1,6 @@
 /*
- * hint: what a failed step says is to be done. An execution's hints speak of requests, their keys
- * and headers; a person or a client that looks at a flow can resume it, or start another one.
+ * hint: what to do about a failed step. An execution's hints are about requests, their keys and
+ * headers; for a flow a person or a client can resume it, or start another one.
  */
 #ifndef FLOW_HINT_H
 #define FLOW_HINT_H
@@ -8,11 +8,11 @@
 #include "base/arena.h"
 #include "call/outcome.h"
 
-/* Of a call that failed. effect: with what earlier tries of it leave in doubt. In the arena, or
+/* For a failed call. effect: including the doubt from its earlier attempts. In the arena, or
  * constant; SLICE_NONE: out of memory. */
 slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
                    struct arena *arena);
-/* Of a write of which it is not known whether it happened. */
+/* For a write that may or may not have happened. */
 slice flow_hint_unknown(void);
 
 #endif

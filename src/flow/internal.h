@@ -1,5 +1,5 @@
 /*
- * What the files of this room share: the service, and a flow that runs.
+ * Shared by the files of this room: the service, and a running flow.
  */
 #ifndef FLOW_INTERNAL_H
 #define FLOW_INTERNAL_H
@@ -19,13 +19,13 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* of a step */
-    FLOW_POISON_ADOPTIONS = 5, /* without an attempt that ended: it seems to kill its servers */
+    FLOW_POISON_ADOPTIONS = 5, /* without an ended attempt: it seems to crash its servers */
 };
 
 struct flow_service {
     struct flow_config config;
     struct map by_id; /* flow id -> struct flow_run, the last one registered */
-    struct list runs; /* struct flow_run.link: all, also those that have lost their flow */
+    struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
     struct store_laters takes; /* each may become a run */
     struct map pinned;         /* version -> struct flow_template, those in use (pinned.c) */
@@ -37,15 +37,15 @@ struct flow_service {
     bool has_lost; /* this node may own a flow that is not in memory: adopt.c scans for it */
 };
 
-/* ---- a flow that runs (run.c) ---- */
+/* ---- a running flow (run.c) ---- */
 
-/* What is to be done next, found before the transition that leads there is written (plan.c). */
+/* The next action, found before the transition to it is written (plan.c). */
 enum flow_plan_kind {
     FLOW_PLAN_END, /* no step is left */
     FLOW_PLAN_CALL,
     FLOW_PLAN_FAN_OUT,
     FLOW_PLAN_TRANSFORM,
-    FLOW_PLAN_PASS,  /* a wait whose time has come */
+    FLOW_PLAN_PASS,  /* a wait that is over */
     FLOW_PLAN_PARK,  /* a wait or an approval */
     FLOW_PLAN_FAULT, /* the step fails with plan.error before anything is done */
 };
@@ -55,24 +55,23 @@ struct flow_error {
     slice code, message, hint; /* hint may be SLICE_NONE */
     slice next_json;           /* recommended_next_action; SLICE_NONE: none */
     bool is_retryable;
-    bool is_passing; /* a refusal that passes by itself: nothing was done, and more tries are worth
-                        their while */
-    bool is_final;   /* all attempts have been made, whatever is_retryable says to the caller */
-    int64_t retry_after_ms;  /* -1: not known */
-    enum exec_effect effect; /* what the attempt, or one before it, did or may have done */
-    int64_t tries;           /* of an item, that one among them; 0: not said */
+    bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
+    bool is_final;   /* all attempts have been made, whatever is_retryable tells the caller */
+    int64_t retry_after_ms;  /* -1: unknown */
+    enum exec_effect effect; /* what this attempt, or an earlier one, did or may have done */
+    int64_t tries;           /* of an item, including this one; 0: unknown */
 };
 
 struct flow_fan;
 
-/* Of a completed step. Few steps refer to an output, often none: it stays text until one does. */
+/* Of a completed step. Few steps refer to an output: it stays text until one does. */
 struct flow_output {
     bool is_there;
     slice text;               /* SLICE_NONE: null */
     const struct json *value; /* NULL: not parsed yet */
 };
 
-/* The attempt that comes next. Its documents live in the current scratch arena. */
+/* The next attempt. Its documents are in the current scratch arena. */
 struct flow_plan {
     enum flow_plan_kind kind;
     size_t step;
@@ -81,16 +80,16 @@ struct flow_plan {
     struct json value;       /* CALL: the input; FAN_OUT: the items */
     slice input_json;        /* the input in the step's row; may be a summary of the items */
     int64_t connection_id;   /* CALL */
-    int64_t wake_at;         /* PARK; 0: a person alone ends the pause */
+    int64_t wake_at;         /* PARK; 0: only a person ends the pause */
     struct flow_error error; /* FAULT */
 };
 
 /* How far the plan has been executed. */
 struct flow_progress {
     int64_t attempt_base; /* attempts before a person resumed it */
-    bool is_interrupted;  /* this attempt was begun by a node that has died */
-    /* An attempt before it may have acted (of a fan-out each item has that for itself). It follows
-     * from the rows: a failed attempt's error has its outcome, and an intent without a row. */
+    bool is_interrupted;  /* a node that has died began this attempt */
+    /* An earlier attempt may have acted (in a fan-out each item has its own). It follows from the
+     * rows: a failed attempt's error has its outcome, or an intent has no row. */
     bool is_in_doubt;
     unsigned unsent;      /* how many calls in a row could not be made */
     struct exec *exec;    /* under way; NULL: none */
@@ -101,40 +100,40 @@ struct flow_progress {
 struct flow_transition {
     struct flow next;
     struct uuid op_token;
-    struct flow_step finished; /* the attempt that ends with it; attempt 0: none does */
-    uint64_t retry_ms;         /* before the next attempt; 0: what follows begins at once */
+    struct flow_step finished; /* the attempt that ends with it; attempt 0: none */
+    uint64_t retry_ms;         /* before the next attempt; 0: it begins at once */
 };
 
-/* What watches are given with each transition: run->whole. */
+/* The data for watches at each transition: run->whole. */
 struct flow_published {
-    bool is_whole;     /* all of it is as in the database; false for good once memory was short */
+    bool is_whole;     /* all of it matches the database; stays false once memory was short */
     size_t step_cap;   /* of whole.steps */
-    size_t bytes_left; /* of inputs and errors that may yet be kept for views alone */
+    size_t bytes_left; /* for inputs and errors that are kept only for views */
 };
 
 struct flow_run {
     struct op op; /* its arena: documents, for as long as it runs; its request_id is the flow's */
     struct flow_service *service;
     struct list link;
-    struct budget_use use; /* what its arenas and its calls take, with its account */
+    struct budget_use use; /* the memory of its arenas and calls, with its account */
     struct pg_query query;
     struct op_timer timer;
-    bool is_waking; /* a pause whose time has come, until the first transition has made it ours */
+    bool is_waking; /* a pause that is over, until the first transition takes it */
     /* loaded, or known from its start */
-    struct flow flow;         /* as it is in the database */
-    struct exec_proof proof;  /* when the last statement that found it so was sent */
-    struct flow_whole whole;  /* what was loaded; its flow is that of the last view */
+    struct flow flow;         /* as in the database */
+    struct exec_proof proof;  /* when the last statement that proved it was sent */
+    struct flow_whole whole;  /* the loaded flow; its record is that of the last view */
     const struct json *input; /* of whole.input */
     struct flow_template_find find;
     struct flow_template *tmpl;        /* counted; NULL until it is found */
-    const struct trace_context *trace; /* of its start; NULL: it is in no trace */
+    const struct trace_context *trace; /* of its start; NULL: not traced */
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* one round of plan, execute, record */
     struct flow_plan plan;
     struct flow_progress progress;
     struct flow_transition transition;
     struct flow_published published;
-    /* Two arenas by turns: the step that is being recorded, and the plan of the next. */
+    /* Two arenas in turn: for the step that is being recorded, and for the plan of the next. */
     struct arena scratch[2];
     unsigned scratch_current;
 };
@@ -144,40 +143,40 @@ OP_OF(flow_run_of, flow_run)
 /* A flow that this process has just taken. is_resumed: by a person, with a new set of attempts.
  * false: out of memory; the caller sets has_lost. */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
-/* A waiting flow whose time has come, unless it runs here already. It is loaded and planned while
- * it still waits, and its first transition takes it. On all nodes but one that finds no row, and
+/* A waiting flow that is due, unless it runs here already. It is loaded and planned while it still
+ * waits, and its first transition takes it. On all nodes but one that transition finds no row, and
  * the run ends without effect. */
 void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
 /* A new one, planned up to its first step and held: flow_run_launch once transition.next is durable
- * (with its waiting input), or flow_run_drop. Where the first step is a pause, or there is none to
- * do, that is part of the start: transition.next is then revision 2, while run->flow is revision 1,
- * which a start answers. input is JSON text, copied like flow and actor. NULL: out of memory. */
+ * (with its waiting input), or flow_run_drop. If the first step is a pause, or no step is to be
+ * done, that is part of the start: transition.next is then revision 2, while run->flow is revision
+ * 1, which a start returns. input is JSON text, copied like flow and actor. NULL: out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
-/* Cancels the run of this flow in this process, if there is one: its row has changed. */
+/* Cancels this process's run of the flow, if any: its row has changed. */
 void flow_run_cancel(struct flow_service *service, struct uuid id);
-/* The view of this account's flow, where this process runs it and is at this revision; else NULL.
- * The caller's reference. */
+/* The view of this account's flow, if this process runs it and is at this revision; else NULL. A
+ * reference for the caller. */
 struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
-/* A run of this flow is in memory, whatever it does. */
+/* A run of this flow is in memory, in any state. */
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
-/* It runs here, or is about to. One that has just been parked, and ends in a moment, does not. */
+/* It runs here, or is about to; not if it has just been parked and ends in a moment. */
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; not while draining. */
 bool flow_service_has_room(const struct flow_service *service);
-/* A run or a take has ended: due timers that waited for a slot are fired. */
+/* A run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 
-/* To begin nothing any more: draining, or the row's owner is a former incarnation of this node. */
+/* Nothing new may begin: draining, or the row's owner is a former incarnation of this node. */
 bool flow_run_is_leaving(const struct flow_run *run);
 static inline bool flow_run_is_ours(const struct flow_run *run)
 {
     return uuid_eq(run->flow.owner, node_id(run->service->config.node));
 }
-/* The step that is planned; not with FLOW_PLAN_END. */
+/* The planned step; not with FLOW_PLAN_END. */
 static inline const struct flow_step_def *flow_run_step(const struct flow_run *run)
 {
     ASSERT(run->plan.step < run->tmpl->step_count);
@@ -198,27 +197,27 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
     return &run->scratch[run->scratch_current];
 }
 
-/* plan.c: plans the first step from `at` on whose `when` is true, or the end. attempt: the number
- * that it gets if it is step `at`; is_decided: that step's `when` was checked before. Into the
- * current scratch arena. */
+/* plan.c: plans the first step from `at` on whose `when` is true, or the end. attempt: its number
+ * if it is step `at`; is_decided: that step's `when` was checked before. Into the current scratch
+ * arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
-/* A plan with nothing to do: for an attempt that fails right after the load. */
+/* A plan without an action: for an attempt that fails right after the load. */
 void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
-/* The input of one item of the plan's fan-out, in arena. false: *error says why. */
+/* The input of one item of the plan's fan-out, in arena. false: see *error. */
 bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
                     int64_t *connection_id, struct flow_error *error);
 /* A transform's value. */
 bool flow_plan_transform(struct flow_run *run, struct json *value);
-/* plan_park.c: the parts of it for waits and approvals. */
+/* plan_park.c: the parts for waits and approvals. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
 /* The root value of this step's expressions; item NULL: none. NULL: out of memory. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
-/* One expression or template of the step. false: the plan is a fault by now. */
+/* One expression or template of the step. false: the plan is now a fault. */
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value);
-/* The plan is a fault: validation_error with this message. */
+/* Makes the plan a fault: validation_error with this message. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
 /* A connection's id from a value: a number or a decimal string; null: the default one. */
@@ -232,36 +231,36 @@ struct flow_call {
     size_t item;      /* SIZE_MAX: no fan-out */
     bool is_in_doubt; /* an earlier try of it may have acted */
 };
-/* The exec lives in parent's arena, as does what it borrows besides the input. NULL: no memory. */
+/* The exec is in parent's arena, like everything it borrows besides the input. NULL: no memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
     FLOW_CALL_FAILED,    /* *error */
-    FLOW_CALL_UNSENT,    /* nothing was sent, for a reason on this side: to be tried again */
-    FLOW_CALL_CANCELLED, /* on the way down, the flow is lost, or a fault: the run ends */
+    FLOW_CALL_UNSENT,    /* nothing was sent, for a local reason: to be retried */
+    FLOW_CALL_CANCELLED, /* shutting down, the flow is lost, or a bug: the run ends */
 };
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error);
 /* Whether the call may be repeated: a second one has no effect of its own. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
-/* Whether it only reads: then it needs no intent, and leaves no doubt. */
+/* Whether it only reads: it then needs no intent, and leaves no doubt. */
 bool flow_call_is_read(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, after `tries` attempts; 0: none is left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries);
-/* The flow's deadline has passed, and no call is begun any more. */
+/* The flow's deadline has passed, so no further call is begun. */
 bool flow_run_is_overdue(const struct flow_run *run);
-/* One that says nothing of another attempt. code is constant; message and hint are borrowed. */
+/* One that says nothing about another attempt. code is constant; message and hint are borrowed. */
 struct flow_error flow_error_make(const char *code, slice message, slice hint);
 struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);
-/* The reverse, of a step or an item. Its texts live as long as text and arena do. */
+/* The reverse, for a step or an item. Its texts live as long as text and arena do. */
 struct flow_error flow_error_read(slice text, struct arena *arena);
 
 /* fan_out.c */
-/* Lanes are started, run is held; false: out of memory. */
+/* Starts lanes, which hold run; false: out of memory. */
 bool flow_fan_start(struct flow_run *run);
 void flow_fan_cancel(struct flow_run *run);
 enum flow_fan_end {
@@ -275,9 +274,9 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
 struct flow_timers *flow_timers_new(struct flow_service *service) MUST_CHECK;
 void flow_timers_stop(struct flow_timers *timers);
 void flow_timers_free(struct flow_timers *timers);
-/* A flow that was parked by this process; flow_due_at is not 0. */
+/* For a flow that this process has parked; flow_due_at is not 0. */
 void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
-/* Wakes the flows that are due, as far as there are slots. */
+/* Wakes due flows, as far as there are slots. */
 void flow_timers_fire(struct flow_timers *timers);
 
 /* adopt.c */
@@ -286,34 +285,34 @@ void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner on an op of its own and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
-/* trace.c, all harmless where the flow is in no trace. A new run, before its statement is made:
- * run->whole.trace is what is stored; parent may be NULL. */
+/* trace.c, all harmless if the flow is not traced. For a new run, before its statement is made:
+ * run->whole.trace is the stored text; parent may be NULL. */
 void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
-/* A run that was loaded. */
+/* For a loaded run. */
 void flow_trace_load(struct flow_run *run);
-/* The start is durable; it began in that loop time. */
+/* The start is durable; it began at that loop time. */
 void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
                         uint64_t began_ns);
-/* Of the planned attempt, for what is called in it; in arena. NULL: none. */
+/* Of the planned attempt, for its calls; in arena. NULL: none. */
 const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
 /* An attempt's row is durable. tmpl may be NULL. */
 void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
                       const struct flow *flow, const struct flow_template *tmpl,
                       const struct flow_step *step);
-/* The same of an approval that a person has decided on. */
+/* The same for an approval that a person has decided. */
 void flow_trace_decided(struct flow_command *command);
 
 /* title.c: run->whole.title of a new run, before its statement is made; SLICE_NONE: its template
  * has none, or it cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: drops the versions that are not in use, or all. */
+/* pinned.c: drops unused versions, or all. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 
-/* watch.c. NULL: out of memory. Free: no watch may be left (asserted). */
+/* watch.c. NULL: out of memory. Free: asserts that no watch is left. */
 struct flow_watches *flow_watches_new(struct flow_service *service) MUST_CHECK;
 void flow_watches_free(struct flow_watches *watches);
-/* On the way down: its op ends. */
+/* At a shutdown: its op ends. */
 void flow_watches_stop(struct flow_watches *watches);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Loads of flows for requests; see load.h. Reads take no lock and no slot: a running flow may be
- * loaded at any time, and the answer is the state of one snapshot.
+ * loaded at any time, and the result is the state of one snapshot.
  */
 #include "flow/load.h"
 
@@ -9,8 +9,8 @@
 
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
-    PAGE_BYTES = 16 * 1024 * 1024, /* a page is closed behind the flow that passes it */
-    SEARCHES_MAX = 16,             /* for a page of records; of rows one: their reader goes on */
+    PAGE_BYTES = 16 * 1024 * 1024, /* a page ends after the flow that exceeds it */
+    SEARCHES_MAX = 16,             /* for a page of records; one for rows: their reader continues */
 };
 
 /* ---- one flow ---- */
@@ -19,8 +19,8 @@ OP_OF(load_of, flow_load)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
-/* A view is cached, or the flow runs here: its revision says whether that is current. With
- * neither the revision alone would be of no use. */
+/* A view is cached, or the flow runs here: its revision shows whether that is current. Without
+ * either the revision alone would be useless. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -34,8 +34,8 @@ static enum op_result step_check_rev(struct op *op)
     return op_jump(op, LOAD_SEND);
 }
 
-/* A cached view or a run of just this revision answers; one that another node has overtaken does
- * not, and the flow is loaded. */
+/* A cached view or a run at this revision answers; if another node has overtaken it, the flow is
+ * loaded. */
 static enum op_result step_checked(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -59,7 +59,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* The row is there, so the template's status is the answer's. Views enter the cache here alone. */
+/* The row exists, so the template's status is the result. Views enter the cache only here. */
 static enum op_result finish_load(struct flow_load *load)
 {
     load->status = load->find.status;
@@ -214,8 +214,8 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
     };
 }
 
-/* Writes the flow at `next`, whose template was searched; status is that of the search. The texts
- * of the template are copied, as the reference to it is dropped here. */
+/* Writes the flow at `next`, whose template was looked up; status is the result. The texts of the
+ * template are copied, as its reference is dropped here. */
 static void page_put(struct flow_page *page)
 {
     ASSERT(page->next < page->listed);
@@ -237,14 +237,14 @@ static void page_put(struct flow_page *page)
     page->find = (struct flow_template_find){0};
 }
 
-/* Contexts may be large: a page of such flows is shorter, and the next page begins behind it. */
+/* Contexts may be large: a page of such flows is shorter, and the next page begins after it. */
 static bool page_is_long(const struct flow_page *page)
 {
     return page->text.len > PAGE_BYTES;
 }
 
-/* A search for a template's flows that has looked at as many as one statement may, and found fewer
- * than are wanted, goes on behind them. */
+/* A search for a template's flows that has read its maximum in one statement, and found fewer than
+ * wanted, continues after them. */
 static bool may_search_on(const struct flow_page *page)
 {
     return !page->wants_rows && page->next == page->listed && !uuid_is_nil(page->older) &&
@@ -252,7 +252,7 @@ static bool may_search_on(const struct flow_page *page)
 }
 
 /* Most flows of a page share few templates, which are in memory: the loop waits only for one that
- * is not, and comes back here by page_template. */
+ * is not, and returns here through page_template. */
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);

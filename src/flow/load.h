@@ -16,7 +16,7 @@ struct flow_load {
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
     struct flow_whole whole;
     struct flow_template *tmpl;
-    struct flow_view *view; /* of flow_load_start_view alone, instead of the two; NULL: too large,
+    struct flow_view *view; /* only from flow_load_start_view, instead of the two; NULL: too large,
                                or out of memory */
     /* private */
     bool wants_view;
@@ -27,11 +27,11 @@ struct flow_load {
 /* Holds parent until it is done. NULL: out of memory, nothing was started. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
-/* The same, for the view alone: where the view of the current revision is cached or can be made
+/* The same, but only for the view: if the view of the current revision is cached or can be made
  * here, only the revision is read from the database. */
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent) MUST_CHECK;
-/* The flow may be resumed or not, but nothing happens to it by itself any more. */
+/* The flow may be resumed or not, but nothing further happens to it by itself. */
 bool flow_load_has_ended(const struct flow_load *load);
 /* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not after
  * flow_load_start_view. */
@@ -40,13 +40,13 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. Slices in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, title;       /* of its template, and its own, which may be the name */
+    slice name, title;       /* of its template, and its own, which may be the template's name */
     slice step_title;        /* of the current step (flow_step_title) */
-    slice asker;             /* SLICE_NONE: not asked for, as with a need */
-    size_t step, step_count; /* which of how many the current one is, from 1 on */
+    slice asker;             /* SLICE_NONE: not requested, as with a need */
+    size_t step, step_count; /* the number of the current step, from 1 on */
     enum flow_status status;
     enum flow_waiting waiting_for;
-    int64_t ends_at; /* when it goes on by itself, or an approval lapses; 0: neither */
+    int64_t ends_at; /* when it continues by itself, or an approval expires; 0: neither */
     int64_t updated_at;
 };
 
@@ -55,7 +55,7 @@ struct flow_need {
     const struct catalog *catalog;
     slice integration_id;
     int64_t connection_id;
-    bool is_default; /* steps that name no connection use it */
+    bool is_default; /* used by steps that name no connection */
 };
 
 struct flow_page {
@@ -68,8 +68,8 @@ struct flow_page {
     struct buf text;       /* [flow record, ...]; of flow_page_start_rows instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
-    size_t examined;   /* how many flows were loaded; with a need `count` of them have it */
-    struct uuid older; /* the `before` to go on from; nil: there are no older ones */
+    size_t examined;   /* how many flows were loaded; with a need, `count` of them have it */
+    struct uuid older; /* the `before` to continue from; nil: there are no older ones */
     /* private */
     bool wants_rows;
     struct flow_listed *list;
@@ -85,17 +85,17 @@ struct flow_page *flow_page_start(struct flow_service *service, const struct flo
 struct flow_page *flow_page_start_rows(struct flow_service *service,
                                        const struct flow_filter *filter,
                                        struct op *parent) MUST_CHECK;
-/* Rows of those that have steps left which go through a connection, or may: filter.limit flows
- * are examined. The filter has with_input. */
+/* Rows of flows with remaining steps that use a connection, or may use it: filter.limit flows are
+ * examined. The filter has with_input. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,
                                           struct op *parent) MUST_CHECK;
-/* need.c: whether one has. Slices of listed and what is parsed of them live in arena. */
+/* need.c: whether a flow has one. Slices of listed and values parsed from them live in arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
-/* The app for whose calls the input `name` alone says which connection they go through; SLICE_NONE:
- * it is no such input. Borrowed from the catalog. */
+/* The app for whose calls only the input `name` decides the connection; SLICE_NONE: it is not such
+ * an input. Borrowed from the catalog. */
 slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
                           slice name, struct arena *arena) MUST_CHECK;
 

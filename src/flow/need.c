@@ -1,6 +1,6 @@
 /*
- * Whether a flow has steps left that go through a certain connection: for a warning before that is
- * deleted. Where it cannot be known yet the answer is yes. And which inputs name a connection.
+ * Whether a flow has remaining steps that use a certain connection: for a warning before that is
+ * deleted. If it cannot be known yet the answer is yes. And which inputs name a connection.
  */
 #include "flow/internal.h"
 #include "flow/load.h"
@@ -20,7 +20,7 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
 }
 
 /* The connection that the step names: 0 for the default one, and for an expression that fails.
- * *is_open: it depends on outputs or items, which are not known yet. */
+ * *is_open: it depends on outputs or items, which are unknown yet. */
 static int64_t named_connection(const struct flow_step_def *step, const struct json *input,
                                 struct arena *arena, bool *is_open)
 {
@@ -58,7 +58,7 @@ bool flow_has_need(const struct flow_need *need, const struct flow_listed *liste
 slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
                           slice name, struct arena *arena)
 {
-    enum { TRIED = 7 }; /* any id, to see whether it comes out of the step's expression */
+    enum { TRIED = 7 }; /* any id, to see whether the step's expression returns it */
     struct json input = json_object();
     json_object_set(arena, &input, name, json_i64(TRIED));
     for (size_t i = 0; i < tmpl->step_count; i++) {

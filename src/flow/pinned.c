@@ -1,7 +1,7 @@
 /*
  * The templates that flows are pinned to: those of the current set, and older versions, which are
- * loaded from the database when a flow needs one and cached until PINNED_MAX are there. A version
- * never changes, so a cached one is never out of date.
+ * loaded from the database when a flow needs one and cached, up to PINNED_MAX. A version never
+ * changes, so a cached one is never outdated.
  */
 #include "flow/internal.h"
 
@@ -52,7 +52,7 @@ static void keep_pinned(struct flow_service *service, struct flow_template *tmpl
         (void)flow_template_ref(tmpl);
 }
 
-/* Without the catalog: a tool that is gone since then fails the call, not the whole flow. */
+/* Without the catalog: a tool that was removed since then fails the call, not the whole flow. */
 static struct flow_template *compile_stored(slice key, slice body)
 {
     struct catalog_report *report = catalog_report_new(NULL);
@@ -74,7 +74,8 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     find->status = store_flow_template_get_result(&find->query, &key, &body);
     if (find->status != OK)
         return;
-    struct flow_template *known = find_known(service, find->version); /* loaded twice at once */
+    struct flow_template *known =
+        find_known(service, find->version); /* loaded twice at the same time */
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {
         find->status = ERR_INVALID;

@@ -1,10 +1,10 @@
 /*
- * What comes next: which step, with which input. Expressions are evaluated before the transition
- * that leads to the step is written, so that one statement carries the result of one step and the
- * intent of the next (src/README.md "A flow").
+ * The next step and its input. Expressions are evaluated before the transition that leads to the
+ * step is written, so that one statement has the result of one step and the intent of the next
+ * (src/README.md "A flow").
  *
- * A plan depends on the input, the outputs of completed steps and the time only. So another owner
- * that loads the flow makes the same plan, and a plan that was not recorded is simply lost.
+ * A plan depends only on the input, the outputs of completed steps and the time. So another owner
+ * that loads the flow makes the same plan, and losing an unrecorded plan does no harm.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
@@ -22,8 +22,8 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
               "gave."));
 }
 
-/* For the operator, whose expression it is; the step's error is for those who know its data alone.
- */
+/* For the operator, who wrote the expression; the step's error is for readers who only know its
+ * data. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err)
 {
     log_event(LOG_INFO, "an expression of a template failed", LOG_CSTR("of", what),
@@ -40,7 +40,7 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-/* Parsed when an expression first refers to it, and kept for the run. NULL: out of memory. */
+/* Parsed when an expression first refers to it, and then kept. NULL: out of memory. */
 static const struct json *output_value(struct flow_run *run, struct flow_output *output)
 {
     struct err err;
@@ -135,7 +135,7 @@ static int refuse_words(const struct flow_run *run, const char *member,
     return err_set(err, err->code, "%s: %s", member, budget->words);
 }
 
-/* Of the step, or of one of its items. */
+/* For the step, or for one of its items. */
 static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
                          const struct json *item, size_t index, struct arena *arena,
                          struct json *input, int64_t *connection_id, struct err *err)
@@ -192,7 +192,7 @@ static void plan_call(struct flow_run *run, const struct flow_step_def *step)
 }
 
 /* Items' inputs are not evaluated here but by their lanes, one at a time: a thousand of them would
- * take a long turn. The row records the items, or their number where they are large. */
+ * make a long turn. The row records the items, or their number if they are large. */
 static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -251,8 +251,8 @@ void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
     run->plan.input_json = SLICE_NONE;
 }
 
-/* A `when` that is false skips its step without a transition of its own. Bounded by the template's
- * FLOW_STEPS_MAX steps. */
+/* A `when` that is false skips its step without a transition of its own. Bounded by
+ * FLOW_STEPS_MAX. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {
     ASSERT(attempt > 0 && run->tmpl);
@@ -269,7 +269,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
             if (!flow_plan_evaluate(run, step->when, NULL, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
-                run->plan.attempt = 1; /* of the step behind it */
+                run->plan.attempt = 1; /* of the next step */
                 continue;
             }
         }

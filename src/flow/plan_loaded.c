@@ -1,6 +1,6 @@
 /*
- * The plan of a flow that was loaded: what was done already, and what is to be done now. All of it
- * follows from the row, the rows of its attempts and the template.
+ * The plan of a loaded flow: what is done already, and what is to be done now. It follows from the
+ * row, the rows of its attempts and the template.
  */
 #include "flow/run_end.h"
 
@@ -23,7 +23,7 @@ static bool read_documents(struct flow_run *run)
 }
 
 /* The attempt has its row. Linear: at most FLOW_STEPS_MAX steps of FLOW_ATTEMPTS_MAX attempts, more
- * only where people resumed it. */
+ * only if people resumed it. */
 static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
 {
     for (size_t i = 0; i < run->whole.step_count; i++)
@@ -33,7 +33,7 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
 }
 
 /* An attempt of this step may have acted: its row says so, or an intent has no row. A fan-out's own
- * intent says nothing, the facts of its items do. */
+ * intent says nothing, but the facts of its items do. */
 static bool has_doubt(struct flow_run *run, int64_t step)
 {
     const struct flow *flow = &run->flow;
@@ -53,9 +53,9 @@ static bool has_doubt(struct flow_run *run, int64_t step)
     return is_open;
 }
 
-/* A wait or an approval whose time has come. The plan is made for its fields; its kind, times and
- * input are those of the pause, since evaluated now they would be others. A pause is shortened to
- * the deadline (park_until), so an end at the deadline is the deadline. */
+/* A wait or an approval that is over. The plan is made for its fields; its kind, times and input
+ * are those of the pause, since evaluating them now would give others. A pause is shortened to the
+ * deadline (park_until), so an end at the deadline is the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;
@@ -78,14 +78,14 @@ static void plan_woken(struct flow_run *run, size_t at)
 }
 
 /*
- * In the order in which the checks exclude one another:
- *   the step has its output            it has ended, or its approval was given: the step behind it
+ * In the order in which the checks exclude each other:
+ *   the step has its output            it has ended, or was approved: the next step
  *   the attempt has its failed row     the next attempt: after a back-off, or a person's resume
  *   is_begun                           interrupted: the same attempt, as far as that is safe
  *   a pause with an attempt            its time has come
  *   else                               the attempt that was not begun; with attempt > 0 the step's
  *                                      `when` was true before
- * attempt_base counts only where a failed step was resumed, which has a failed row.
+ * attempt_base counts only if a failed step was resumed, which has a failed row.
  */
 static void plan_standing(struct flow_run *run)
 {
@@ -115,7 +115,7 @@ static void plan_standing(struct flow_run *run)
 }
 
 /* Fails without a plan. The row may still be at an approval that was given, whose attempt has its
- * row already: then the step behind it fails. */
+ * row already: then the next step fails. */
 static void end_at_once(struct flow_run *run, const struct flow_error *error)
 {
     const struct flow *flow = &run->flow;
@@ -139,7 +139,7 @@ void flow_plan_unread(struct flow_run *run)
     end_at_once(run, &error);
 }
 
-/* Adoptions are checked first: parsing the documents may be what killed the nodes before. */
+/* Adoptions are checked first: parsing the documents may have crashed the previous nodes. */
 bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};

@@ -1,7 +1,7 @@
 /*
  * The plans of steps that pause the flow: until when, and what people see meanwhile. The result is
- * stored with the pause (flow_doc.waiting_input), because an approval has to show later exactly
- * what was evaluated now.
+ * stored with the pause (flow_doc.waiting_input), because an approval must later show exactly what
+ * was evaluated now.
  */
 #include "base/clock.h"
 #include "catalog/recipient.h"
@@ -24,8 +24,8 @@ static bool read_duration_us(struct flow_run *run, const struct json *value, con
     return true;
 }
 
-/* wake_at 0: a person alone ends the pause. The deadline ends every pause, so that the flow fails
- * in time. */
+/* wake_at 0: only a person ends the pause. The deadline ends every pause, so that the flow fails in
+ * time. */
 static void park_until(struct flow_run *run, int64_t wake_at)
 {
     int64_t deadline = run->flow.deadline;
@@ -56,7 +56,7 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
     return false;
 }
 
-/* A time that has passed is no error: the step completes without a pause. */
+/* A time that has passed is not an error: the step completes without a pause. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -75,8 +75,8 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
-/* The budgets serve all calls, or a thousand would each have a full one. What would change has one
- * of its own, since an approval that cannot show it is still one that shows what is sent. */
+/* The budgets are shared by all calls; otherwise a thousand would each have a full one. Changes
+ * have a separate one, since an approval that cannot show them still shows what is sent. */
 struct approval {
     struct flow_run *run;
     struct json_writer w;
@@ -87,7 +87,7 @@ struct approval {
     struct err err;
 };
 
-/* The empty domain stands for what is no address, and for what finds no room. */
+/* The empty domain represents anything that is not an address, or finds no room. */
 static void note_domain(void *user, slice field, const struct recipient *recipient)
 {
     struct approval *a = user;
@@ -99,11 +99,11 @@ static void note_domain(void *user, slice field, const struct recipient *recipie
     for (size_t i = 0; i < a->domain_count; i++)
         if (slice_eq(a->domains[i], domain))
             return;
-    ASSERT(a->domain_count < DOMAINS_MAX); /* the last place is that of the empty one */
+    ASSERT(a->domain_count < DOMAINS_MAX); /* the last position is for the empty one */
     a->domains[a->domain_count++] = arena_dup(flow_run_scratch(a->run), domain);
 }
 
-/* Lists of approvals say from this whom the calls reach, without reading their inputs. */
+/* Lists of approvals show the recipients from this, without reading the calls' inputs. */
 static void put_domains(struct approval *a)
 {
     if (a->domain_count == 0)
@@ -114,7 +114,7 @@ static void put_domains(struct approval *a)
     json_close(&a->w, ']');
 }
 
-/* What the call would change, by what its `before` gave. */
+/* What the call would change, from the result of its `before`. */
 static void put_changes(struct approval *a, const struct flow_step_def *step,
                         const struct json *root, const struct json *input, size_t index)
 {
@@ -140,7 +140,7 @@ static bool refuse_expression(struct approval *a)
 }
 
 /* One call that this approval confirms: exactly the input that will be sent. The lint of templates
- * guarantees that all it is made of is known by now. */
+ * guarantees that all its values are known by now. */
 static bool put_call(struct approval *a, const struct flow_step_def *step, const struct json *item,
                      size_t index)
 {
@@ -172,7 +172,7 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
     return buf_is_ok(a->w.out);
 }
 
-/* All calls of a step; none where its condition is false already. */
+/* All calls of a step; none if its condition is false already. */
 static bool put_approval_step(struct approval *a, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(a->run);
@@ -217,13 +217,13 @@ static bool put_items(struct approval *a)
     return true;
 }
 
-/* {title, summary, items, domains}. false: *err says why. */
+/* {title, summary, items, domains}. false: see *err. */
 static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
                         bool with_changes, struct err *err)
 {
     struct buf text;
     struct approval a = {.run = run, .with_changes = with_changes};
-    (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* what else fails says so itself */
+    (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* other failures set it themselves */
     buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
     json_begin(&a.w, &text);
     expr_budget_init(&a.budget);
@@ -243,8 +243,8 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
     return is_ok;
 }
 
-/* Where it cannot be shown whole, the step fails: nothing may be approved that was not shown. What
- * would change is for convenience, and is left out where there is no room for it. */
+/* If it cannot be shown completely, the step fails: nothing may be approved that was not shown.
+ * Changes are only for convenience, and are left out if there is no room for them. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct err err;

@@ -7,7 +7,7 @@
  * is durable, written either by the transition before it or, after a pause, by a transition of its
  * own (step_call).
  *
- * Invariants: run->flow is the row as this process read or wrote it last. Every write is fenced by
+ * Invariants: run->flow is the row as this process last read or wrote it. Every write is fenced by
  * rev and owner, so of two processes that both believe to own the flow one finds no row and stops.
  * Before a call is sent its execution checks once more, against run->proof and the node's lease.
  */
@@ -54,25 +54,26 @@ static enum op_result step_begin(struct op *op)
     if (!run->tmpl)
         return OP_NEXT; /* nothing but its row is known */
     if (run->flow.status != FLOW_RUNNING)
-        return OP_DONE; /* its start was all that there was to do */
+        return OP_DONE; /* its start was everything */
     return op_jump(op, RUN_EXECUTE);
 }
 
-/* The items of a fan-out are loaded, too: those with a fact are not called again. */
+/* The items of a fan-out are loaded, too: those with a final fact are not called again. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(!run->tmpl); /* it is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
-    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot, so never too young */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot, so never too recent */
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
 }
 
-/* Without a limit: step_load ends the run once the flow is not ours. The row is read again each
- * time, also where only the template could not be read, since it may have changed meanwhile. */
+/* Without a limit: step_load ends the run once this node no longer owns the flow. The row is read
+ * again each time, even if only the template could not be read, since it may have changed
+ * meanwhile. */
 static enum op_result load_again(struct flow_run *run, const char *what)
 {
     op_sleep(&run->op, &run->timer, LOAD_RETRY_MS, what);
@@ -88,7 +89,7 @@ static enum op_result step_loaded(struct op *op)
     if (status != OK)
         return load_again(run, "the database, to load a flow");
     const struct flow *now = &run->whole.flow;
-    /* A waking run is not the owner yet; what it was woken for is one revision. */
+    /* A waking run is not the owner yet; it was woken for one revision. */
     bool is_there = run->is_waking
                         ? now->status == FLOW_WAITING && now->rev == run->flow.rev
                         : now->status == FLOW_RUNNING && uuid_eq(now->owner, run->flow.owner);
@@ -101,8 +102,8 @@ static enum op_result step_loaded(struct op *op)
     return OP_WAIT;
 }
 
-/* A template that is missing or does not compile stays so: the flow fails rather than being loaded
- * for ever. */
+/* A missing template, or one that does not compile, is permanent: the flow fails instead of being
+ * loaded forever. */
 static enum op_result step_template(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -125,7 +126,7 @@ static enum op_result step_plan(struct op *op)
     return flow_plan_loaded(flow_run_of(op)) ? OP_NEXT : OP_STOP;
 }
 
-/* ---- executing the plan: a step that has prepared a transition returns OP_STOP, which leads to
+/* ---- executing the plan: a step with a prepared transition returns OP_STOP, which leads to
  * RUN_RECORD ---- */
 
 /* The intent of the planned attempt is durable: the row itself names this step and attempt. */
@@ -155,10 +156,10 @@ static enum op_result fail_step(struct flow_run *run, struct flow_error error)
 }
 
 /*
- * Every plan passes here, each time it is tried, so this is where a drain and the deadline stop the
- * flow. A process on its way down begins nothing, with one exception: a write whose intent it has
- * made durable and that was not sent yet. If it were dropped, the next owner would find the intent
- * and have to report an unknown outcome.
+ * Every plan passes here, each time it is tried, so a drain and the deadline stop the flow here. A
+ * process that shuts down begins nothing, with one exception: a write whose intent it has made
+ * durable and that was not sent yet. If it were dropped, the next owner would find the intent and
+ * have to report an unknown outcome.
  */
 static enum op_result step_execute(struct op *op)
 {
@@ -175,8 +176,8 @@ static enum op_result step_execute(struct op *op)
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
     if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
-        return move_on(run); /* nothing was sent: the intent is taken back */
-    /* An end begins nothing, and a fault has an error that says more. */
+        return move_on(run); /* nothing was sent: removes the intent */
+    /* An end begins nothing, and a fault has a more specific error. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run))
         return fail_step(run, flow_error_deadline());
@@ -193,8 +194,8 @@ static struct flow_call call_of(struct flow_run *run)
 }
 
 /* Makes the call, unless its intent has to be durable first: then the same plan is executed again
- * once the intent is recorded. A read goes without an intent, which saves a commit. A write has one
- * also where it may be repeated, or what a crash leaves in doubt would be forgotten. */
+ * once the intent is recorded. A read has no intent, which saves a commit. A write has one even if
+ * it may be repeated; otherwise the doubt after a crash would be forgotten. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -203,13 +204,13 @@ static enum op_result step_call(struct op *op)
     if (run->progress.is_interrupted && !is_safe)
         return fail_step(run, flow_error_unknown());
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
-        return move_on(run); /* the row of a waking run is not ours before this transition */
+        return move_on(run); /* a waking run does not own the row before this transition */
     struct flow_call call = call_of(run);
     run->progress.exec = flow_call_start(&call, op);
     return run->progress.exec ? OP_WAIT : fail_step(run, flow_error_memory());
 }
 
-/* The outcome lies in the execution's memory, which goes soon after this step. So complete_step
+/* The outcome is in the execution's memory, which is freed soon after this step. So complete_step
  * copies the output, and flow_call_result the texts of the error. */
 static enum op_result step_called(struct op *op)
 {
@@ -231,13 +232,13 @@ static enum op_result step_called(struct op *op)
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
         return op_wait_then(op, RUN_EXECUTE); /* checks the drain and the deadline again */
     case FLOW_CALL_CANCELLED:
-        break; /* the row stays as it is; its next owner decides by is_begun */
+        break; /* the row stays unchanged; its next owner decides by is_begun */
     }
     return OP_DONE;
 }
 
 /* Facts about items belong to the step and the attempt of the row, and a load reads only those. So
- * the intent comes first also where all calls are safe. */
+ * the intent comes first even if all calls are safe. */
 static enum op_result step_fan_out(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -246,7 +247,7 @@ static enum op_result step_fan_out(struct op *op)
         return move_on(run);
     if (!flow_fan_start(run))
         return fail_step(run, flow_error_memory());
-    return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs where no item is left to do */
+    return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs if no item is left */
 }
 
 /* The last lane released the last hold. */
@@ -266,8 +267,8 @@ static enum op_result step_joined(struct op *op)
     return OP_DONE;
 }
 
-/* Unlike a call's input the value is computed here and not with the plan: no intent has to be
- * written before it. */
+/* Unlike a call's input the value is computed here, not with the plan: it needs no intent before
+ * it. */
 static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -280,7 +281,7 @@ static enum op_result step_transform(struct op *op)
     return text.ptr ? complete_step(run, text) : fail_step(run, too_large);
 }
 
-/* A wait or an approval: once that is durable the run ends, and the flow costs no memory. */
+/* A wait or an approval: once it is durable the run ends, and the flow costs no memory. */
 static enum op_result step_park(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -288,7 +289,7 @@ static enum op_result step_park(struct op *op)
     return move_on(run);
 }
 
-/* A wait whose time has come, or had when it was planned. Its output is {"until": time}. */
+/* A wait that is over, or was when it was planned. Its output is {"until": time}. */
 static enum op_result step_pass(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -309,18 +310,18 @@ static enum op_result step_fail(struct op *op)
 
 /* ---- the transition ---- */
 
-/* The same transition and token at each try, so a second sending that finds the token in the row
- * counts as done. */
+/* The same transition and token at each attempt, so one that finds the token in the row counts as
+ * done. */
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->transition.next.rev == run->flow.rev + 1);
     ASSERT(!uuid_is_nil(run->transition.op_token));
-    /* Taking a flow needs a valid lease, or others would adopt it at once. Writing one that is ours
-     * does not: the owner in the fence is enough. */
+    /* Taking a flow needs a valid lease; otherwise others would adopt it at once. Writing an owned
+     * one does not: the owner in the fence is enough. */
     if (run->is_waking && !node_may_write(run->service->config.node))
-        return OP_DONE;                        /* found by the next scan of any node */
-    run->proof.sent_boot_ns = clock_boot_ns(); /* good where the statement succeeds */
+        return OP_DONE;                        /* the next scan of any node finds it */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* valid if the statement succeeds */
     struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner,
@@ -333,7 +334,7 @@ static enum op_result step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* An unreachable database is tried until it answers, if only that another node owns the flow. A
+/* An unreachable database is retried until it answers, if only that another node owns the flow. A
  * value that it refuses would be refused again, so the step fails instead. */
 static enum op_result record_again(struct flow_run *run, int status)
 {
@@ -348,7 +349,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     return op_wait_then(&run->op, RUN_RECORD);
 }
 
-/* Only now is run->flow the new row: memory never is ahead of the database. */
+/* Only now is run->flow the new row: memory is never ahead of the database. */
 static enum op_result step_recorded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -387,7 +388,7 @@ static const struct op_step steps[] = {
     [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
     [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
     [RUN_PLAN] = {"plan", step_plan, TO_RECORD},
-    /* one of the kinds of plans; each prepares a transition, except what is dropped */
+    /* one for each kind of plan; each prepares a transition, unless the plan is dropped */
     [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
     [RUN_CALL] = {"call", step_call, TO_RECORD},
     [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
@@ -414,7 +415,7 @@ static void on_cancel(struct op *op)
     flow_fan_cancel(run);
 }
 
-/* Not left to free_run: the flow's next run may begin before this one's memory goes. */
+/* Not left to free_run: the flow's next run may begin before this one's memory is freed. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct flow_run *run = flow_run_of(op);
@@ -441,8 +442,7 @@ static const struct op_class run_class = {
     .free = free_run,
 };
 
-/* Counts the run's arenas in its account's share. Without memory for that the run goes on, not
- * counted. */
+/* Counts the run's arenas in its account's share. Out of memory the run continues, not counted. */
 static void count_memory(struct flow_run *run, struct uuid account_id)
 {
     struct budget_queue *work = run->service->config.work;

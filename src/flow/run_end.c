@@ -10,7 +10,7 @@
 #include "store/audit.h"
 
 enum {
-    SLEEP_MS_MAX = 5000, /* a longer wait for another attempt parks the flow */
+    SLEEP_MS_MAX = 5000, /* a longer wait before another attempt parks the flow */
     PUBLISHED_BYTES_MAX = 1024 * 1024,
 };
 
@@ -25,19 +25,19 @@ static struct metric steps_total = METRIC_INIT(
 
 /* ---- the next state ---- */
 
-/* The transition: run->flow after the change, with a token that all its sendings share. */
+/* The transition: run->flow after the change, with a token shared by all its attempts. */
 static void move_to(struct flow_run *run, struct flow_change change)
 {
     change.at = clock_shared_us();
     change.has_ended_attempt = flow_run_has_finished(run);
-    if (change.to == FLOW_RUNNING) /* what is woken is taken by the same statement */
+    if (change.to == FLOW_RUNNING) /* the same statement takes a woken flow */
         change.owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner;
     run->transition.op_token = uuid_v7();
     flow_state_move(&run->transition.next, &run->flow, &change);
 }
 
-/* The state in which the plan is executed. A process on its way down records no intent: the next
- * owner finds an attempt that was not begun, which is free to be made. */
+/* The state in which the plan is executed. A process that shuts down records no intent: the next
+ * owner finds an attempt that was not begun, and may make it. */
 static void move_to_plan(struct flow_run *run)
 {
     const struct flow_plan *plan = &run->plan;
@@ -50,7 +50,7 @@ static void move_to_plan(struct flow_run *run)
         .is_begun = is_intent,
     };
     if (plan->kind == FLOW_PLAN_END) {
-        /* The position stays at the last step that did something; those behind were skipped. */
+        /* The position stays at the last step that acted; later ones were skipped. */
         change.to = FLOW_COMPLETED;
         change.step_index = run->flow.step_index;
         change.attempt = run->flow.attempt;
@@ -73,8 +73,8 @@ void flow_run_next(struct flow_run *run)
 
 /* ---- ended attempts ---- */
 
-/* For lists of what was called. Copied: the catalog may be another one before the row is stored.
- * Of a template that could not be read nothing is known: housekeeping fills the row in. */
+/* For lists of calls. Copied: the catalog may have changed before the row is stored. Without a
+ * readable template nothing is known: housekeeping fills the row in. */
 static void name_call(struct flow_run *run, struct flow_step *finished)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -114,8 +114,8 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         1);
 }
 
-/* What an earlier try leaves in doubt stays so, whatever this attempt failed with: a deadline, or a
- * lack of memory, proves nothing of it. */
+/* The doubt from an earlier attempt stays, however this attempt failed: a deadline, or a lack of
+ * memory, proves nothing. */
 static void fail_attempt(struct flow_run *run, const struct flow_error *error)
 {
     struct flow_error kept = *error;
@@ -163,12 +163,12 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     run->progress.fan = NULL;
     run->progress.attempt_base = 0;
     run->progress.is_in_doubt = false;
-    run->scratch_current ^= 1; /* the ended attempt's texts stay until its row is durable */
+    run->scratch_current ^= 1; /* the texts of the ended attempt stay until its row is durable */
     flow_plan_make(run, run->plan.step + 1, 1, false);
     move_to_plan(run);
 }
 
-/* A wait for another attempt: in memory where it is short, which costs no timer and no second
+/* A wait before another attempt: in memory if it is short, which costs no timer and no second
  * transition; else the flow is parked. Not past the deadline, which ends the flow on waking. */
 static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
 {
@@ -190,7 +190,7 @@ static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
     move_to(run, change);
 }
 
-/* Only calls are tried again: a transform or a pause would fail in the same way. */
+/* Only calls are retried: a transform or a pause would fail in the same way. */
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error)
 {
     uint64_t wait_ms = 0;
@@ -204,8 +204,8 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
         fail_flow(run);
 }
 
-/* Replaces a transition that the database refused: the flow fails, where the plan of the next step
- * is not used. The error has no text from outside, so that it cannot be refused, too. */
+/* Replaces a transition that the database refused: the flow fails, and the plan of the next step is
+ * not used. The error has no external text, so that it is not refused, too. */
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
@@ -242,8 +242,8 @@ static void count_wake(const struct flow_run *run)
 
 /* ---- views for watches ---- */
 
-/* Inputs and errors live in scratch arenas and would be gone: they are copied for views, up to
- * PUBLISHED_BYTES_MAX a run. false: past that, or out of memory. */
+/* Inputs and errors are in scratch arenas and would be lost: they are copied for views, up to
+ * PUBLISHED_BYTES_MAX for a run. false: beyond that, or out of memory. */
 static bool keep_step_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
@@ -255,7 +255,7 @@ static bool keep_step_text(struct flow_run *run, slice *text)
     return text->ptr != NULL;
 }
 
-/* The attempt that has ended joins the others. Its output lives as long as the run anyway. */
+/* The ended attempt joins the others. Its output lives as long as the run anyway. */
 static bool keep_finished(struct flow_run *run)
 {
     struct flow_whole *whole = &run->whole;
@@ -286,7 +286,7 @@ void flow_run_begin_publishing(struct flow_run *run)
     run->published.is_whole = true;
 }
 
-/* Once run->whole could not be kept complete, watches get the revision alone, and load the flow. */
+/* Once run->whole is incomplete, watches get only the revision, and load the flow. */
 static void publish_run(struct flow_run *run)
 {
     if (run->published.is_whole && flow_run_has_finished(run))

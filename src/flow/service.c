@@ -1,5 +1,5 @@
 /*
- * The service: the flows that this process runs, and the way down. A run is in the list from its
+ * The service: the flows that this process runs, and the shutdown. A run is in the list from its
  * start to its end, and in the map by its flow's id; a later run of the same flow replaces it
  * there.
  */
@@ -28,8 +28,8 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     service->adopter = flow_adopter_new(service);
     if (service->views && service->watches && service->timers && service->adopter)
         return service;
-    /* Ops that were started end with the loop. The process does not go on without the service, so
-     * the rest is not freed. */
+    /* Started ops end with the loop. The process does not continue without the service, so the rest
+     * is not freed. */
     flow_service_cancel_all(service);
     return NULL;
 }
@@ -43,9 +43,10 @@ void flow_service_drain(struct flow_service *service)
     service->is_draining = true;
     flow_timers_stop(service->timers);
     flow_adopter_stop(service->adopter);
-    service->adopter = NULL; /* its memory goes with its op */
+    service->adopter = NULL; /* its memory is freed with its op */
     LIST_EACH(&service->runs, struct flow_run, run, link) {
-        op_sleep_stop(run->op.sleep); /* what waits for its next attempt leaves at once */
+        op_sleep_stop(
+            run->op.sleep); /* flows that wait for their next attempt are parked at once */
     }
 }
 
@@ -90,7 +91,7 @@ void flow_run_register(struct flow_run *run)
     list_push_back(&service->runs, &run->link);
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
-    /* Out of memory: not in the map it would be taken for lost, and run twice. */
+    /* Out of memory: without an entry in the map it would be taken for lost, and run twice. */
     if (map_put(&service->by_id, id_key(run), run, NULL) != OK)
         op_cancel(&run->op);
 }
@@ -105,7 +106,8 @@ void flow_run_unregister(struct flow_run *run)
     if (map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
-        service->has_lost = true; /* perhaps cancelled or adopted; if not, it is still ours */
+        service->has_lost =
+            true; /* perhaps cancelled or adopted; if not, this node still owns it */
     flow_service_fire_timers(service);
 }
 
@@ -126,7 +128,7 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id)
     return find_run(service, id) != NULL;
 }
 
-/* A run whose view is not complete does not count: the caller would get no views from it. */
+/* A run with an incomplete view does not count: the caller would get no views from it. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev)
 {

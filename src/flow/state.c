@@ -1,7 +1,7 @@
 /*
- * Rows of flows: which states there are, and which may follow which. The database refuses a row
- * that breaks its constraints, but by then the call that the row is about may have been made. So
- * the same constraints are asserted here, where the row is made.
+ * Rows of flows: their states and transitions. The database refuses a row that violates its
+ * constraints, but by then the row's call may have been made. So the same constraints are asserted
+ * here, where the row is made.
  */
 #include "flow/state.h"
 
@@ -47,8 +47,8 @@ void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
     check_flow(flow);
 }
 
-/* The owner goes on from a row that runs, or from a pause with an end. Steps never go backward, and
- * a flow fails only together with an attempt that says why. */
+/* The owner continues from a running row, or from a pause with an end. Steps never go backward, and
+ * a flow fails only together with an attempt that has the reason. */
 static void check_way(const struct flow *now, const struct flow_change *change)
 {
     bool is_waiting = change->to == FLOW_WAITING;

@@ -4,14 +4,14 @@
  * (store/flow_take.c).
  *
  *   running -> running, waiting, completed, failed
- *   waiting -> the same, once its time has come: the statement takes the flow on the way
+ *   waiting -> the same, once it is due: the statement takes the flow as well
  */
 #ifndef FLOW_STATE_H
 #define FLOW_STATE_H
 
 #include "store/flow.h"
 
-/* What a transition changes; all else in the row stays. */
+/* The changes of a transition; other columns of the row stay. */
 struct flow_change {
     enum flow_status to;
     struct uuid owner;             /* nil unless to is FLOW_RUNNING */
@@ -19,16 +19,16 @@ struct flow_change {
     bool is_begun;                 /* running: the attempt may reach a provider */
     enum flow_waiting waiting_for; /* waiting */
     int64_t wake_at;               /* waiting; 0: an approval that does not expire */
-    bool has_ended_attempt;        /* resets adoptions: the attempt did not kill its server */
+    bool has_ended_attempt;        /* resets adoptions: the attempt did not crash its server */
     int64_t at;
 };
 
 /* A flow begins: revision 1, running at this step. is_begun: with the intent of its first call.
- * flow: ids, template, owner, deadline and times are there. */
+ * flow: ids, template, owner, deadline and times are set. */
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
-/* *next is *now after the change, a revision later. */
+/* *next is *now after the change, one revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);
-/* Asserts what the constraints of sql/0002_flows.sql demand of rows of flow_step and flow_item. */
+/* Asserts the constraints of sql/0002_flows.sql on rows of flow_step and flow_item. */
 void flow_state_check_step(const struct flow_step *step);
 void flow_state_check_item(const struct flow_item *item);
 

@@ -1,7 +1,7 @@
 /*
- * Taking over one flow of a dead node. While that is under way it reserves the slot of the run that
- * it may become. Several nodes may try at the same time; where no row comes back another was
- * faster, which is no error.
+ * Taking over one flow of a dead node. Meanwhile it reserves the slot of its possible run. Several
+ * nodes may try at the same time; no returned row means that another was faster, which is not an
+ * error.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
@@ -19,8 +19,8 @@ static struct flow_service *service_of(const struct store_later *later)
     return CONTAINER_OF(later->laters, struct flow_service, takes);
 }
 
-/* The owner is read here and not when the op was started: the node may have begun a new incarnation
- * in between. */
+/* The owner is read here, not when the op was started: the node may have begun a new incarnation in
+ * between. */
 static void send_take(struct store_later *later)
 {
     struct flow_take *take = &CONTAINER_OF(later, struct taking, later)->take;
@@ -33,7 +33,7 @@ static void send_take(struct store_later *later)
         op_cancel(&later->op);
 }
 
-/* The flow is ours once the statement has succeeded. Where it then cannot run, or where the answer
+/* The statement has succeeded, so this node owns the flow. If it then cannot run, or if the answer
  * was lost, the adopter's scan of this node's own flows finds it. */
 static bool on_taken(struct store_later *later)
 {
@@ -48,13 +48,13 @@ static bool on_taken(struct store_later *later)
         if (!flow_run_start(service, &flow, false))
             service->has_lost = true;
     } else if (status == ERR_CLOSED) {
-        service->has_lost = true; /* it may be ours */
+        service->has_lost = true; /* this node may own it */
     }
     return false;
 }
 
-/* Cancelled, the statement may be with the database and still be committed. Where it did not become
- * a run, a slot is free. */
+/* After a cancel the statement may still be committed. If it did not become a run, a slot is
+ * free. */
 static void end_taking(struct store_later *later, enum op_end end)
 {
     struct flow_service *service = service_of(later);

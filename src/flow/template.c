@@ -31,8 +31,8 @@ bool template_constant(struct reader *r, const char *name, const struct expr_tem
     return false;
 }
 
-/* step_count grows with each step that was read, so that a step finds only keys before its own: a
- * key that occurs twice is an error of the second. */
+/* step_count grows with each step read, so a step finds only keys before its own: a duplicate key
+ * is an error of the second one. */
 static void read_steps(struct reader *r, struct flow_template *tmpl)
 {
     const struct json *array = reader_member(r, "steps");
@@ -48,7 +48,7 @@ static void read_steps(struct reader *r, struct flow_template *tmpl)
     }
 }
 
-/* A second pass, because the lint of a step refers to steps behind it, too. */
+/* A second pass, because the lint of a step refers to later steps, too. */
 static void lint_steps(struct reader *r, struct flow_template *tmpl, const struct catalog *catalog)
 {
     const struct json *array = JSON_GET(r->object, "steps");
@@ -64,7 +64,7 @@ static void lint_steps(struct reader *r, struct flow_template *tmpl, const struc
     }
 }
 
-/* A template without "input" takes none. */
+/* A template without "input" accepts none. */
 static void read_input(struct reader *r, struct flow_template *tmpl)
 {
     static const char none[] = "{\"type\":\"object\",\"additionalProperties\":false}";
@@ -119,7 +119,8 @@ static struct json without(struct arena *arena, const struct json *object, slice
     return copy;
 }
 
-/* The version before knows no such titles, and compiles what is stored: so they are left out. */
+/* The previous version does not know such titles, and compiles the stored text: so they are left
+ * out. */
 static struct json without_titles(struct flow_template *tmpl, const struct json *document)
 {
     struct arena *arena = &tmpl->arena;
@@ -135,8 +136,8 @@ static struct json without_titles(struct flow_template *tmpl, const struct json 
     return copy;
 }
 
-/* The first 16 bytes of SHA-256 over the canonical text, so that layout and the order of members
- * make no new version. */
+/* The first 16 bytes of SHA-256 over the canonical text, so that layout and the order of members do
+ * not make a new version. */
 static struct uuid hash_of(slice text)
 {
     uint8_t hash[32];
@@ -146,7 +147,7 @@ static struct uuid hash_of(slice text)
     return version;
 }
 
-/* body, version, whole, item_json, of a template without faults. false: out of memory. */
+/* body, version, whole, item_json, for a template without faults. false: out of memory. */
 static bool finish_texts(struct flow_template *tmpl, const struct json *document)
 {
     struct buf text;

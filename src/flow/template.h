@@ -45,25 +45,25 @@ enum flow_confirm {
 };
 
 struct flow_retry {
-    unsigned attempts_max; /* 1: no retry. 0: default, 3 for what may be repeated, else 1 */
+    unsigned attempts_max; /* 1: no retry. 0: default, 3 if it may be repeated, else 1 */
     unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
 };
 
 /* What a call changes, for the approval that shows it: `now` over {before, item, index}, `then`
- * over the call's input; both give an object of properties. now NULL: the step has none. */
+ * over the call's input; both give an object of properties. now NULL: none. */
 struct flow_before {
     size_t step; /* the earlier read; its bit is in `reads` */
     const struct expr_template *now, *then;
-    const struct expr_template *title; /* of what changes, as `now`; NULL: none */
+    const struct expr_template *title; /* of the changed thing, as `now`; NULL: none */
     bool is_by_item;                   /* that step has a call for each of the same items */
 };
 
 struct flow_step_def {
     slice key;   /* [a-z][a-z0-9_]*, unique */
-    slice label; /* its title, for people; of approvals and where there is none SLICE_NONE */
+    slice label; /* its title, for people; SLICE_NONE for approvals and without one */
     enum flow_step_type type;
     const struct expr *when; /* NULL: always */
-    uint64_t reads;          /* the steps whose outputs its expressions name, a bit each */
+    uint64_t reads;          /* the steps whose outputs its expressions name, one bit each */
     /* tool_call */
     slice tool;                        /* full tool name */
     const struct expr_template *input; /* an object */
@@ -73,10 +73,10 @@ struct flow_step_def {
     unsigned timeout_ms;                    /* of one attempt; 0: the action's */
     const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
-    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. Where
-                            that one has a `when`, this one has the same (lint) */
-    bool is_when_late;   /* `when` reads a step behind confirm_step: the approval shows the call as
-                            one that may not be made. All else is known there (lint) */
+    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If that
+                            one has a `when`, this one has the same (lint) */
+    bool is_when_late; /* `when` reads a step after confirm_step: the approval shows the call as one
+                          that may not be made. Everything else is known there (lint) */
     struct flow_before before;
     /* transform */
     const struct expr *expr;
@@ -85,7 +85,7 @@ struct flow_step_def {
     const struct expr_template *wait_until; /* RFC 3339 */
     /* approval */
     const struct expr_template *title, *summary;
-    slice title_text;                       /* as it is written; SLICE_NONE: no string */
+    slice title_text;                       /* as written; SLICE_NONE: not a string */
     const struct expr_template *expires_in; /* seconds; NULL: never */
 };
 
@@ -93,9 +93,9 @@ struct flow_template {
     struct arena arena;
     unsigned refs;
     slice key, name, description;
-    const struct expr_template *flow_title; /* of the input and flow; NULL: the name */
+    const struct expr_template *flow_title; /* from the input and flow; NULL: the name */
     struct uuid version;
-    struct uuid whole; /* a hash as the version, of the titles, too */
+    struct uuid whole; /* a hash like the version, including titles */
     slice body;        /* its JSON text, as stored; canonical: sorted keys, no space, no titles */
     const struct json *input_schema;
     const struct schema *schema;
@@ -105,24 +105,24 @@ struct flow_template {
     slice item_json;   /* {key, name, description}, rendered once */
 };
 
-/* Compiles one text. Problems go to the report (file, pointer, sentence); NULL when it has an
- * error. catalog: tools must exist there and constant inputs must fit; NULL: tools are not checked
- * (a stored version, which was checked when it was new). */
+/* Compiles one text. Problems go to the report (file, pointer, sentence); NULL if it has an error.
+ * catalog: tools must exist there and constant inputs must fit; NULL: tools are not checked (a
+ * stored version, which was checked when it was new). */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
 /* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
  * it will do. A step has its key and type; a call its tool, with integration_id and
- * side_effect_level where the catalog knows it, and what confirms it; an approval its title as it
- * is written. */
+ * side_effect_level if the catalog has it, and its confirmation; an approval its title as
+ * written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
-/* Steps of `to` get the titles that steps of the same key and type have in `from`. */
+/* Steps of `to` get the titles of steps with the same key and type in `from`. */
 void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
 void flow_template_unref(struct flow_template *tmpl);
 
 /* title.c */
-/* What a step is called: its title, else what it calls ("Notion: Create a page"), else its key as
+/* The display name of a step: its title, else its call ("Notion: Create a page"), else its key as
  * words. Lives as long as template, catalog and arena do. */
 slice flow_step_title(const struct flow_step_def *step, const struct catalog *catalog,
                       struct arena *arena);
@@ -141,7 +141,7 @@ struct flow_template_set *flow_template_set_load(const char *dir, const struct c
 void flow_template_set_free(struct flow_template_set *set);
 /* NULL: unknown. Borrowed. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
-/* Of an unknown key: the nearest one, SLICE_NONE when none is near. Borrowed. */
+/* For an unknown key: the nearest one, SLICE_NONE if none is near. Borrowed. */
 slice flow_template_set_nearest(const struct flow_template_set *set, slice key);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * What expressions of a template may name, which steps' outputs they do name, and that people see
- * what they confirm: all that a step confirmed by an approval is made of must be known when the
- * approval is shown. The check is static, on the paths that expressions read from the root, so a
- * running flow never misses an input or a step that it names.
+ * Checks which names a template's expressions may use, which steps' outputs they use, and that
+ * people see what they confirm: all values of a step confirmed by an approval must be known when
+ * the approval is shown. The check is static, on the paths that expressions read from the root, so
+ * a running flow never misses an input or a step.
  */
 #include <stdio.h>
 
@@ -13,10 +13,10 @@ struct lint {
     struct flow_template *tmpl;
     struct flow_step_def *step;
     size_t index;
-    const char *member;      /* of the step, that is checked now */
+    const char *member;      /* of the step, being checked */
     slice where;             /* inside it; a JSON Pointer */
     bool sees_item;          /* item and index may be named */
-    bool reads_before;       /* the expression of `before.now` that is checked does */
+    bool reads_before;       /* the checked expression of `before.now` does */
     const struct json *sent; /* the step's input, as in the file */
 };
 
@@ -43,8 +43,8 @@ static void check_input(const struct lint *lint, const slice *names, size_t coun
         complain(lint, "the template's input has no property \"%.*s\"", SLICE_ARG(names[1]));
 }
 
-/* Also collects `reads`. Of a step that an approval confirms only `when` may read outputs that come
- * after the approval, since it can only take the call back. */
+/* Also collects `reads`. For a step that an approval confirms only `when` may read outputs after
+ * the approval, since it can only withdraw the call. */
 static void check_steps(struct lint *lint, const slice *names, size_t count)
 {
     ptrdiff_t at = count > 1 ? template_find_step(lint->tmpl, names[1]) : -1;
@@ -67,8 +67,8 @@ static void check_steps(struct lint *lint, const slice *names, size_t count)
                  SLICE_ARG(names[1]), SLICE_ARG(lint->tmpl->steps[lint->step->confirm_step].key));
 }
 
-/* A confirmed call is evaluated twice, for the approval and to be made: currentTime would differ.
- */
+/* A confirmed call is evaluated twice, for the approval and for the call: currentTime would
+ * differ. */
 static void check_flow(const struct lint *lint, const slice *names, size_t count)
 {
     slice known = SLICE("id templateKey createdAt triggerType currentTime");
@@ -132,7 +132,7 @@ static void check_expr(struct lint *lint, const char *member, const struct expr 
 
 /* ---- before ---- */
 
-/* What is said to be there now comes from the step that is named, and `item` only finds it. */
+/* The present values come from the named step, and `item` only selects. */
 static bool on_now_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -157,7 +157,7 @@ static bool on_now(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* What will be there then is what the call sends. */
+/* The new values come from what the call sends. */
 static bool on_then_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -176,7 +176,7 @@ static bool on_then(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* A property that is not read would be said to be empty. */
+/* A property that is not read would be shown as empty. */
 static void check_properties(const struct lint *lint)
 {
     const struct json *before = JSON_GET(lint->reader->object, "before");
@@ -203,8 +203,8 @@ static void check_before(struct lint *lint)
     check_properties(lint);
 }
 
-/* Where the approval itself may be skipped, so must be what it confirms. What `when` reads never
- * changes once it is known, so the same text has the same truth. */
+/* If the approval itself may be skipped, the confirmed steps must be, too. Values read by `when`
+ * never change once they are known, so the same text has the same result. */
 static void check_same_when(struct lint *lint)
 {
     const struct flow_step_def *step = lint->step;
@@ -248,7 +248,7 @@ void template_lint_title(struct reader *r, struct flow_template *tmpl)
 }
 
 /* A confirmation at the start is the input's required `confirm: true`: without the const in the
- * schema a start could leave it out, or say false. */
+ * schema a start could leave it out, or send false. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl)
 {
     const struct json *schema = tmpl->input_schema;

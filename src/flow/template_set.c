@@ -51,8 +51,8 @@ static void read_embedded(struct flow_template_set *set, const struct catalog *c
     }
 }
 
-/* A catalog folder need not have templates, so a missing folder is no error. The sources' texts are
- * in the arena only until they are compiled. */
+/* A catalog folder need not have templates, so a missing folder is not an error. The sources' texts
+ * are in the arena only until they are compiled. */
 static void read_folder(struct flow_template_set *set, const char *dir,
                         const struct catalog *catalog, struct catalog_report *report)
 {

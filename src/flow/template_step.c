@@ -1,6 +1,7 @@
 /*
  * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
- * the step's type does not have is an error (reader_finish), as a misspelt one would be ignored.
+ * the step's type does not have is an error (reader_finish); otherwise a misspelt one would be
+ * ignored.
  */
 #include "base/clock.h"
 #include "flow/template_read.h"
@@ -107,7 +108,7 @@ static const struct expr_template *read_properties(struct reader *r, const char 
     return tmpl;
 }
 
-/* As with confirmed_by only an earlier step can be named. Reads of the catalog are not known here
+/* As with confirmed_by only an earlier step can be named. Reads of the catalog are unknown here
  * (template_tool.c). */
 static void read_before(struct reader *parent, const struct flow_template *tmpl,
                         struct flow_step_def *step)
@@ -204,7 +205,7 @@ static void read_approval(struct reader *r, struct flow_step_def *step)
     step->expires_in = read_duration(r, "expires_in");
 }
 
-/* An approval's title is a template, of what there is to decide. */
+/* An approval's title is a template, about the decision. */
 static void read_label(struct reader *r, struct flow_step_def *step)
 {
     step->label = reader_text(r, "title");
@@ -233,7 +234,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    if (type < 0) /* which members it may have depends on the type: no error about them */
+    if (type < 0) /* its type decides which members it may have: no errors about them */
         return;
     step->type = (enum flow_step_type)type;
     if (step->type != FLOW_APPROVAL)

@@ -1,11 +1,11 @@
 /*
- * A tool_call step against the catalog: the tool exists, a write is confirmed, and what is constant
- * of the input fits its schema. A mistake shows when the template is loaded, not when a flow comes
- * to the step.
+ * A tool_call step against the catalog: the tool exists, a write is confirmed, and the constant
+ * parts of the input fit its schema. A mistake is reported when the template is loaded, not when a
+ * flow gets to the step.
  */
 #include "flow/template_read.h"
 
-/* Whether the schema knows that member; one that does not close itself knows any. */
+/* Whether the schema has that member; a schema that is not closed has any. */
 static bool is_known_member(const struct json *schema, slice name)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -27,7 +27,7 @@ static void check_names(struct reader *r, const struct catalog_action *action,
                          SLICE_ARG(json_str(&required->as.items[i])));
 }
 
-/* The members of input that hold no placeholder, as they will be sent. */
+/* The members of input without placeholders, as they will be sent. */
 static struct json constant_members(struct reader *r, const struct json *input)
 {
     struct json constants = json_object();
@@ -42,7 +42,7 @@ static struct json constant_members(struct reader *r, const struct json *input)
     return constants;
 }
 
-/* Of a part only what is wrong inside a member that is there counts. */
+/* In a partial input only faults inside existing members count. */
 static void check_constants(struct reader *r, const struct catalog_action *action,
                             const struct json *input)
 {
@@ -62,7 +62,7 @@ static void check_constants(struct reader *r, const struct catalog_action *actio
     }
 }
 
-/* What a write gave is not what there was before it. */
+/* The result of a write is not the state before it. */
 static void check_before_reads(struct reader *r, const struct flow_template *tmpl,
                                const struct flow_step_def *step, const struct catalog *catalog)
 {

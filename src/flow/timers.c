@@ -1,13 +1,13 @@
 /*
- * Waiting flows whose time comes. Due times are in the rows; those of the next minute are also in a
- * heap here, behind one timer. Every node has all of them: several fire the same flow, and its
- * first transition decides which node gets it.
+ * Waiting flows that become due. Due times are in the rows; those of the next minute are also in a
+ * heap here, with one timer. Every node has all of them: several fire the same flow, and its first
+ * transition decides which node gets it.
  *
  * `horizon` is the time up to which the heap is complete. A flow that this process parks with an
- * earlier due time is armed at once; one with a later due time is found by the next refill. Where
- * the next minute has more flows than the heap may hold, the refill is truncated, and goes on when
- * half of the heap has fired. Flows that were not fired for any reason are found by the scan for
- * what is overdue by two seconds, which every node runs.
+ * earlier due time is armed at once; one with a later due time is found by the next refill. If the
+ * next minute has more flows than the heap may contain, the refill is truncated, and continues once
+ * half of the heap has fired. The scan for flows overdue by two seconds, which every node runs,
+ * finds flows that were not fired for any reason.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -20,11 +20,11 @@ enum {
     OVERDUE_US = 2 * 1000000,
     SCAN_EVERY_MS = 2000,
     SCAN_JITTER_MS = 500,
-    SOON_MS = 100, /* while this node has no lease, and while more is overdue than one page */
+    SOON_MS = 100, /* while this node has no lease, and while more than one page is overdue */
     WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
-    /* At most, for what a scan found: the node that parked a flow fires it first, and the others
-     * not all at the same time. */
+    /* The most, for scanned flows: the node that parked a flow fires it first, and the others at
+     * different times. */
     FOREIGN_DELAY_US = 50 * 1000,
 };
 
@@ -32,7 +32,7 @@ static struct metric held =
     METRIC_INIT("sluice_flow_timers", "Due times of the next minute held in memory.", METRIC_GAUGE);
 
 struct flow_timers {
-    struct op op; /* scans, for ever */
+    struct op op; /* scans, until it is stopped */
     struct flow_service *service;
     struct pg_query query;
     struct op_timer sleep;
@@ -40,14 +40,14 @@ struct flow_timers {
     struct flow_ref *heap; /* binary, by wake_at; not unique: a flow may be armed and scanned */
     size_t count, cap;
     int64_t horizon, refill_at;
-    int64_t resume_at; /* where the next scan of the next minute goes on, behind this id */
+    int64_t resume_at; /* where the next scan of the next minute continues, after this id */
     struct uuid resume_id;
     int64_t page_at; /* of the scan under way */
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
     bool is_behind;    /* more is overdue than was found */
-    bool is_truncated; /* the next minute has more flows than the heap may hold */
+    bool is_truncated; /* the next minute has more flows than the heap may contain */
 };
 
 /* ---- the heap ---- */
@@ -59,7 +59,7 @@ static void swap(struct flow_ref *a, struct flow_ref *b)
     *b = held_ref;
 }
 
-/* false: full, or out of memory. Then the flow is found when it is overdue. */
+/* false: full, or out of memory. The flow is then found once it is overdue. */
 static bool push(struct flow_timers *timers, const struct flow_ref *ref)
 {
     if (timers->count == timers->cap) {
@@ -106,7 +106,7 @@ static void set_timer(struct flow_timers *timers)
         return;
     }
     /* Rounded up, since the database refuses a flow that wakes before its time. The clocks of the
-     * node and the database may differ: what was too early is found when it is overdue. */
+     * node and the database may differ: flows fired too early are found once they are overdue. */
     int64_t left_us = timers->heap[0].wake_at - clock_shared_us();
     timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
 }
@@ -116,21 +116,21 @@ static bool is_due(const struct flow_timers *timers, int64_t now)
     return timers->count > 0 && timers->heap[0].wake_at <= now;
 }
 
-/* A truncated refill can go on. */
+/* A truncated refill can continue. */
 static bool wants_refill(const struct flow_timers *timers)
 {
     return timers->is_truncated && timers->count < HELD_MAX / 2;
 }
 
-/* Called by the timer and whenever a slot becomes free. WAKES_A_TURN bounds the time of a turn:
- * with more to fire the timer is set to now. */
+/* Called by the timer and whenever a slot becomes free. WAKES_A_TURN bounds the time of a turn: if
+ * more are left to fire the timer is set to now. */
 void flow_timers_fire(struct flow_timers *timers)
 {
     struct flow_ref ref;
     int64_t now = clock_shared_us();
     for (size_t i = 0; i < WAKES_A_TURN && !timers->is_stopped && is_due(timers, now); i++) {
         if (!flow_service_has_room(timers->service)) {
-            timer_stop(&timers->timer); /* flow_service_fire_timers calls when a run has ended */
+            timer_stop(&timers->timer); /* flow_service_fire_timers calls it when a run has ended */
             return;
         }
         pop(timers, &ref);
@@ -152,11 +152,11 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
                            .id = flow->id,
                            .rev = flow->rev,
                            .wake_at = flow_due_at(flow)};
-    ASSERT(ref.wake_at != 0); /* else it waits for a person alone */
+    ASSERT(ref.wake_at != 0); /* otherwise it only waits for a person */
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
-        set_timer(timers); /* it is the first one now */
+        set_timer(timers); /* it is now the first one */
 }
 
 /* ---- scanning ---- */
@@ -165,7 +165,7 @@ enum scan_step { SCAN_SLEEP, SCAN_CHOOSE, SCAN_SEND, SCAN_READ };
 
 OP_OF(timers_of, flow_timers)
 
-/* Two seconds between scans bound how late a flow fires that no timer fired. */
+/* Two seconds between scans bound the delay of a flow that no timer fired. */
 static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -177,9 +177,9 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* The next minute every REFILL_US (the first time with all that is overdue), else what is overdue;
- * but nothing overdue while due flows of the heap wait for a slot. A refill covers twice its
- * interval, so that a late one leaves no gap. */
+/* The next minute every REFILL_US (the first time with all overdue flows), else overdue flows; but
+ * none while due flows of the heap wait for a slot. A refill covers twice its interval, so that a
+ * late one leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -192,7 +192,7 @@ static enum op_result step_choose(struct op *op)
     if (timers->is_refill) {
         timers->page_at = timers->resume_at;
         timers->page_id = timers->resume_id;
-        /* Before the scan is sent: what is parked while it runs is armed, and may be in both. */
+        /* Before the scan is sent: flows parked while it runs are armed, and may be in both. */
         timers->until = timers->horizon = now + HORIZON_US;
         timers->is_truncated = false;
     } else {
@@ -212,8 +212,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The heap is complete up to the last flow that was pushed. With none pushed (a nil id) that is
- * before page_at itself. */
+/* The heap is complete up to the last pushed flow. If none was pushed (a nil id) that is before
+ * page_at itself. */
 static void mark_truncated(struct flow_timers *timers)
 {
     ASSERT(timers->is_refill);
@@ -238,14 +238,14 @@ static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, s
     return true;
 }
 
-/* A full page of a refill is followed by the next one; an overdue scan reads one page, and comes
- * back soon if that was full, when step_choose has let these fire. */
+/* A full page of a refill is followed by the next one; an overdue scan reads one page, and repeats
+ * soon if it was full, after step_choose has let these fire. */
 static enum op_result step_scanned(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    /* A scan that failed counts as a full heap: the refill goes on where it stopped. */
+    /* A failed scan counts as a full heap: the refill continues where it stopped. */
     bool is_found = store_flow_scan_result(&timers->query, &refs, &count) == OK;
     bool has_room = is_found && push_page(timers, refs, count);
     set_timer(timers);
@@ -258,8 +258,8 @@ static enum op_result step_scanned(struct op *op)
     } else if (!has_room) {
         mark_truncated(timers);
     } else {
-        /* What is due until then is in the heap, or is fired by the node that parks it meanwhile.
-         */
+        /* Flows due until then are in the heap, or the node that parks them meanwhile fires
+         * them. */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_shared_us() + REFILL_US;

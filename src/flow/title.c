@@ -1,10 +1,10 @@
 /*
- * What flows and steps are called on pages. A flow's title is its template's flow_title over its
- * input, made once when it is started, and stored with it; without one, or where it cannot be made,
- * its template's name is its title. A flow starts in any case.
+ * Display names of flows and steps. A flow's title is its template's flow_title over its input,
+ * made once at the start, and stored with it; without one, or if it cannot be made, its template's
+ * name is its title. A flow starts in any case.
  *
- * Inputs come from outside, so making a title has a small budget, and a title is one short line in
- * which nothing drives a terminal or reorders the text around it.
+ * Inputs come from outside, so making a title has a small budget, and a title is one short line
+ * without characters that drive a terminal or reorder the text around it.
  */
 #include "base/ascii.h"
 #include "flow/internal.h"
@@ -16,8 +16,8 @@ enum {
 };
 
 /* Controls and white space become one blank, marks of direction are left out; cut at
- * FLOW_TITLE_CHARS_MAX characters, of which an ellipsis is the last. SLICE_NONE: nothing is left,
- * or out of memory. */
+ * FLOW_TITLE_CHARS_MAX characters, the last of which is then an ellipsis. SLICE_NONE: nothing is
+ * left, or out of memory. */
 static slice clean(slice text, struct arena *arena)
 {
     char *to = arena_alloc_text(arena, text.len + sizeof("\u2026"));
@@ -49,7 +49,7 @@ static slice clean(slice text, struct arena *arena)
     return to && len > 0 ? slice_of(to, len) : SLICE_NONE;
 }
 
-/* The flow's input and its facts are all that there is by then (template_lint_title). */
+/* Only the flow's input and its facts are known by then (template_lint_title). */
 static int evaluate(struct flow_run *run, struct arena *arena, struct json *value, struct err *err)
 {
     static const struct flow_step_def none = {.key = SLICE_INIT("")};

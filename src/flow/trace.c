@@ -1,8 +1,7 @@
 /*
  * The spans of a flow (src/trace/README.md): one of its start, which is short and the parent of all
  * others, and one of each attempt of a step once its row is durable. The start's context is stored
- * with the flow, so that steps which run after a restart, or on another node, are in the same
- * trace.
+ * with the flow, so that steps after a restart, or on another node, are in the same trace.
  */
 #include "trace/trace.h"
 
@@ -24,7 +23,7 @@ void flow_trace_begin(struct flow_run *run, const struct trace_context *parent)
         text = trace_text(trace, &run->op.arena);
     }
     if (!text.ptr)
-        return; /* no memory: the flow goes on untraced */
+        return; /* no memory: the flow continues untraced */
     trace->state = trace->state.len > 0 ? slice_from(text, TRACE_PARENT_LEN + 1) : SLICE_NONE;
     run->trace = trace;
     run->whole.trace = text;
@@ -64,8 +63,8 @@ void flow_trace_started(const struct flow_run *run, const struct trace_context *
     trace_span_close(tracer);
 }
 
-/* The same on every node, so that calls of an attempt that was interrupted have the parent that the
- * node which ended it exports. */
+/* The same on every node, so that calls of an interrupted attempt have the parent that the node
+ * which ends it exports. */
 static struct trace_context attempt_context(const struct trace_context *flow, struct uuid flow_id,
                                             int64_t step, int64_t attempt)
 {
@@ -86,7 +85,7 @@ const struct trace_context *flow_trace_of_call(const struct flow_run *run, struc
     return context;
 }
 
-/* As flow_error_text writes it: a word without escapes, in the first member. */
+/* As written by flow_error_text: a word without escapes, in the first member. */
 static slice error_code(slice error)
 {
     slice before = SLICE("{\"code\":\"");

@@ -1,8 +1,8 @@
 /*
- * The record and the view of a flow (src/api/README.md "Flows"), derived from
- * its row, its document, the attempts that have finished and the template that it is pinned to.
- * An attempt that has not finished has no row: steps behind the current one are pending while the
- * flow may still come to them, steps before it without a completed attempt were skipped.
+ * The record and the view of a flow (src/api/README.md "Flows"), derived from its row, its
+ * document, the attempts that have finished and the template that it is pinned to. An attempt that
+ * has not finished has no row: steps after the current one are pending while the flow may still
+ * reach them, steps before it without a completed attempt were skipped.
  *
  * A view is written in one pass, since steps and attempts both come in order of step_index.
  */
@@ -30,7 +30,8 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
 {
     json_member_open(w, "context", '{');
     for (size_t i = 0; i < count; i++) {
-        /* The index is of this very template version; the check guards against a broken row. */
+        /* The index belongs to this very template version; the check guards against a broken
+         * row. */
         if (!steps[i].is_completed || (size_t)steps[i].step_index >= tmpl->step_count)
             continue;
         json_key_slice(w, tmpl->steps[steps[i].step_index].key);
@@ -80,7 +81,7 @@ static bool has_ended(const struct step_view *step, const struct flow *flow)
     return step->last && step->last->attempt >= flow->attempt;
 }
 
-/* Of a step without a completed attempt. A cancelled flow's step that had failed stays failed. */
+/* For a step without a completed attempt. A cancelled flow's step that had failed stays failed. */
 static const char *current_status(const struct step_view *step, const struct flow *flow)
 {
     switch (flow->status) {
@@ -110,15 +111,15 @@ static const char *step_status(const struct step_view *step, const struct flow *
     return flow->status == FLOW_CANCELLED ? "cancelled" : "pending";
 }
 
-/* The last error is shown where the step has failed, and while it waits for another attempt. */
+/* The last error is shown if the step has failed, and while it waits for another attempt. */
 static bool shows_error(const struct step_view *step, const struct flow *flow)
 {
     bool waits_for_retry = step->is_current && flow->waiting_for == FLOW_WAITS_RETRY;
     return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
 }
 
-/* A step that waits has no row yet: its input is in the flow's document. After a retry's pause it
- * is that of the last attempt again. */
+/* A waiting step has no row yet: its input is in the flow's document. After a retry's pause it is
+ * that of the last attempt again. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
                           const struct step_view *step)
 {
@@ -132,7 +133,7 @@ static void put_documents(struct json_writer *w, const struct flow_whole *whole,
     json_member_raw(w, "error", shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
 }
 
-/* The start of an attempt without a row is the last change of the flow's row, which began it. */
+/* An attempt without a row began at the last change of the flow's row. */
 static void put_times(struct json_writer *w, const struct flow *flow, const struct step_view *step)
 {
     bool is_touched = step->is_current && (flow->attempt > 0 || flow->is_begun);

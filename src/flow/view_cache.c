@@ -1,9 +1,9 @@
 /*
- * Views as text, each with its revision. A flow's run gives them to watches; those that requests
- * loaded last are cached, so that a flow that has not changed costs one read of its revision.
+ * Views as text, each with its revision. A flow's run gives them to watches; the ones last loaded
+ * by requests are cached, so an unchanged flow costs one read of its revision.
  *
  * A view depends on the revision alone, whichever node made the change. So a cached view is never
- * wrong, only old, and the reader compares its revision with the row's before it is used.
+ * wrong, only old, and the reader compares its revision with the row's before use.
  */
 #include "flow/view_cache.h"
 

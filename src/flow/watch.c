@@ -1,14 +1,14 @@
 /*
  * Watches: long polls and event streams. A change in this process notifies the flow's watches at
  * once, and a run gives them the view: made once for all of them, and only if one wants it. Changes
- * by other nodes are found by polling the revisions of all watched flows once a second: a query a
- * flow, which pg makes one statement. Without a watch there is no timer.
+ * by other nodes are found by polling the revisions of all watched flows once a second: one query
+ * for each flow, which pg combines into one statement. Without a watch there is no timer.
  *
  * An account as a whole is watched under the nil flow id. Its revision is a stamp, which only the
- * poll reads: one row of the database for it, however many pages are open.
+ * poll reads: one row of the database, however many pages are open.
  *
  * A watch may be notified late, or more than once of one change, but always of the last one. Each
- * notice has its revision, so that the caller can skip what it knows.
+ * notification has its revision, so the caller can skip known ones.
  */
 #include "base/mem.h"
 #include "flow/internal.h"
@@ -16,18 +16,18 @@
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
-    POLL_FLOWS_MAX = 1000, /* in one poll; the next one goes on behind them */
+    POLL_FLOWS_MAX = 1000, /* in one poll; the next one continues after them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     STAMP_BITS = 54, /* of the database's stamp */
 };
 
-/* The account is part of the key: with another account's flow id a watch sees no such flow. The nil
- * flow_id is the account as a whole. */
+/* The account is part of the key: a watch with the id of another account's flow finds no flow. The
+ * nil flow_id is the account as a whole. */
 struct watch_key {
     struct uuid account_id, flow_id;
 };
 
-/* A flow with watches. Removing the last watch leaves it to the next poll, so that
+/* A flow with watches. After the last watch is removed it stays until the next poll, so that
  * flow_watch_remove needs no service and a long poll that watches again finds it. */
 struct watched {
     struct line line;    /* by watch_key; in `all`, those polled longest ago first */
@@ -63,20 +63,20 @@ static slice bytes_of(const struct watch_key *key)
     return slice_of(key, sizeof(*key));
 }
 
-/* ---- notifying ---- */
+/* ---- notifications ---- */
 
 /* One change of a flow. */
 struct news {
     int64_t rev;
-    bool is_settled;                /* it waits or has ended; or that is not known */
+    bool is_settled;                /* it waits or has ended; or unknown */
     const struct flow_whole *whole; /* NULL: only the revision is known here */
     const struct flow_template *tmpl;
     struct loop *loop;
     struct flow_view *view; /* made for the first watch that wants it */
 };
 
-/* Also where no view is made, an old one is dropped: it is of an earlier revision than the notice.
- */
+/* Even if no view is made, an old one is dropped: its revision is earlier than the
+ * notification's. */
 static void give_view(struct flow_watch *watch, struct news *news)
 {
     flow_view_unref(watch->view);
@@ -89,7 +89,7 @@ static void give_view(struct flow_watch *watch, struct news *news)
         watch->view = flow_view_ref(news->view);
 }
 
-/* A change that comes from a poll may be known to some watches already: those are skipped. */
+/* Some watches may know a polled change already: those are skipped. */
 static void notify_watches(struct watched *watched, struct news *news)
 {
     LIST_EACH(&watched->watches, struct flow_watch, watch, link) {
@@ -143,9 +143,9 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch)
 
 /* ---- polling ---- */
 
-/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all have their turn. They are
- * moved to the end in a second loop: the first one walks the same list, and would meet them again.
- */
+/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all get their turn. They are
+ * moved to the end in a second loop: the first one walks the same list, and would meet them
+ * again. */
 static enum op_result step_poll(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -189,7 +189,7 @@ static void notify_account(struct flow_watches *watches, const struct watch_key 
     notify_watches(watched, news);
 }
 
-/* A flow may have lost its last watch in the meantime, which notify_flow finds harmless. */
+/* A flow may have lost its last watch meanwhile, which is harmless for notify_flow. */
 static enum op_result step_polled(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -202,8 +202,8 @@ static enum op_result step_polled(struct op *op)
             continue;
         }
         if (status == ERR_NOTFOUND)
-            news.rev = INT64_MAX;                   /* past its retention: every watch of it ends */
-        if (status == OK || status == ERR_NOTFOUND) /* else the next poll tries again */
+            news.rev = INT64_MAX;                   /* past its retention: all its watches end */
+        if (status == OK || status == ERR_NOTFOUND) /* otherwise the next poll tries again */
             notify_flow(poll->watches, &poll->items[i].key, &news);
     }
     return OP_DONE;
