@@ -1,6 +1,6 @@
 /*
  * The manifests compiled in, alone or with an operator's. Without a folder of the operator nothing
- * is checked or packed at start: the pack in the program's file is opened where it lies.
+ * is checked or packed at start: the pack in the program's file is opened in place.
  */
 #include "base/embed.h"
 #include "base/mem.h"
@@ -26,7 +26,7 @@ static void add_builtin(struct source_list *list)
 
 static struct catalog *open_builtin(struct catalog_report *report)
 {
-    /* The build embeds one pack, aligned as check_pack of open.c wants it. */
+    /* The build embeds one pack, aligned as check_pack of open.c requires. */
     ASSERT(embed_catalog_count == 1);
     const void *pack = embed_catalog[0].data;
     struct catalog *catalog = catalog_open(pack, NULL);

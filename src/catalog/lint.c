@@ -2,8 +2,8 @@
  * What a manifest must satisfy beyond its grammar (contrib/integrations/README.md): every
  * placeholder exists, every example validates, a GET does not write.
  *
- * It runs once, when a manifest is packed, after the grammar was found good: so each `when`, schema
- * and template below is there and compiled. What it lets pass is never checked again at a request.
+ * It runs once, when a manifest is packed, after its grammar was checked: so each `when`, schema
+ * and template below exists and is compiled. What passes here is never checked again at a request.
  * Errors refuse the manifest; warnings are for its author (`sluice catalog lint`).
  */
 #include <stdio.h>
@@ -14,13 +14,13 @@
 
 enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, POINTER_BYTES_MAX = 256 };
 
-/* What expressions may name in one place: bits of roots. */
+/* The roots that expressions may name in one position: bits. */
 enum {
     ROOT_INPUT = 1,
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* and what else a reply to an action brings beside status and body */
+    ROOT_HEADERS = 16, /* and the other parts of an action's reply besides status and body */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
@@ -38,7 +38,7 @@ struct lint {
     unsigned roots;
     bool is_reply_read; /* by the expression that was checked last */
     const char *member;
-    char pointer[POINTER_BYTES_MAX]; /* what member points to where it is put together */
+    char pointer[POINTER_BYTES_MAX]; /* the room for composed pointers of members */
 };
 
 static const struct {
@@ -51,9 +51,10 @@ static const struct {
     {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_HEADERS},
 };
 
-/* Whether an object schema that closes itself (additionalProperties false) lacks the property. An
- * open one may have anything, and combinators (allOf, anyOf) may bring further properties that are
- * not searched here: nothing is reported then, for a false alarm would refuse a good manifest. */
+/* Whether an object schema that closes itself (additionalProperties false) does not have the
+ * property. An open one may have anything, and combinators (allOf, anyOf) may add properties that
+ * are not searched here: then nothing is reported, since a false alarm would refuse a good
+ * manifest. */
 static bool schema_lacks(const struct json *schema, slice property)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -89,7 +90,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return true;
 }
 
-/* A slip is reported alone: what it misspells would be an unknown name as well. */
+/* A slip is reported alone: the misspelt name would be unknown as well. */
 static bool on_expr(void *user, const struct expr *expr, slice where)
 {
     struct lint *lint = user;
@@ -121,7 +122,7 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
 }
 
 /* Builds a JSON Pointer for a message. One that is too long is cut to its first member, which still
- * leads to the fault. */
+ * points to the fault. */
 PRINTF_LIKE(2, 3)
 static const char *pointer_of(struct lint *lint, const char *fmt, ...)
 {
@@ -134,8 +135,8 @@ static const char *pointer_of(struct lint *lint, const char *fmt, ...)
     return lint->pointer;
 }
 
-/* A value is escaped for the syntax that it is put into: headers, searches and filters have strings
- * between quotes, and so has GraphQL. */
+/* A value is escaped for the syntax that contains it: headers, searches and filters have quoted
+ * strings, and so has GraphQL. */
 static void check_quotes(struct lint *lint, const char *member, const struct expr_template *text,
                          const char *only)
 {
@@ -212,7 +213,7 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
 }
 
 /* Faults of an alternative are reported under the request itself, without the alternative's index:
- * it was merged with that request (manifest_action.c), so most of what it has stands there. */
+ * it was merged with that request (manifest_action.c), so most of its members are there. */
 static void check_instead(struct lint *lint, const struct catalog_request *request,
                           unsigned allowed)
 {
@@ -257,8 +258,8 @@ static bool is_of_action(const struct catalog_integration *integration, slice sc
     return false;
 }
 
-/* The pages on which a person connects the app say in these words what it asks for; those of an
- * action and of a connection also what it does not ask for, and an action takes as well. */
+/* Pages for connecting the app describe requested scopes with these texts; pages of actions and
+ * connections also describe scopes that are not requested but that an action accepts. */
 static void check_scope_words(struct lint *lint, const struct catalog_integration *integration)
 {
     const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
@@ -290,7 +291,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
-        ASSERT(rule->when); /* the order of the rules is found by it, too */
+        ASSERT(rule->when); /* the order of the rules is checked with it, too */
         if (rule->missing_scopes && auth == AUTH_NONE)
             reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
@@ -311,7 +312,7 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         return;
     }
     struct arena arena;
-    /* Validation's memory goes with each action; the report has copies of its texts. */
+    /* Validation's memory is freed with each action; the report has copies of its texts. */
     arena_init(&arena, LINT_ARENA_BYTES_MAX);
     for (uint32_t i = 0; i < examples->count; i++) {
         const struct json *example = &examples->as.items[i];
@@ -349,7 +350,7 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         reader_error(&lint->reader, "preconditions", "must be an array of {kind, description}");
 }
 
-/* One for what a caller or a person gives, who should learn of a misspelt name. */
+/* For data from a caller or a person, who should see an error for a misspelt name. */
 static void check_closed_schema(struct lint *lint, const char *member, const struct json *schema)
 {
     if (!JSON_GET(schema, "additionalProperties"))
@@ -366,8 +367,8 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
         return;
     if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
         reader_error(&lint->reader, "input_schema/type", "must be \"object\"");
-    /* A model fills the input in from these schemas and descriptions: what is missing here costs
-     * wrong calls, hence the warnings. */
+    /* A model fills the input in from these schemas and descriptions: missing ones cause wrong
+     * calls, so these are warnings. */
     check_closed_schema(lint, "input_schema", schema);
     if (action->output_schema)
         manifest_lint_schema(&lint->reader, "output_schema", action->output_schema);
@@ -404,15 +405,15 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
                          SLICE_ARG(action->pages.items[i].input));
 }
 
-/* A reply that is not the action's must not pass for a success: a proxy's login page is a 200, too.
- * acts: the request may have changed something, so a wrong success would be believed. */
+/* A reply that is not the action's must not be taken for a success: a proxy's login page is a 200,
+ * too. acts: the request may have changed something, so a wrong success would be believed. */
 static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
                         unsigned visible)
 {
     for (size_t i = 0; i < reply->required_count; i++) {
         lint->is_reply_read = false;
         check_expr(lint, pointer_of(lint, "response/required/%zu", i), visible, reply->required[i]);
-        /* An expression over the input alone would hold for every reply. */
+        /* An expression over the input alone would match every reply. */
         if (!lint->is_reply_read)
             reader_error(&lint->reader, lint->member, "reads nothing of the reply");
     }
@@ -431,7 +432,8 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
 static void check_method(struct lint *lint, const struct catalog_action *action,
                          const struct catalog_request *request)
 {
-    bool is_alone = action->then_count == 0; /* else another request may be the one that writes */
+    bool is_alone = action->then_count ==
+                    0; /* otherwise another request may be the one that writes */
     if (is_alone && slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
         reader_error(&lint->reader, "request/method",
                      "a GET does not write, but side_effect_level says %s: one of the two is wrong",
@@ -441,8 +443,8 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
                      "a DELETE is no read: side_effect_level must be delete, write or admin");
 }
 
-/* Once a request has done something that lasts, a later one cannot say that nothing was done. The
- * texts become the error of a run that stops half-way, which a caller needs to decide what to
+/* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
+ * texts become the error of a run that stops half-way; a caller needs it to decide what to
  * repeat. */
 static void check_done(struct lint *lint, const struct catalog_action *action, unsigned at)
 {
@@ -462,8 +464,8 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
         reader_error(&lint->reader, "done", "is false, but an earlier request has done something");
 }
 
-/* The host of such a URL is chosen by the other side, so the URL has to come out of its reply; one
- * made of the caller's input would let a caller send the request anywhere. */
+/* The other side chooses the host of such a URL, so the URL has to come from its reply; with one
+ * made from the caller's input a caller could send the request anywhere. */
 static void check_url(struct lint *lint, const struct catalog_request *request, unsigned earlier)
 {
     if (!request->url)
@@ -504,7 +506,7 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
 }
 
-/* Of the manifest's actions only the ids are compared: they are all there, whichever is open. */
+/* Only the ids of the manifest's actions are compared: they are all set, whichever is open. */
 static void check_undo(struct lint *lint, const struct catalog_action *action)
 {
     bool is_known = slice_eq_cstr(action->undo, "never");
@@ -518,7 +520,7 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                      "reverses it");
 }
 
-/* Who is reached has to be known before the call. */
+/* The recipients have to be known before the call. */
 static void check_recipients(struct lint *lint, const struct catalog_action *action)
 {
     if (action->level == LEVEL_READ)
@@ -542,7 +544,7 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, visible = ROOT_INPUT | ROOT_REPLY;
-    ASSERT(action->input_schema && action->schema); /* else there was an error, and no lint */
+    ASSERT(action->input_schema && action->schema); /* otherwise there was an error, and no lint */
     if (action->then_count > 0)
         visible |= ROOT_FIRST;
     if (action->then_count > 1)

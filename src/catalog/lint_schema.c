@@ -1,7 +1,7 @@
 /*
- * Keywords of a manifest's schemas that JSON Schema does not know. The specification lets unknown
- * keywords pass without effect (JSON Schema Core 2020-12, section 6.5), so "requried" would require
- * nothing. Only warnings: a keyword may be another tool's.
+ * Keywords of a manifest's schemas that JSON Schema does not know. The specification ignores
+ * unknown keywords (JSON Schema Core 2020-12, section 6.5), so "requried" would require nothing.
+ * Only warnings: a keyword may be another tool's.
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
@@ -46,7 +46,7 @@ static void check_name(const struct reader *r, slice name)
                        SLICE_ARG(name));
 }
 
-/* What clients of models drop a tool for (tool.h). */
+/* Schemas for which clients of models drop a tool (tool.h). */
 static void check_for_clients(const struct schema_lint *lint, const struct json *schema)
 {
     if (catalog_tool_lacks_items(lint->root, schema))

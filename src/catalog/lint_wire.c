@@ -1,6 +1,6 @@
 /*
- * What of a manifest goes out under a name that the other side knows: headers, and the members of a
- * credential. A wrong one would fail every call that has it, so it is found here.
+ * Names of a manifest that the other side has to know: headers, and the members of a credential. A
+ * wrong one would fail every call that uses it, so it is found here.
  */
 
 #include "catalog/manifest.h"
@@ -75,11 +75,11 @@ bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
            slice_has_word(slice_cstr(credential->optional), member);
 }
 
-/* What one `${...}` reads of the credential. */
+/* What one `${...}` reads from the credential. */
 struct credential_use {
     enum catalog_auth_kind kind;
     slice unknown; /* a member that the type does not have */
-    bool is_known; /* another that it has, or the whole */
+    bool is_known; /* another existing member, or the whole */
 };
 
 static bool on_credential_path(void *user, const slice *names, size_t count)

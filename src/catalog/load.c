@@ -2,8 +2,8 @@
  * Sources to a snapshot: parse, read, lint, render, pack; and open the pack.
  *
  * A load is all or nothing: the first pass over all sources collects every fault, and only without
- * one is a pack made. The parsed documents live in one arena that goes when the pack is complete;
- * what remains of a manifest is in the pack.
+ * one is a pack made. The parsed documents are in one arena that is freed when the pack is
+ * complete; all that remains of a manifest is in the pack.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ void catalog_report_free(struct catalog_report *report)
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {
-    /* Counted even where there is no room to store it, so that error_count decides alone. */
+    /* Counted even if there is no room to store it, so that error_count alone decides. */
     ASSERT(report->count <= report->error_count + report->warning_count);
     if (is_warning)
         report->warning_count++;
@@ -208,7 +208,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
     struct catalog *catalog = NULL;
     buf_init(&pack, PACK_BYTES_MAX);
     if (catalog_pack(sources, count, &pack, report) == OK) {
-        /* Not copied: the catalog owns these bytes until its last reference goes. */
+        /* Not copied: the catalog owns these bytes until its last reference is dropped. */
         char *bytes = buf_take(&pack, &len);
         ASSERT(bytes && len >= sizeof(struct pack_header));
         catalog = catalog_open((const struct pack_header *)(const void *)bytes, bytes);
@@ -257,7 +257,8 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
 {
     struct dirent **entries = NULL;
     size_t read = 0;
-    /* Sorted, so that which of two files with one id wins does not depend on the file system. */
+    /* Sorted, so that the winner of two files with the same id does not depend on the file
+     * system. */
     int count = scandir(dir, &entries, is_manifest_name, alphasort);
     if (count < 0)
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,

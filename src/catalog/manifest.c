@@ -1,9 +1,9 @@
 /*
  * The integration level of a manifest (contrib/integrations/README.md "The file", auth).
  *
- * Reading goes on after a fault, so that one pass reports all of them: a member that is missing or
- * wrong gets its default here, and the error refuses the manifest in the end. The same functions
- * read the manifest when it is packed and read it again, from the pack, when it is looked up.
+ * Reading continues after a fault, so that one pass reports all of them: a missing or wrong member
+ * gets its default here, and the error refuses the manifest in the end. The same functions read the
+ * manifest when it is packed and read it again, from the pack, when it is looked up.
  */
 #include "catalog/manifest.h"
 
@@ -27,7 +27,7 @@ const char *catalog_auth_name(enum catalog_auth_kind kind)
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind)
 {
-    ASSERT(integration->is_open); /* a head knows the first way's kind only */
+    ASSERT(integration->is_open); /* a head has only the kind of the first way */
     for (size_t i = 0; i < integration->auth_count; i++)
         if (slice_eq_cstr(kind, auth_names[integration->auths[i].kind]))
             return &integration->auths[i];
@@ -71,14 +71,14 @@ const char *catalog_level_name(enum catalog_level level)
     return level_names[level];
 }
 
-/* NULL only without memory, which the arena remembers. */
+/* NULL only if out of memory, which the arena remembers. */
 static const struct expr_template *constant_template(struct reader *r, const char *text)
 {
     return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
 }
 
-/* Characters that a path may hold unencoded (RFC 3986 section 3.3). "//" is left out: an empty
- * segment is most likely a mistake, and some servers collapse it. */
+/* Characters that may be unencoded in a path (RFC 3986 section 3.3). "//" is left out: an empty
+ * segment is probably a mistake, and some servers collapse it. */
 static bool is_path_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -89,9 +89,9 @@ static bool is_path_text(slice text)
     return slice_find(text, SLICE("//")) < 0;
 }
 
-/* "/bot${credential.api_key}": whole segments in front of the path of each action, with one
- * placeholder. The credential's value is percent-encoded when it is put in, so it cannot add
- * segments or a query; text around it must need no encoding, since it goes as it is. */
+/* "/bot${credential.api_key}": whole segments before the path of each action, with one placeholder.
+ * The credential's value is percent-encoded, so it cannot add segments or a query; the text around
+ * it must need no encoding, since it is sent unchanged. */
 static void check_path_value(struct reader *r, slice text)
 {
     ptrdiff_t open = slice_find(text, SLICE("${"));
@@ -151,8 +151,7 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
-/* An object: each scope with what it is good for, in words for the page where a person connects the
- * app. */
+/* An object: each scope with its purpose, for the page where a person connects the app. */
 static const struct json *read_scope_words(struct reader *r, const char *name)
 {
     const struct json *object = reader_member(r, name);
@@ -172,7 +171,7 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
         reader_error(r, "optional_scopes", "are asked for only where auth is oauth2");
 }
 
-/* By default what RFC 6749 5.2 says, and words that several vendors have instead. */
+/* By default the error code of RFC 6749 5.2, and the texts of several vendors. */
 static void read_gone(struct reader *r, struct catalog_auth *auth)
 {
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
@@ -202,8 +201,8 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     auth->login_hint = manifest_read_login_hint(r);
     auth->token_by_basic = reader_choice(r, "token_auth", token_auths, 0) == 1;
     auth->token_as_json = reader_choice(r, "token_body", token_bodies, 0) == 1;
-    /* PKCE by default (RFC 7636); a server that does not know it ignores the parameters, as RFC
-     * 6749 section 3.1 wants it. The member is for servers that refuse them. */
+    /* PKCE by default (RFC 7636); a server that does not support it ignores the parameters, by RFC
+     * 6749 section 3.1. The member is for servers that refuse them. */
     auth->uses_pkce = reader_bool(r, "pkce", true);
     read_gone(r, auth);
     if (auth->authorize_url.len > 0)
@@ -225,7 +224,7 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     int kind = reader_choice(&r, "type", auth_names, -1);
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    /* An error by then; any value will do for the rest of the pass. */
+    /* There was an error; any value will do for the rest of the pass. */
     auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
     auth->name = reader_text(&r, "name");
     read_auth_oauth(&r, auth);
@@ -296,7 +295,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
         action->integration = integration;
         manifest_read_action(r, &path, &array->as.items[i], action);
     }
-    /* Sorted for the finders, which search by halves; equal ids then are neighbours. */
+    /* Sorted for the finders, which use binary search; equal ids are then adjacent. */
     qsort(integration->actions, integration->action_count, sizeof(struct catalog_action),
           compare_actions);
     for (size_t i = 1; i < integration->action_count; i++)
@@ -305,7 +304,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
                          SLICE_ARG(integration->actions[i].action_id));
 }
 
-/* A text of which each character may stand in a URL's host and port. */
+/* A text whose characters are all allowed in a URL's host and port. */
 static bool is_authority(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -327,7 +326,7 @@ void manifest_check_address(const struct reader *r, const char *name, slice text
         reader_error(r, name, "must begin with https://");
 }
 
-/* A value cannot be such a part of a path, so a placeholder is taken for a letter. */
+/* A value cannot be such a part of a path, so a placeholder is treated as a letter. */
 void manifest_check_dots(const struct reader *r, const char *name, slice text)
 {
     struct buf plain;
@@ -338,7 +337,7 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
         slice rest = slice_from(text, open < 0 ? text.len : (size_t)open + 2);
         ptrdiff_t end = open < 0 ? -1 : expr_closing_brace(rest, &why);
         buf_append(&plain, open < 0 ? text : slice_first(text, (size_t)open));
-        if (end < 0) /* a template without an end is reported where it is compiled */
+        if (end < 0) /* an unterminated template is reported where it is compiled */
             break;
         buf_append_char(&plain, 'x');
         text = slice_from(rest, (size_t)end + 1);
@@ -351,9 +350,9 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
     buf_deinit(&plain);
 }
 
-/* A path follows that begins with a slash. A text that begins with a placeholder cannot be
- * checked here: the connection's value is, when a request is made. http:// is for private
- * networks and tests. */
+/* The path that follows begins with a slash. A text that begins with a placeholder is checked
+ * later: with the connection's value, when a request is made. http:// is for private networks and
+ * tests. */
 void manifest_check_base_url(const struct reader *r, slice text)
 {
     ptrdiff_t scheme = slice_find(text, SLICE("://"));
@@ -390,8 +389,8 @@ static void check_integration(struct reader *r, const struct catalog_integration
         manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
-/* Whether a placeholder stands in scheme or host, before the first slash of the path: then a
- * connection's value decides where requests go. */
+/* Whether a placeholder is in scheme or host, before the first slash of the path: a connection's
+ * value then decides where requests are sent. */
 bool manifest_is_host_given(slice base)
 {
     ptrdiff_t scheme = slice_find(base, SLICE("://")), placeholder = slice_find(base, SLICE("${"));
@@ -401,8 +400,8 @@ bool manifest_is_host_given(slice base)
     return placeholder >= 0 && (size_t)placeholder < at;
 }
 
-/* What a path's `d` may hold: commands and numbers, so that nothing of it can be markup. Whether it
- * draws well is for eyes. */
+/* The characters of a path's `d`: commands and numbers, so that it cannot contain markup. Only a
+ * person can check how it looks. */
 static slice read_icon(struct reader *r, const char *name)
 {
     slice path = reader_text(r, name);
@@ -442,8 +441,8 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->not_done_statuses = manifest_read_not_done(r);
 }
 
-/* The order of members in read_head matters where one is read by another: identity reads auth,
- * and each action reads the integration's id. */
+/* The order of members in read_head matters if one depends on another: identity reads auth, and
+ * each action reads the integration's id. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report)
@@ -466,7 +465,7 @@ void manifest_reread(struct arena *arena, const struct json *document,
 {
     struct reader top = {.report = report, .arena = arena, .source = integration->integration_id};
     struct reader r;
-    ASSERT(integration->actions && !integration->is_open); /* their heads are there before */
+    ASSERT(integration->actions && !integration->is_open); /* their heads were read before */
     if (reader_init(&r, &top, NULL, document))
         read_head(&r, integration);
 }

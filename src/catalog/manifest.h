@@ -6,13 +6,13 @@
 
 #include "catalog/reader.h"
 
-/* Reads one parsed manifest into the arena of `catalog`. Faults go to the report; NULL when the
- * struct could not be made at all. The actions are sorted, nothing is entered into the maps. */
+/* Reads one parsed manifest into the arena of `catalog`. Faults go to the report; NULL if the
+ * struct could not be made at all. The actions are sorted; nothing is entered into the maps. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report);
-/* Reads it again where it was found good when it was packed: all but its actions. The report says
- * what no memory was found for. */
+/* Reads it again after it was checked and packed: everything but its actions. The report has
+ * failures for lack of memory. */
 void manifest_reread(struct arena *arena, const struct json *document,
                      struct catalog_integration *integration, struct catalog_report *report);
 void manifest_reread_action(struct arena *arena, const struct json *object,
@@ -20,30 +20,31 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
 /* manifest_action.c: one item of `actions`. */
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
-/* manifest_reply.c: `response` of what parent reads, into reply, once the action's output_schema is
- * known. is_last: it is the reply that output and pages are read from. */
+/* manifest_reply.c: `response` in parent, into reply, once the action's output_schema is known.
+ * is_last: output and pages are read from this reply. */
 void manifest_read_response(struct reader *parent, struct catalog_action *action,
                             struct catalog_reply *reply, bool is_last);
-/* manifest_page.c: `pagination` of the response that parent reads. */
+/* manifest_page.c: `pagination` in the response of parent. */
 void manifest_read_pages(struct reader *parent, struct catalog_action *action);
-/* Its member `request`; the identity's is such a one, too. is_later: it may take its URL from an
- * earlier reply, and has no alternatives. */
+/* Its member `request`; also for the identity's. is_later: it may take its URL from an earlier
+ * reply, and has no alternatives. */
 void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later);
-/* manifest_then.c: the requests behind the action's first. */
+/* manifest_then.c: the requests after the action's first. */
 void manifest_read_then(struct reader *parent, struct catalog_action *action);
 /* `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
-/* An integration's and a request's `base_url`: what is wrong with its text. */
+/* An integration's and a request's `base_url`: reports faults of its text. */
 void manifest_check_base_url(const struct reader *r, slice text);
-/* Whether its host is, or holds, a value of the connection. */
+/* Whether its host is, or contains, a value of the connection. */
 bool manifest_is_host_given(slice base);
-/* Likewise of a URL that begins with its scheme. name: the member. */
+/* The same for a URL that begins with its scheme. name: the member. */
 void manifest_check_address(const struct reader *r, const char *name, slice text);
-/* That no part of the path of a URL, or of a path, is "." or "..", as far as it is text. */
+/* Checks that no part of the path of a URL, or of a path, is "." or "..", as far as it is
+ * constant. */
 void manifest_check_dots(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
-/* `not_done_statuses` of an integration or action; NULL when absent or faulty. */
+/* `not_done_statuses` of an integration or action; NULL if absent or faulty. */
 const struct json *manifest_read_not_done(struct reader *r);
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
 
@@ -54,24 +55,25 @@ void manifest_read_identity(struct reader *parent, const struct catalog_integrat
                             struct catalog_identity *identity);
 const struct json *manifest_read_login_hint(struct reader *r);
 
-/* lint.c: what a loaded integration must satisfy beyond its grammar: placeholders exist, examples
- * validate, a GET does not write. */
+/* lint.c: requirements beyond the grammar: placeholders exist, examples validate, a GET does not
+ * write. */
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report);
 
 /* lint_wire.c. A token (RFC 9110 5.6.2), which a header's name has to be. */
 bool manifest_is_header_name(slice name);
-/* Those that the client writes itself; it refuses a call that brings one. */
+/* Headers that the client writes itself; it refuses a call with one of them. */
 bool manifest_is_own_header(slice name);
 void manifest_lint_header(const struct reader *r, const char *member, slice name);
-/* Whether `send` names what a credential of its type has. member: where its value stands. */
+/* Checks that `send` names members that a credential of its type has. member: the position of its
+ * value. */
 void manifest_lint_send(const struct reader *r, const char *member,
                         const struct catalog_auth *auth);
 
-/* lint_order.c: warns of the rules of `errors` that no reply reaches. */
+/* lint_order.c: warns about rules of `errors` that no reply reaches. */
 void manifest_lint_order(const struct reader *parent, const struct catalog_error_rules *rules);
 
-/* lint_schema.c: warns of keywords that JSON Schema does not know. name: the schema's member. */
+/* lint_schema.c: warns about keywords that JSON Schema does not have. name: the schema's member. */
 void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema);
 
 /* render.c: fills item_json, detail_json and capabilities_json. */

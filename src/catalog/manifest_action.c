@@ -1,9 +1,9 @@
 /*
  * One action of a manifest (contrib/integrations/README.md "actions[]", request).
  *
- * A manifest is data from an operator or an import, and its requests carry a credential. So what
- * decides where a request goes (scheme, host) is a constant, a connection's parameter or a host of
- * a fixed list, and never the caller's input; path and query may hold input, encoded.
+ * A manifest is data from an operator or an import, and its requests carry a credential. So the
+ * destination of a request (scheme, host) is a constant, a connection's parameter or a host of a
+ * fixed list, never the caller's input; path and query may contain input, encoded.
  */
 #include "catalog/manifest.h"
 
@@ -48,7 +48,7 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
     }
 }
 
-/* Where a vendor wants a type of its own, it is one of JSON (RFC 6839 3.1). */
+/* A vendor's own type must be a JSON type (RFC 6839 3.1). */
 static void read_json_type(struct reader *r, struct catalog_request *request)
 {
     request->content_type = reader_text(r, "content_type");
@@ -83,9 +83,9 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-/* The request carries the credential, so nothing but the connection's params may be part of the
- * address, as lint checks: with the caller's input in it, a caller could have the credential sent
- * to a host of their own. */
+/* The request has the credential, so only the connection's params may be part of the address, as
+ * lint checks: with the caller's input in it, a caller could have the credential sent to their own
+ * host. */
 static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));
@@ -100,8 +100,8 @@ static bool is_allowed_host_char(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '.' || c == '-' || c == ':';
 }
 
-/* A host in lower case, maybe with a port. "*." stands for any name below what follows, which must
- * have a point itself: "*.com" would allow any host. */
+/* A host in lower case, possibly with a port. "*." matches any name below the rest, which must
+ * contain a dot: "*.com" would allow any host. */
 static bool is_host_entry(slice text)
 {
     slice host = slice_starts_with(text, SLICE("*.")) ? slice_from(text, 2) : text;
@@ -113,8 +113,8 @@ static bool is_host_entry(slice text)
            (!is_wide || slice_find_char(host, '.') > 0);
 }
 
-/* The hosts that a URL may name besides that of the request before. The list bounds what a provider
- * that was taken over, or a reply that was forged, can make this server call. */
+/* The hosts allowed in a URL besides that of the previous request. The list limits the calls that a
+ * compromised provider, or a forged reply, can cause. */
 static void read_hosts(struct reader *r, struct catalog_request *request)
 {
     request->hosts = reader_texts(r, "hosts");
@@ -130,9 +130,9 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
                          i);
 }
 
-/* A URL out of an earlier reply, instead of base_url and path. It is bare by default: upload URLs
- * are signed by themselves, and a credential must not follow a host that a reply has chosen.
- * "credential": true says that this API needs it. */
+/* A URL from an earlier reply, instead of base_url and path. It is bare by default: upload URLs are
+ * signed themselves, and a credential must not be sent to a host that a reply has chosen.
+ * "credential": true means that this API needs it. */
 static void read_url(struct reader *r, struct catalog_request *request)
 {
     static const char *const others[] = {"base_url", "path"};
@@ -151,7 +151,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
     request->path = reader_template(r, "path");
     if (text.len == 0 || text.ptr[0] != '/')
         reader_error(r, "path", "must be a string that begins with a slash");
-    /* A template may hold '?' inside an expression, so only a constant path is checked. */
+    /* A template may contain '?' inside an expression, so only a constant path is checked. */
     if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
         reader_error(r, "path", "must not have a query; use \"query\"");
     manifest_check_dots(r, "path", text);
@@ -176,9 +176,9 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
     read_body(r, request);
 }
 
-/* The request's members with those of the alternative in their place; "instead" itself is left out,
- * so alternatives do not nest. Shallow: a member is replaced whole. The values are shared with the
- * document, which is not changed. */
+/* The request's members, replaced by those of the alternative; "instead" itself is left out, so
+ * alternatives do not nest. Shallow: a member is replaced as a whole. The values are shared with
+ * the document, which is not changed. */
 static const struct json *merge_request(struct arena *arena, const struct json *request,
                                         const struct json *other)
 {
@@ -208,8 +208,8 @@ static void read_case(struct reader *parent, struct reader_path *path, const str
     const struct json *merged = merge_request(r.arena, parent->object, item);
     if (!merged)
         return;
-    /* Read as a whole request of its own, so that a call only picks one. Its faults are reported at
-     * the alternative's path. */
+    /* Read as a complete request, so that a call only selects one. Its faults are reported at the
+     * alternative's path. */
     r.object = merged;
     out->when = reader_expr(&r, "when");
     read_request(&r, &out->request, false);
@@ -286,12 +286,12 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     int level = reader_choice(r, "side_effect_level", levels, -1);
     if (!json_get(r->object, SLICE("side_effect_level")))
         reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
-    /* Where it is unknown the strictest, although the error refuses the manifest. */
+    /* If unknown the strictest, although the error refuses the manifest. */
     action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
     bool is_read = action->level == LEVEL_READ;
     action->requires_confirmation = reader_bool(r, "requires_confirmation", !is_read);
-    /* A manifest cannot lower the guard of a write: whether a person is asked is the account's
-     * decision, not the author's. */
+    /* A manifest cannot weaken the protection of a write: the account decides whether a person is
+     * asked, not the author. */
     if (!is_read && !action->requires_confirmation) {
         reader_error(r, "requires_confirmation", "can only be made stricter: this action writes");
         action->requires_confirmation = true;
@@ -326,8 +326,8 @@ static void name_tool(struct reader *r, struct catalog_action *action)
 
 /* ---- the member of the body that is the provider's idempotency key ---- */
 
-/* Whether a JSON body has something at `path`, or something else than an object on the way. A text
- * is a template, of which nothing is known. */
+/* Whether a JSON body has something at `path`, or something other than an object on the way. A text
+ * is a template, whose value is unknown. */
 static bool has_member(const struct json *value, slice path)
 {
     slice name = slice_split(&path, '.');
@@ -346,7 +346,7 @@ static bool has_part(const struct json *parts, slice name)
     return false;
 }
 
-/* sluice writes the member, so each body that may be sent is one that has members, and not it. */
+/* sluice writes the member, so each possible body has members, but not this one. */
 static void check_key_body(const struct reader *r, const struct json *body, slice member)
 {
     const struct json *json = JSON_GET(body, "json");
@@ -417,8 +417,8 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     manifest_read_request(&r, &action->request, false);
     manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));
-    /* After the first response, which must not have an output where more requests follow, and
-     * before files, which name one of the requests by number. */
+    /* After the first response, which must not have an output if more requests follow, and before
+     * files, which refer to a request by number. */
     manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     action->not_done_statuses = manifest_read_not_done(&r);

@@ -1,7 +1,7 @@
 /*
- * What replies that are none of the good ones mean: a manifest's `errors`, and `limits` with the
- * replies that say "too fast" (contrib/integrations/README.md). What several apps of one vendor
- * share is a part, written once as data (contrib/integrations/parts) and named in the list.
+ * The meaning of failed replies: a manifest's `errors`, and `limits` with the replies that say "too
+ * fast" (contrib/integrations/README.md). Rules shared by several apps of one vendor are a part,
+ * written once as data (contrib/integrations/parts) and named in the list.
  */
 
 #include "base/embed.h"
@@ -13,8 +13,8 @@ enum {
     RETRY_AFTER_S_MAX = 24 * 3600,
 };
 
-/* The codes that say something about a provider's reply. Those of sluice's own checks
- * (confirmation, limits of the account) cannot be claimed by a manifest. */
+/* Codes about a provider's reply. A manifest cannot claim those of sluice's own checks
+ * (confirmation, limits of the account). */
 static bool is_error_code(slice code)
 {
     return slice_has_word(SLICE("unauthorized forbidden reauth_required validation_error "
@@ -38,7 +38,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
     if (!reader_init(&r, parent, path, object))
         return;
     rule->source_index = at;
-    /* The rules of a part have the index of the text that names it; lint does not warn of their
+    /* The rules of a part have the index of the text that names it; lint does not warn about their
      * order. */
     rule->is_of_part = json_get(parent->object, SLICE("errors"))->as.items[at].type == JSON_STRING;
     rule->when = reader_expr(&r, "when");
@@ -67,7 +67,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
         rules->count++;
 }
 
-/* ---- lists of rules, in which a text stands for the rules of a part ---- */
+/* ---- lists of rules, in which a text names the rules of a part ---- */
 
 typedef void (*rule_fn)(struct reader *parent, struct reader_path *path, const struct json *object,
                         uint32_t at, void *out);
@@ -106,8 +106,8 @@ static void report_no_part(struct reader *r, struct reader_path *path, slice nam
     buf_deinit(&names);
 }
 
-/* Calls `read` for each rule of the array at `name`, those of a part where a text names one, at
- * most CATALOG_RULES_MAX in all: each error reply is matched against every rule. */
+/* Calls `read` for each rule of the array at `name`, including those of named parts, at most
+ * CATALOG_RULES_MAX in total: each error reply is matched against every rule. */
 static void read_rules(struct reader *r, const char *name, rule_fn read, void *out)
 {
     const struct json *array = reader_member(r, name);
@@ -157,8 +157,8 @@ struct catalog_error_rules manifest_read_errors(struct reader *r, const char *na
     return rules;
 }
 
-/* A reply of 401, 403 or 429 was refused before anything was done, whatever else a vendor does; the
- * credential is marked and callers wait on that ground. */
+/* Replies 401, 403 and 429 are refusals before anything was done, at all vendors; the credential is
+ * marked and callers wait for this reason. */
 const struct json *manifest_read_not_done(struct reader *r)
 {
     static const char *const name = "not_done_statuses";
@@ -209,8 +209,8 @@ static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
         read_rules(r, "rate_limited", read_rate_rule, limits);
 }
 
-/* RFC 6585 section 4 and RFC 9110 section 10.2.3 (Retry-After), where the manifest says nothing
- * else. */
+/* RFC 6585 section 4 and RFC 9110 section 10.2.3 (Retry-After), unless the manifest defines other
+ * rules. */
 static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
 {
     struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);
@@ -230,7 +230,7 @@ static void read_quota(struct reader *parent, struct catalog_limits *limits)
     limits->quota_remaining = reader_expr(&r, "remaining");
     limits->quota_reset = reader_expr(&r, "reset");
     reader_finish(&r);
-    /* Remaining calls without a time at which they come back say nothing about when to go on. */
+    /* Remaining calls without the time of their reset do not show when to continue. */
     if (!json_get(r.object, SLICE("remaining")) || !json_get(r.object, SLICE("reset")))
         reader_error(&r, NULL, "quota needs both \"remaining\" and \"reset\"");
 }

@@ -1,12 +1,12 @@
 /*
- * What a person types to connect an app: a field for each member of the credential. A manifest may
- * name it as its vendor does, and say where it is found (`auth.form`).
+ * The fields that a person types to connect an app: one for each member of the credential. A
+ * manifest may use its vendor's names for them, and describe where they are found (`auth.form`).
  */
 #include "catalog/manifest.h"
 
 enum { LABEL_BYTES_MAX = 100, HELP_BYTES_MAX = 1000 };
 
-/* By type of auth. OAuth is granted on a page of the app's, so nothing is typed. */
+/* By type of auth. OAuth is granted on the app's own page, so nothing is typed. */
 static const struct catalog_field fields_of[][CATALOG_FIELDS_MAX] = {
     [AUTH_NONE] = {{.is_secret = false}},
     [AUTH_OAUTH2] = {{.is_secret = false}},
@@ -21,7 +21,7 @@ static const struct catalog_field fields_of[][CATALOG_FIELDS_MAX] = {
     [AUTH_BEARER] = {{.name = SLICE_INIT("token"),
                       .label = SLICE_INIT("Token"),
                       .is_secret = true}},
-    /* Some apps take a token as the user name, with an empty password. */
+    /* Some apps accept a token as the user name, with an empty password. */
     [AUTH_BASIC] = {{.name = SLICE_INIT("username"), .label = SLICE_INIT("User name")},
                     {.name = SLICE_INIT("password"),
                      .label = SLICE_INIT("Password or token"),

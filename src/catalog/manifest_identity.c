@@ -1,10 +1,9 @@
 /*
- * As whom a connection acts: the manifest's `identity`, and how an authorization server is asked
- * for a certain login (contrib/integrations/README.md "identity", auth).
+ * The user of a connection: the manifest's `identity`, and how an authorization server is asked for
+ * a certain login (contrib/integrations/README.md "identity", auth).
  *
- * An identity is read when a connection is made, so that a person sees which login it is, and a
- * link that is for one email address refuses another. Email and subject identify; the label is for
- * people only.
+ * An identity is read when a connection is made, so that a person sees the login, and a link for
+ * one email address refuses another. Email and subject identify; the label is only for people.
  */
 #include "catalog/manifest.h"
 
@@ -31,7 +30,7 @@ const struct json *manifest_read_login_hint(struct reader *r)
     return NULL;
 }
 
-/* Where the three come from: the ID token where `from` says so, else the member `request`, else the
+/* The source of the three: the ID token if `from` says so, else the member `request`, else the
  * reply to auth's test request. */
 static void read_source(struct reader *r, const struct catalog_integration *integration,
                         struct catalog_identity *identity)

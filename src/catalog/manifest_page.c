@@ -1,11 +1,11 @@
 /*
- * How the next page of a list is asked for (contrib/integrations/README.md "pagination"). The named
- * kinds become one expression an input, made of the manifest's own parts, so that whatever reads a
- * reply knows expressions alone.
+ * How the next page of a list is requested (contrib/integrations/README.md "pagination"). The named
+ * kinds become one expression for each input, composed from the manifest's own parts, so that
+ * readers of replies only need expressions.
  *
  * An input's expression gives the next page's value, or null on the last page, from the reply, the
- * headers and the input of the page before. Parts of the manifest are compiled alone first, so that
- * a fault is reported at its member, then put together as text, each in parentheses.
+ * headers and the input of the previous page. Parts of the manifest are first compiled alone, so
+ * that a fault is reported at its member, then joined as text, each in parentheses.
  */
 #include "catalog/manifest.h"
 
@@ -26,15 +26,15 @@ struct page_reader {
     char size_room[SLICE_U64_MAX + 3];
 };
 
-/* The text of an expression that compiles by itself; empty where there is none or it is faulty.
- * Compiled only to check it: text like "a) || (b" must not change what surrounds it. */
+/* The text of an expression that compiles by itself; empty if there is none or it is faulty.
+ * Compiled only to check it: text like "a) || (b" must not change its surroundings. */
 static slice read_part(struct page_reader *p, const char *name)
 {
     bool is_good = reader_expr(p->r, name) != NULL;
     return is_good ? json_get_str(p->r->object, slice_cstr(name)) : SLICE_NONE;
 }
 
-/* A number stands for itself. */
+/* A number is used literally. */
 static slice read_size(struct page_reader *p)
 {
     const struct json *value = json_get(p->r->object, SLICE("size"));
@@ -46,8 +46,8 @@ static slice read_size(struct page_reader *p)
     return slice_of(p->size_room, (size_t)len);
 }
 
-/* A member that a kind has no use for would have no effect, and one that it needs must be there: a
- * list that stops early is not noticed, one that never stops costs max_pages calls. */
+/* A useless member would have no effect, and a necessary one must be given: a list that stops early
+ * is not noticed, one that never stops costs max_pages calls. */
 static void check_page_members(struct page_reader *p)
 {
     static const struct {
@@ -82,8 +82,8 @@ static void check_page_members(struct page_reader *p)
         reader_error(p->r, "size", "is compared with the number of \"items\", which is missing");
 }
 
-/* Whether the input takes only a number. A URL's parameter is text and has to be converted, else
- * the input would not validate on the next page. */
+/* Whether the input takes only a number. A URL's parameter is text and has to be converted,
+ * otherwise the input would not validate on the next page. */
 static bool takes_number(const struct page_reader *p, slice input)
 {
     const struct json *property = json_get(JSON_GET(p->action->input_schema, "properties"), input);
@@ -113,8 +113,8 @@ static void put_input(struct buf *out, slice input)
     json_write(out, &name);
 }
 
-/* Conditions under which there is a next page, each followed by &&. JMESPath's && yields its left
- * side where that is false, so the whole is null, false or empty on the last page. */
+/* Conditions for a next page, each followed by &&. JMESPath's && yields its left side if that is
+ * false, so the whole is null, false or empty on the last page. */
 static void put_conditions(const struct page_reader *p, struct buf *out)
 {
     if (p->more.len > 0)
@@ -126,7 +126,7 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
         buf_printf(out, "(%.*s) && ", SLICE_ARG(p->items));
 }
 
-/* The number of this page, or the number of items before it: the input, or the first one where the
+/* The number of this page, or the number of items before it: the input, or the first one if the
  * caller gave none. */
 static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {
@@ -153,7 +153,7 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
                    is_from_0 ? ">" : ">=", SLICE_ARG(buf_slice(&next)));
     }
     buf_append(out, buf_slice(&next));
-    /* A failed buffer must not pass for an empty expression. */
+    /* A failed buffer must not be taken for an empty expression. */
     out->is_failed = out->is_failed || !buf_is_ok(&next);
     buf_deinit(&next);
 }

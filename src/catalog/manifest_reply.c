@@ -1,8 +1,8 @@
 /*
- * What an action's reply is, and what is made of it (contrib/integrations/README.md "response").
+ * An action's reply, and the values made from it (contrib/integrations/README.md "response").
  *
  * A 2xx is not enough for a success: a login page, a proxy's error and another API's reply are 2xx,
- * too. `body`, `kind` and `required` say what the action's own reply cannot lack.
+ * too. `body`, `kind` and `required` define what the action's own reply always has.
  */
 #include "catalog/manifest.h"
 
@@ -29,7 +29,7 @@ static void read_required(struct reader *r, struct catalog_reply *reply)
             reader_error(r, "required", "item %u: %s", i, err.text);
         if (!expr)
             continue;
-        /* Both arrays are indexed alike; what did not compile is in neither. */
+        /* Both arrays have the same indices; texts that did not compile are in neither. */
         reply->required_texts[reply->required_count] = text;
         reply->required[reply->required_count++] = expr;
     }
@@ -51,8 +51,8 @@ static bool requires_a_member(const struct catalog_reply *reply)
     return is_object;
 }
 
-/* Where the manifest does not say it: a required member is one of an object, and an output_schema
- * is the last reply's where the output is the whole of it. */
+/* If the manifest does not define it: a required member implies an object, and an output_schema
+ * describes the last reply if the output is the whole of it. */
 static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action,
                         bool is_last)
 {
@@ -86,7 +86,7 @@ static void read_reply_check(struct reader *r, struct catalog_reply *reply)
 }
 
 /* Output and pages are read from the last reply, so an earlier response must not have them. Read
- * all the same, so that the message is this one and not "unknown member". */
+ * anyway, so that the message is this one, not "unknown member". */
 static void refuse_output(struct reader *r)
 {
     static const char *const names[] = {"output", "pagination"};
@@ -101,7 +101,7 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
                             struct catalog_reply *reply, bool is_last)
 {
     struct reader r;
-    ASSERT(!action->output); /* it is of the last reply, which is read last */
+    ASSERT(!action->output); /* it belongs to the last reply, which is read last */
     if (reader_enter(&r, parent, "response")) {
         if (is_last)
             action->output = reader_expr(&r, "output");

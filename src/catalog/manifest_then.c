@@ -1,9 +1,9 @@
 /*
- * The requests behind an action's first (contrib/integrations/README.md "then").
+ * The requests after an action's first (contrib/integrations/README.md "then").
  *
- * Requests run in order, each only after a good reply to the one before. Where one fails, those
- * before it may have done something that lasts, and nothing here undoes it: hence `done` and
- * `not_done`, of which the error's text is made.
+ * Requests run in order, each only after a good reply to the previous one. If one fails, earlier
+ * ones may have had lasting effects, which nothing here reverts: the error's text is made from
+ * `done` and `not_done`.
  */
 #include "catalog/manifest.h"
 
@@ -17,7 +17,7 @@ static void read_done(struct reader *r, struct catalog_then *then)
             reader_error(r, "not_done", "has no meaning where \"done\" is false");
         return;
     }
-    /* Read before the checks, so that it counts as known where "done" is missing or wrong. */
+    /* Read before the checks, so that it counts as known if "done" is missing or wrong. */
     then->not_done = reader_template(r, "not_done");
     if (!done)
         return;

@@ -1,10 +1,10 @@
 /*
  * A catalog on a pack. Opening costs a head for each integration and reads nothing else, so the
- * pages of a pack that is part of the program's file stay on disk until they are needed. Look-ups
- * compile what they find the first time and keep it for the catalog's life: memory grows up to what
- * is used, and a pointer that was given out stays valid until the last reference goes.
+ * pages of a pack that is part of the program's file stay on disk until they are needed. Lookups
+ * compile their result the first time and keep it for the catalog's life: memory grows with use,
+ * and a returned pointer stays valid until the last reference is dropped.
  *
- * Not for several threads: look-ups write through const pointers (catalog.h).
+ * Not thread-safe: lookups write through const pointers (catalog.h).
  */
 #include <stdlib.h>
 
@@ -19,13 +19,13 @@ static const struct json_limits packed_limits = {.depth_max = 128};
 
 /* ---- opening ---- */
 
-/* What all reading of it relies on. Asserted and not reported: a pack is never from outside, this
- * build has made it. Offsets inside of tables are checked by pack_text_of when they are used. */
+/* The assumptions of all reads. Asserted, not reported: a pack never comes from outside, this build
+ * has made it. pack_text_of checks offsets inside of tables when they are used. */
 static void check_pack(const struct pack_header *pack)
 {
     size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one more start than buckets */
     ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
-    ASSERT((uintptr_t)pack % 8 == 0); /* its tables are read where they lie */
+    ASSERT((uintptr_t)pack % 8 == 0); /* its tables are read in place */
     for (size_t i = 0; i < PACK_TABLES; i++)
         ASSERT(pack->tables[i].at >= sizeof(*pack) && pack->tables[i].at % 8 == 0);
     ASSERT(pack->tables[PACK_TOOLS].count == pack->tables[PACK_ACTIONS].count);
@@ -149,7 +149,7 @@ static int open_heads(struct catalog_integration *integration)
         (const struct pack_action *)pack_table_of(pack, PACK_ACTIONS) + integration->action_first;
     if (integration->actions)
         return OK;
-    /* For all actions of the integration at once: they are searched by halves and listed
+    /* For all actions of the integration at once: they are searched by bisection and listed
      * together. */
     struct catalog_action *actions =
         ARENA_ARRAY(&catalog->arena, struct catalog_action, integration->action_count + 1);
@@ -186,11 +186,10 @@ int catalog_open_heads(const struct catalog *catalog)
 
 /* ---- compiling ---- */
 
-/* The text of a part is parsed and read as it was when it was packed, so only memory can be
- * missing. */
+/* The text of a part is parsed and read as when it was packed, so only memory can be missing. */
 static const struct json *parse_part(struct catalog *catalog, slice text)
 {
-    catalog->arena.is_exhausted = false; /* as it may be since an earlier time */
+    catalog->arena.is_exhausted = false; /* it may be set from an earlier failure */
     return json_parse(&catalog->arena, text, &packed_limits, NULL);
 }
 
@@ -201,13 +200,12 @@ static bool is_read(struct catalog *catalog, struct catalog_report *report)
     return is_good;
 }
 
-/* Compiles into a copy: where memory runs out half-way, the head stays as it was and the next
- * look-up tries again. What the failed attempt took from the arena is lost until the catalog
- * goes. */
+/* Compiles into a copy: if memory runs out half-way, the head stays unchanged and the next lookup
+ * tries again. The arena memory of the failed attempt is lost until the catalog is freed. */
 static bool open_integration(struct catalog_integration *integration)
 {
     struct catalog *catalog = integration->catalog;
-    ASSERT(catalog->integrations[integration->position] == integration); /* no copy of it */
+    ASSERT(catalog->integrations[integration->position] == integration); /* not a copy of it */
     if (integration->is_open)
         return true;
     const struct json *document =
@@ -243,7 +241,7 @@ static bool open_action(struct catalog_action *action)
     return whole.is_open;
 }
 
-/* ---- look-ups ---- */
+/* ---- lookups ---- */
 
 static int by_integration_id(const void *id, const void *position)
 {
@@ -262,7 +260,7 @@ static struct catalog_integration *find_head(const struct catalog *catalog, slic
     return found ? *found : NULL;
 }
 
-/* What a look-up has come to: the head that it found, and whether that could be opened. */
+/* The result of a lookup: the head that was found, and whether it could be opened. */
 static bool is_found(const void *head, bool is_open, int *status)
 {
     if (status)
@@ -285,10 +283,11 @@ static int by_action_id(const void *id, const void *action)
 /* A head. */
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
-    ASSERT(integration->actions || integration->catalog); /* while it is loaded it has no catalog */
+    ASSERT(integration->actions ||
+           integration->catalog); /* while it is being loaded it has no catalog */
     if (!integration->actions)
         (void)open_heads(integration->catalog->integrations[integration->position]);
-    if (!integration->actions) /* none, or memory ran out */
+    if (!integration->actions) /* none, or out of memory */
         return NULL;
     return bsearch(&id, integration->actions, integration->action_count,
                    sizeof(*integration->actions), by_action_id);
@@ -304,7 +303,8 @@ slice catalog_short_id(slice integration_id, slice action)
 static struct catalog_action *find_by_name(const struct catalog_integration *integration,
                                            slice action)
 {
-    /* An action id may itself begin with the integration's id, so the text as it is comes first. */
+    /* An action id may itself begin with the integration's id, so the unchanged text comes
+     * first. */
     struct catalog_action *found = find_by_id(integration, action);
     return found ? found
                  : find_by_id(integration, catalog_short_id(integration->integration_id, action));
@@ -323,7 +323,7 @@ const struct catalog_action *catalog_find_action(const struct catalog_integratio
     return is_found(found, found && open_action(found), status) ? found : NULL;
 }
 
-/* What is looked for in a table of the pack. */
+/* The key of a search in a table of the pack. */
 struct sought {
     const struct pack_header *pack;
     slice text;
@@ -337,7 +337,7 @@ static int by_tool_name(const void *key, const void *position)
                      pack_text_of(sought->pack, actions[*(const uint32_t *)position].tool_name));
 }
 
-/* NULL when unknown; its integration may have no heads yet. */
+/* NULL if unknown; its integration may have no heads yet. */
 static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
 {
     const struct sought sought = {pack, name};

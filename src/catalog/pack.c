@@ -1,8 +1,8 @@
 /*
- * Making a pack; pack.h has its layout. Tables are made in the arena while their texts go into
- * one buffer; then both are put behind the header, in the order of enum pack_table. Texts come
- * last, since documents, actions and the index all append to them. The bytes depend on the
- * manifests and on this program, not on addresses or time, so that a build is reproducible.
+ * Making a pack; pack.h has its layout. Tables are made in the arena while their texts go into one
+ * buffer; then both are written after the header, in the order of enum pack_table. Texts come last,
+ * since documents, actions and the index all append to them. The bytes depend on the manifests and
+ * on this program, not on addresses or time, so that a build is reproducible.
  */
 #include "catalog/pack.h"
 
@@ -11,8 +11,8 @@
 
 #include "search/index.h"
 
-/* All of an integration's document but its actions, which are packed one by one: to look one action
- * up, only its own JSON is parsed. */
+/* All of an integration's document but its actions, which are packed one by one: a lookup of one
+ * action parses only its own JSON. */
 static struct buf_span add_document(struct buf *texts, const struct json *document)
 {
     size_t begin = texts->len;
@@ -55,7 +55,8 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
                                       uint32_t integration)
 {
     const struct json *actions = JSON_GET(action->integration->document, "actions");
-    ASSERT(json_at(actions, action->source_index)); /* what the action will be compiled from */
+    ASSERT(json_at(actions,
+                   action->source_index)); /* the source that the action will be compiled from */
     return (struct pack_action){
         .action_id = buf_append_span(texts, action->action_id),
         .tool_name = buf_append_span(texts, action->tool_name),
@@ -105,7 +106,7 @@ static int compare_tools(const void *a, const void *b)
 }
 
 /* A tool name is integration id, "_", action id. Ids may overlap (gmail + send_x, gmail_send + x),
- * so names have to be compared: sorted, equal ones are neighbours. */
+ * so names have to be compared: after sorting, equal ones are adjacent. */
 static int sort_tools(const struct manifest_set *set, struct arena *arena, uint32_t *numbers,
                       slice *twice)
 {
@@ -142,7 +143,7 @@ static void put_table(struct buf *out, struct pack_header *header, enum pack_tab
     buf_append(out, slice_of(items, count * item_bytes));
 }
 
-/* What the search knows of an integration; its actions are those from `actions` on. */
+/* The search data of an integration; its actions follow from `actions` on. */
 static struct search_integration search_source(const struct catalog_integration *integration,
                                                const struct pack_integration *packed,
                                                const struct pack_action *packed_actions,
@@ -207,7 +208,7 @@ static void put_index(struct buf *out, struct pack_header *header, const struct 
               sizeof(*index->bucket_starts));
 }
 
-/* The finders search by halves. Strictly ascending: equal ids were refused before. */
+/* The finders use binary search. Strictly ascending: equal ids were refused before. */
 static void check_order(const struct manifest_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
@@ -243,7 +244,8 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
     }
     if (build_index(set, integrations, actions, arena, texts, &index) != OK)
         return ERR_NOMEM;
-    /* Room for now; its offsets are known when all tables are in, and memcpy writes them below. */
+    /* Only reserves room; its offsets are known once all tables are written, and memcpy writes them
+     * below. */
     buf_append(out, slice_of((const char *)&header, sizeof(header)));
     put_table(out, &header, PACK_INTEGRATIONS, integrations, set->count, sizeof(*integrations));
     put_table(out, &header, PACK_ACTIONS, actions, count, sizeof(*actions));

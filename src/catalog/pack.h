@@ -1,9 +1,9 @@
 /*
  * A pack: manifests that were checked, rendered and indexed, as one block of bytes. A catalog is
- * opened on it without reading it: tables name texts and one another by offset and number, so that
- * nothing is relocated, copied or parsed before it is asked for. The pack of the manifests compiled
- * in is made when sluice is built (pack_main.c) and lies in the program's file; that of a catalog
- * with an operator's own manifests is made when these are loaded.
+ * opened on it without reading it: tables refer to texts and to each other by offset and number, so
+ * that nothing is relocated, copied or parsed before it is needed. The pack of the manifests
+ * compiled in is made when sluice is built (pack_main.c) and is in the program's file; that of a
+ * catalog with an operator's own manifests is made when these are loaded.
  *
  * A pack is read by the build that made it: its numbers are the machine's own. Private to the
  * catalog room.
@@ -22,7 +22,7 @@ enum { PACK_BYTES_MAX = 1024 * 1024 * 1024 };
 
 enum pack_table {
     PACK_INTEGRATIONS, /* sorted by id */
-    PACK_ACTIONS,      /* an integration's stand together, sorted by id */
+    PACK_ACTIONS,      /* those of an integration are adjacent, sorted by id */
     PACK_TOOLS,        /* uint32_t: numbers of actions, sorted by tool name */
     PACK_DOCS,         /* from here the tables of struct search_index (search/index.h) */
     PACK_WORDS,
@@ -32,7 +32,7 @@ enum pack_table {
     PACK_PHRASES,
     PACK_REMAINDERS,
     PACK_BUCKETS,
-    PACK_TEXTS, /* bytes that spans name */
+    PACK_TEXTS, /* bytes that spans refer to */
     PACK_TABLES,
 };
 
@@ -68,14 +68,14 @@ static inline slice pack_text_of(const struct pack_header *pack, struct buf_span
     return slice_of((const char *)pack_table_of(pack, PACK_TEXTS) + text.at, text.len);
 }
 
-/* Manifests that were read whole, sorted by id: what a pack is made of. */
+/* Manifests that were read completely, sorted by id: the input of a pack. */
 struct manifest_set {
     struct catalog_integration **items;
     size_t count, action_count;
 };
 
-/* Everything into `out`, which becomes the pack (is_failed past its limit). The arena is for what
- * is needed meanwhile. ERR_NOMEM; ERR_INVALID when two actions have one tool name, *twice. */
+/* Everything into `out`, which becomes the pack (is_failed past its limit). The arena is for
+ * temporary data. ERR_NOMEM; ERR_INVALID if two actions have the same tool name, *twice. */
 int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,
               struct buf *out, slice *twice) MUST_CHECK;
 
@@ -85,7 +85,7 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
 
 /* ---- open.c ---- */
 
-/* A catalog on a pack, which it owns (mem_free) where owned is not NULL, also on failure; else the
+/* A catalog on a pack, which it owns (mem_free) if owned is not NULL, also on failure; else the
  * pack outlives it. NULL: out of memory. */
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
 

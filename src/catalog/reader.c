@@ -1,7 +1,7 @@
 /*
  * Typed reading of a manifest; see reader.h. Getters never stop the pass: they report and return a
- * default, so that a file with ten faults is mended in one round. Names of members are string
- * constants of the callers, which is why they are kept by pointer.
+ * default, so that a file with ten faults is fixed in one round. Names of members are string
+ * constants of the callers, so they are kept by pointer.
  */
 #include "catalog/reader.h"
 
@@ -10,7 +10,7 @@
 
 enum { READER_MEMBERS_MAX = 40 };
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 static void write_path(struct buf *out, const struct reader_path *path)
 {
@@ -64,7 +64,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object)
 {
-    ASSERT(parent->report && parent->arena); /* which a linter's reader may lack */
+    ASSERT(parent->report && parent->arena); /* which a linter's reader may not have */
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,
@@ -89,7 +89,7 @@ bool reader_enter(struct reader *r, struct reader *parent, const char *name)
 
 const struct json *reader_member(struct reader *r, const char *name)
 {
-    /* The names are in the source, so the bound is a mistake of this program, never of a
+    /* The names are in the source, so exceeding the bound is a bug of this program, never of a
      * manifest. */
     ASSERT(r->known_count < READER_MEMBERS_MAX);
     r->known[r->known_count++] = name;

@@ -7,7 +7,7 @@
 
 /* ---- one address ---- */
 
-/* What stands in the local part of an address without quotes; all that is past ASCII may, too. */
+/* Characters of the local part of an address without quotes, including all beyond ASCII. */
 static bool is_local(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -42,7 +42,7 @@ static bool is_domain(slice domain)
     return false;
 }
 
-/* "@example.com", without a name in front, is everybody there: a file is shared with a domain. */
+/* "@example.com", without a name, means everybody there: a file is shared with a domain. */
 static slice domain_of(slice address, bool is_bare)
 {
     ptrdiff_t at = slice_find_char(address, '@');
@@ -53,7 +53,7 @@ static slice domain_of(slice address, bool is_bare)
     return is_good ? domain : SLICE_NONE;
 }
 
-/* Where the first of these characters stands outside of quotes; len where none does. */
+/* The position of the first of these characters outside of quotes; len if there is none. */
 static size_t find_outside(slice text, const char *chars)
 {
     bool is_quoted = false;
@@ -69,8 +69,8 @@ static size_t find_outside(slice text, const char *chars)
     return text.len;
 }
 
-/* Comments are refused: programs disagree about them. So is a second address in the name, unless
- * it is in quotes, and a control character, which ends a header's line. */
+/* Comments are refused: programs disagree about them. So are a second address in the name, unless
+ * it is in quotes, and a control character, which could end a header's line. */
 static void read_recipient(slice text, struct recipient *out)
 {
     size_t open = find_outside(text, "<");
@@ -238,7 +238,7 @@ static void say_unknown(const struct listing *listing, slice text)
     listing->on_each(listing->user, listing->field, &unknown);
 }
 
-/* Lists may be nested; what is no text is none that could be read. */
+/* Lists may be nested; a value that is not text cannot be read as a recipient. */
 static void list_value(const struct listing *listing, const struct json *value)
 {
     struct recipient found;

@@ -9,7 +9,7 @@
 
 enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };
 
-/* Cut behind the last sentence that fits, else at a word, else at a character. */
+/* Cut after the last sentence that fits, else at a word, else at a character. */
 slice catalog_summary(slice description)
 {
     slice text = slice_first_utf8(description, SUMMARY_BYTES_MAX);
@@ -57,7 +57,7 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_close(w, ']');
 }
 
-/* Changes when the schema does in value, not only in spelling: members are sorted before they are
+/* Changes if the schema changes in value, not only in spelling: members are sorted before they are
  * hashed. The same in every process and version of sluice, so clients may cache by it. */
 static void put_schema_version(struct json_writer *w, const struct json *schema)
 {
@@ -97,7 +97,7 @@ static void put_count(struct json_writer *w, const char *name, uint64_t count)
         json_put_null(w);
 }
 
-/* "files" is null where the action takes none; a limit in it is null where the server's applies. */
+/* "files" is null if the action takes none; a limit in it is null if the server's applies. */
 static void put_files(struct json_writer *w, const struct catalog_files *files)
 {
     static const char *const travels[] = {
@@ -132,7 +132,7 @@ static void put_form(struct json_writer *w, const struct catalog_auth *auth)
     json_close(w, ']');
 }
 
-/* The ways to connect the app; empty where it needs no connection. */
+/* The ways to connect the app; empty if it needs no connection. */
 static void put_auths(struct json_writer *w, const struct catalog_integration *integration)
 {
     json_member_open(w, "auth", '[');

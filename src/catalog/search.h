@@ -12,7 +12,7 @@ struct catalog_hit {
     const struct catalog_integration *integration;
     const struct catalog_action *action; /* NULL: the integration itself */
     float score;                         /* comparable within one search only */
-    bool is_high;                        /* it has half of what is asked for */
+    bool is_high;                        /* it matches half of the query */
 };
 
 /* As search_run; arrays of the request have one entry for each of catalog->integrations. The hits
@@ -20,12 +20,12 @@ struct catalog_hit {
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct catalog_hit **hits,
                    size_t *count) MUST_CHECK;
-/* Hits are this integration's, of the catalog that is searched. */
+/* Restricts hits to this integration of the searched catalog. */
 void catalog_search_within(struct search_request *request,
                            const struct catalog_integration *integration);
 
-/* Leaves the hits of high relevance, in their order; all where none is. Returns how many. For a
- * list that is narrowed by a query. */
+/* Keeps the hits of high relevance, in their order; all if there are none. Returns their number.
+ * For a list that is filtered by a query. */
 size_t catalog_hits_keep_fitting(struct catalog_hit *hits, size_t count);
 
 /* "high", "low" */

@@ -1,5 +1,5 @@
 /*
- * An action's schema and description as a tool's; see tool.h.
+ * An action's schema and description for a tool; see tool.h.
  */
 #include "catalog/tool.h"
 
@@ -18,7 +18,7 @@ bool catalog_tool_takes_property(slice name)
     return name.len > 0 && name.len <= CATALOG_TOOL_PROPERTY_MAX;
 }
 
-/* The end of its chain of $ref. NULL: it has none, or it leads out of the schema or in a circle. */
+/* The end of its chain of $ref. NULL: it has none, or it leads out of the schema or is circular. */
 static const struct json *target_of(const struct json *root, const struct json *schema)
 {
     for (unsigned hops = 0; hops < HOPS_MAX; hops++) {
@@ -60,7 +60,8 @@ void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_sche
     *tool = (struct catalog_tool){.root = input_schema};
 }
 
-/* Of what cannot be described further: any value but an array, whose items would need a type. */
+/* For a schema that cannot be described further: any value but an array, whose items would need a
+ * type. */
 static void put_any(struct json_writer *w)
 {
     static const char *const types[] = {"string", "number", "boolean", "object", "null"};
@@ -110,7 +111,8 @@ static void put_below(struct catalog_tool *tool, struct json_writer *w, slice na
     }
 }
 
-/* All but what names parts of the schema, and what `before`, which goes before it, has. */
+/* All members but those that name parts of the schema, and those that `before`, which precedes it,
+ * has. */
 static void put_members(struct catalog_tool *tool, struct json_writer *w, const struct json *schema,
                         const struct json *before)
 {
@@ -126,7 +128,8 @@ static void put_members(struct catalog_tool *tool, struct json_writer *w, const 
     }
 }
 
-/* What a tool's schema cannot hold whole, since it refers to itself or is too large. */
+/* For parts that a tool's schema cannot contain completely, since they are recursive or too
+ * large. */
 static void put_cut(struct catalog_tool *tool, struct json_writer *w, const struct json *schema)
 {
     const struct json *target = target_of(tool->root, schema);
@@ -144,7 +147,7 @@ static void put_cut(struct catalog_tool *tool, struct json_writer *w, const stru
     json_close(w, '}');
 }
 
-/* Whether its target may be written inside what is being written; then it is open. */
+/* Whether its target may be written inside the present one; it is then open. */
 static bool open_target(struct catalog_tool *tool, const struct json *target)
 {
     for (unsigned i = 0; i < tool->open_count; i++)
@@ -212,11 +215,11 @@ void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
     tool->open_count = opened;
 }
 
-/* ---- what the schema demands besides, in words ---- */
+/* ---- the schema's other requirements, in words ---- */
 
 static void say(struct arena_text *text, const struct json *schema, unsigned depth);
 
-/* The subschemas of a list, a property's values, names that are required: with `joint` between. */
+/* The subschemas of a list, a property's values, or required names: separated by `joint`. */
 static void say_list(struct arena_text *text, const struct json *list, const char *joint,
                      unsigned depth)
 {
@@ -268,7 +271,7 @@ static void say_properties(struct arena_text *text, const struct json *propertie
     }
 }
 
-/* A subschema, as a part of a sentence. What has no words is said as it is written. */
+/* A subschema, as part of a sentence. Without words for it, its JSON is used. */
 static void say(struct arena_text *text, const struct json *schema, unsigned depth)
 {
     for (uint32_t i = 0; depth < WORDS_DEPTH_MAX && i < schema->count; i++) {
@@ -341,7 +344,7 @@ static void say_rule(struct arena_text *text, enum keyword keyword, const struct
     ARENA_TEXT_LIT(text, ".");
 }
 
-/* allOf is one rule after the other, where each part is no more than such rules. */
+/* allOf is a sequence of rules if each part is only such rules. */
 static void say_rules(struct arena_text *text, const struct json *schema, unsigned depth)
 {
     for (uint32_t i = 0; i < schema->count; i++) {

@@ -1,7 +1,7 @@
 /*
- * Unknown ids of integrations, actions and tools: the one that is meant, by how it is spelt or by
- * what it says, and the sentence that suggests it. Linear in the ids; base/suggest.h bounds the
- * cost of each comparison, search/search.h that of a search.
+ * Unknown ids of integrations, actions and tools: the one that was probably meant, by spelling or
+ * by meaning, and the sentence that suggests it. Linear in the ids; base/suggest.h bounds the cost
+ * of each comparison, search/search.h that of a search.
  */
 #include "base/suggest.h"
 #include "catalog/pack.h"
@@ -15,10 +15,11 @@ static const struct pack_action *actions_of(const struct catalog *catalog)
 
 enum {
     SEARCH_ARENA_BYTES_MAX = 64 * 1024 * 1024,
-    MISTYPED = 2, /* fewer edits are a mistyped name; more of them, and another one may be meant */
+    MISTYPED = 2, /* up to this many edits the name is mistyped; with more of them another one may
+                     be meant */
 };
 
-/* The document that does what the name says, of those that the request admits; NULL: none does. */
+/* The document whose meaning matches the name, of those that the request admits; NULL: none. */
 static const struct search_doc *by_meaning(const struct catalog *catalog, slice name,
                                            struct search_request *request)
 {
@@ -40,8 +41,8 @@ static slice found_text(const struct catalog *catalog, struct buf_span span)
     return slice_of(catalog->search->texts + span.at, span.len);
 }
 
-/* A name that is one letter off is mistyped. Any other may be a word for the same thing: then what
- * it means counts, and how it is spelt only where it means nothing. */
+/* A name that is one letter off is mistyped. Any other may be a synonym: then its meaning counts,
+ * and its spelling only if no meaning matches. */
 static bool is_mistyped(const struct suggest *suggest)
 {
     return suggest->best.len > 0 && suggest->limit < MISTYPED;
@@ -84,7 +85,7 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
     return slice_from(by_tool.best, integration->integration_id.len + 1);
 }
 
-/* Of a tool's name the beginning says which app is meant, where there is such a one. */
+/* The beginning of a tool's name selects the app, if there is such an app. */
 static const struct search_doc *tool_by_meaning(const struct catalog *catalog, slice tool_name)
 {
     struct search_request request = {.with_actions = true};

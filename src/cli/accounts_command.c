@@ -43,7 +43,7 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
-/* Read back for what the database has set, and for what it was. */
+/* Read back for the columns set by the database, and for its former state. */
 static int print_stored(struct session *session, const struct command_call *call,
                         struct uuid account_id)
 {
@@ -75,7 +75,8 @@ static int create_account(struct session *session, struct command_call *call)
                        "an account \"%.*s\" exists already (%s); --again creates another one",
                        SLICE_ARG(account->name), id);
     /* The hint goes to stderr: scripts read the id from the first line of stdout. */
-    if (result == OK && !command_has(call, "json")) /* a name that two have is none to go on with */
+    if (result == OK &&
+        !command_has(call, "json")) /* an ambiguous name cannot be used to continue */
         (void)fprintf(stderr, "next: sluice keys create \"%s\"\n",
                       request.account.is_again ? id : call->argv[0]);
     return result == OK ? print_stored(session, call, account->account_id) : result;
@@ -121,7 +122,7 @@ static int show_account(struct session *session, struct command_call *call)
 
 /* ---- disable, enable ---- */
 
-/* One that is in that state already stays so, without an event. */
+/* An account that is in that state already stays so, without an event. */
 static int set_disabled(struct session *session, struct command_call *call,
                         enum vault_command_kind kind)
 {
@@ -145,7 +146,7 @@ static int enable_account(struct session *session, struct command_call *call)
 
 /* ---- set ---- */
 
-/* On each of them white letters have at least 7 to 1. */
+/* White letters on each of them have a contrast of at least 7:1. */
 static const struct {
     const char *name, *colour;
 } colours[] = {{"teal", "#0b6478"}, {"blue", "#26489b"},  {"violet", "#6a2f93"},
@@ -185,8 +186,7 @@ static int read_mark(struct session *session, slice text, slice *mark)
                  : err_set(&session->err, ERR_INVALID, "a mark is one or two letters or digits");
 }
 
-/* A name of the list, or #rrggbb, which is stored in small letters. Empty: back to the pages' own.
- */
+/* A name of the list, or #rrggbb, which is stored in lower case. Empty: back to the pages' own. */
 static int read_colour(struct session *session, slice text, slice *colour)
 {
     bool is_hex = text.len == 7 && text.ptr[0] == '#';

@@ -1,7 +1,7 @@
 /*
  * Authorizing from a terminal; see authorize.h. One loop runs both halves: it turns until the
- * authorize URL is known, is not turned while the person is at the app (read_line blocks), and
- * turns again to exchange the code.
+ * authorize URL is known, stops while the person is at the app (read_line blocks), and turns again
+ * to exchange the code.
  */
 #include "cli/authorize.h"
 

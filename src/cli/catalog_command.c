@@ -1,7 +1,7 @@
 /*
  * sluice catalog: checks and prints manifests in a terminal. It needs neither the database nor a
- * server: manifests come from the program itself, from the settings' folder, or from the files that
- * are named. catalog_show.c prints, catalog_import.c makes a manifest out of an OpenAPI document.
+ * server: manifests come from the program itself, from the settings' folder, or from named files.
+ * catalog_show.c prints, catalog_import.c makes a manifest from an OpenAPI document.
  */
 #include <stdio.h>
 

@@ -100,7 +100,7 @@ static int read_from_folder(void *ctx, slice path, struct arena *arena, slice *t
                     : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-/* false: there is no such document; reading it will say why. */
+/* false: the document does not exist; reading it reports the reason. */
 static bool open_folder(struct folder *folder, const char *path)
 {
     folder->bytes_left = FOLDER_BYTES_MAX;

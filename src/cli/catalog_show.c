@@ -389,7 +389,7 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
     return one ? show_action(session, one) : show_integration(session, found);
 }
 
-/* ---- what a query finds ---- */
+/* ---- the hits of a query ---- */
 
 static void put_found(struct output_json *json, const void *row)
 {
@@ -429,7 +429,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
         .query = query, .with_integrations = true, .with_actions = true, .limit = FOUND_MAX};
     struct catalog_hit *hits;
     size_t count;
-    /* The search fails only for want of memory; a query without hits is OK. */
+    /* The search fails only if out of memory; a query without hits is OK. */
     if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     return output_list(&found_list, hits, count, as_json, &session->arena, &session->err);

@@ -11,17 +11,17 @@ int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
 /* action: SLICE_NONE for the integration itself. ERR_NOTFOUND names the nearest. */
 int catalog_show_one(struct session *session, slice integration, slice action,
                      bool as_json) MUST_CHECK;
-/* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
- */
+/* The integrations and actions that match the query (catalog/search.h), best first. None is not an
+ * error. */
 int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
 /* The files that a command's arguments name, and the *.json of the folders, into the session's
- * arena. What cannot be read is in the report. ERR_NOTFOUND: there is nothing to read. */
+ * arena. Failed reads are in the report. ERR_NOTFOUND: there is nothing to read. */
 int catalog_read_paths(struct session *session, const struct command_call *call, size_t bytes_max,
                        struct catalog_source **sources, size_t *count,
                        struct catalog_report *report) MUST_CHECK;
 /* The problems of a load, one line each. */
 void catalog_show_problems(const struct catalog_report *report);
-/* A text that may hold anything, wrapped. */
+/* A text with any content, wrapped. */
 void catalog_show_text(struct session *session, int indent, slice text);
 /* The properties of an input schema. */
 void catalog_show_input(struct session *session, const struct json *schema);

@@ -1,17 +1,17 @@
 /*
- * What operators change; see change.h.
+ * Changes by operators; see change.h.
  */
 #include "cli/change.h"
 
 #include "cli/engine.h"
 
-/* Of each kind of row: what is said where it is not there, and where it was not to be had; `list`
- * shows what became of a change whose answer was lost. */
+/* For each kind of row: the messages if it does not exist, and if the change was refused; `list`
+ * shows the result of a change whose answer was lost. */
 struct words {
     const char *missing, *refused, *list;
 };
 
-/* The result of a command in the words of an operator; what the database said is in the log. */
+/* The result of a command in the words of an operator; the database's own message is in the log. */
 static int say_change(struct session *session, int status, const struct words *words)
 {
     struct err *err = &session->err;
@@ -20,7 +20,7 @@ static int say_change(struct session *session, int status, const struct words *w
         return OK;
     case ERR_NOTFOUND:
         return err_set(err, status, "%s; `%s` shows them", words->missing, words->list);
-    /* Refused by a constraint, or by what is there. */
+    /* Refused by a constraint, or by an existing row. */
     case ERR_INVALID:
         return err_set(err, ERR_BUSY, "%s", words->refused);
     case ERR_CLOSED:
@@ -48,7 +48,7 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
-    /* ERR_INVALID is another account of the name, or an account that was erased meanwhile. */
+    /* ERR_INVALID means another account with the name, or an account that was erased meanwhile. */
     static const struct words of_account = {"there is no account of that id",
                                             "there is another account of that name",
                                             "sluice accounts list"};
@@ -59,7 +59,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
     /* The kinds of accounts are the first ones. */
     bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
     struct vault_change it = {.in = request};
-    /* It is closed in any case: what was opened of it before an error, too. */
+    /* It is closed in any case: also the parts that were opened before an error. */
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
@@ -95,7 +95,7 @@ int change_connect(struct session *session, struct connect_command_request *requ
     static const struct words of_client = {"there is no such OAuth client",
                                            "the database refused it", "sluice oauth-clients list"};
     struct connect_change it = {.in = request};
-    /* Without apps: none is called, whatever is changed. */
+    /* Without apps: no change calls one. */
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
@@ -121,7 +121,7 @@ static void start_keep(struct engine *engine, struct op *op, void *arg)
     connect_keep_start(engine->connect, &it->keep, it->in, op);
 }
 
-/* A link is none of a command's, and the connection is new: the other results cannot be. */
+/* A command has no link, and the connection is new: the other results are impossible. */
 static int say_kept(struct session *session, enum connect_kept kept,
                     struct connect_service *service)
 {
@@ -151,14 +151,14 @@ int change_keep(struct session *session, struct connect_keep_request *request, b
         result = say_kept(session, it.keep.result, engine.connect);
     }
     engine_close(&engine);
-    /* Known, and durable, where the result is OK. */
+    /* Known and durable if the result is OK. */
     *id = it.keep.connection_id;
     /* An event of its own, since it changes two connections. */
     struct connect_command_request second = {
         .kind = CONNECT_MAKE_DEFAULT,
         .connection = {.account_id = request->account_id, .id = *id},
     };
-    /* The account has another default of the app, which gives way. */
+    /* The account has another default for the app, which is replaced. */
     return result == OK && is_default && !it.keep.is_default ? change_connect(session, &second)
                                                              : result;
 }

@@ -1,5 +1,5 @@
 /*
- * change: what operators change, by the commands of the nouns' rooms, and the answer in an
+ * change: changes by operators, through the commands of the nouns' rooms, and the answer in an
  * operator's words. The audit event has the user that runs the command.
  */
 #ifndef CLI_CHANGE_H
@@ -10,15 +10,14 @@
 #include "connect/keep.h"
 #include "vault/command.h"
 
-/* All of them: session's database is open; err has why where it is not OK. */
+/* All of them: session's database is open; err has the reason if the result is not OK. */
 
-/* `by` is filled in here. other: NULL, or where the account goes that has the name (ERR_INVALID).
- */
+/* `by` is filled in here. other: NULL, or gets the account that has the name (ERR_INVALID). */
 int change_vault(struct session *session, struct vault_command_request *request,
                  struct uuid *other) MUST_CHECK;
 /* The same. To set a client the ring is open, too. */
 int change_connect(struct session *session, struct connect_command_request *request) MUST_CHECK;
-/* A new connection, whose id goes to *id; is_default: even where the account has another default of
+/* A new connection, whose id goes to *id; is_default: even if the account has another default for
  * the app. The ring is open, too. */
 int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,
                 int64_t *id) MUST_CHECK;

@@ -79,7 +79,7 @@ static bool is_help(const char *text)
 
 static bool asks_for_help(int argc, char **argv)
 {
-    /* Anything after -- is an argument, also one that looks like a flag. */
+    /* Anything after -- is an argument, even if it looks like a flag. */
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (is_help(argv[i]))
             return true;
@@ -138,7 +138,7 @@ static int unknown_verb(const struct command_call *call, const char *name)
 /* ---- running ---- */
 
 /* Servers log as configured. Commands with a session write to a person, so they log only warnings
- * and errors, as those do that have no settings of a log. */
+ * and errors, as do commands without log settings. */
 static int open_log(const struct command_call *call, struct err *err)
 {
     const struct config *config = call->config;
@@ -161,7 +161,7 @@ static int open_log(const struct command_call *call, struct err *err)
     return OK;
 }
 
-/* How many arguments a synopsis names; those in brackets may be missing, "..." is any number. */
+/* How many arguments a synopsis has; those in brackets are optional, "..." is any number. */
 static void count_args(const char *synopsis, int *min, int *max)
 {
     slice rest = slice_cstr(synopsis);
@@ -232,7 +232,7 @@ static int run_command(const struct command *const *commands, size_t count, int 
     ASSERT(call.command->verb_count > 0);
     bool has_verbs = call.command->verbs[0].name != NULL;
     call.verb = find_verb(call.command, argc > 1 ? argv[1] : NULL);
-    /* Help is printed also where a verb or an argument is missing. */
+    /* Help is printed even if a verb or an argument is missing. */
     if (asks_for_help(argc - 1, argv + 1)) {
         command_help(stdout, call.command, has_verbs ? call.verb : NULL);
         return EXIT_OK;
@@ -263,7 +263,7 @@ static int run_help(const struct command *const *commands, size_t count, int arg
     return EXIT_OK;
 }
 
-/* The line as a whole: a command, or what the program itself understands: help and version. */
+/* The whole line: a command, or the program's own words: help and version. */
 static int run_any(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     /* Without a command the help goes to stderr, and the exit code is that of misuse. */
@@ -284,7 +284,7 @@ int command_main(const struct command *const *commands, size_t count, int argc, 
 {
     ASSERT(argc > 0);
     int result = run_any(commands, count, argc, argv);
-    /* stdout may be a pipe or a full disk; output that was lost must not look like success. */
+    /* stdout may be a pipe or a full disk; lost output must not look like success. */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         (void)fprintf(stderr, "sluice: cannot write the output: %s\n", strerror(errno));
         return result == EXIT_OK ? EXIT_FAILED : result;

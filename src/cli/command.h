@@ -32,8 +32,8 @@ struct command_verb {
     const char
         *synopsis;       /* its arguments, which are counted: "ACCOUNT [ID]", "FILE..."; "": none */
     const char *summary; /* one sentence */
-    /* One of body and run: a session's body (session_run), or what returns an exit code and has
-     * printed its own errors, by command_fail. */
+    /* One of body and run: a session's body (session_run), or a function that returns an exit code
+     * and has printed its own errors with command_fail. */
     int (*body)(struct session *session, struct command_call *call);
     const struct config_option *options; /* may be NULL */
     size_t option_count;

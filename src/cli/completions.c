@@ -1,5 +1,5 @@
 /*
- * Completions for shells; see completions.h. zsh and fish say what each word is for, bash cannot.
+ * Completions for shells; see completions.h. zsh and fish describe each word, bash cannot.
  */
 #include "cli/completions.h"
 
@@ -17,7 +17,7 @@ static void put_flags(FILE *out, const struct command *command, const struct com
     (void)fprintf(out, "%s\" ;;\n", command->scopes ? " --config" : "");
 }
 
-/* Flags where the word begins with a dash; else commands, their verbs, then files. */
+/* Flags if the word begins with a dash; else commands, their verbs, then files. */
 static void put_bash(FILE *out, const struct command *const *commands, size_t count)
 {
     (void)fprintf(
@@ -60,8 +60,8 @@ static void put_quoted(FILE *out, const char *text, bool is_fish)
             (void)fputc(*text, out);
 }
 
-/* In the scripts of bash and zsh `line` is what stands on the command line so far: the command, and
- * its verb where it has verbs. Flags are looked up by it. */
+/* In the scripts of bash and zsh `line` is the present command line: the command, and its verb if
+ * it has verbs. Flags are looked up by it. */
 
 /* An item of an array of zsh's _describe: 'word:what it is'. */
 static void put_item(FILE *out, const char *dashes, const char *word, const char *help)
@@ -86,7 +86,7 @@ static void put_zsh_flags(FILE *out, const struct command *command, const struct
 }
 
 /* A file that zsh autoloads as the function _sluice: its first line binds it to the command, its
- * last one runs what it has defined. */
+ * last one runs the function. */
 static void put_zsh(FILE *out, const struct command *const *commands, size_t count)
 {
     (void)fprintf(out, "#compdef sluice\n# Completions of sluice for zsh, by `sluice help --zsh`.\n"
@@ -113,7 +113,7 @@ static void put_zsh(FILE *out, const struct command *const *commands, size_t cou
                        "    else\n        _files\n    fi\n}\n_sluice \"$@\"\n");
 }
 
-/* One line: under which condition, what, and its help. */
+/* One line: the condition, the word, and its help. */
 static void put_fish_line(FILE *out, const char *condition, const char *what, const char *name,
                           const char *help)
 {
@@ -122,8 +122,9 @@ static void put_fish_line(FILE *out, const char *condition, const char *what, co
     (void)fputs("'\n", out);
 }
 
-/* fish asks each line's condition. A verb is offered while none of the command's is there, without
- * names of files (-f); a flag with a value takes the next word, which may be one (-r). */
+/* fish evaluates each line's condition. A verb is offered while there is no verb of the command
+ * yet, without file names (-f); a flag with a value takes the next word, which may be a file
+ * (-r). */
 static void put_fish_command(FILE *out, const struct command *command)
 {
     char here[128], verb_here[256], no_verb[1024];

@@ -12,7 +12,7 @@
 
 /* ---- add ---- */
 
-/* Normalized to single spaces; SLICE_NONE when not given. */
+/* Normalized to single spaces; SLICE_NONE if not given. */
 static int read_scopes(struct session *session, slice text, slice *scopes)
 {
     struct buf out;
@@ -65,7 +65,7 @@ static int read_order(struct session *session, const struct command_call *call,
 {
     struct account account;
     slice label = command_option(call, "label");
-    /* What needs no database is checked first, so that mistakes are reported without one. */
+    /* Checks without the database come first, so that mistakes are reported without one. */
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
         read_auth(session, call, order) != OK ||
@@ -147,7 +147,7 @@ static void put_connection(struct output_json *json, const void *row)
     const struct connection *connection = row;
     json_open(&json->w, '{');
     connect_write(&json->w, connection);
-    /* The members of the API's answer first, then those that only an operator needs. */
+    /* First the members of the API's answer, then those that only an operator needs. */
     json_member_raw(&json->w, "params", connection->params);
     output_json_str(json, "master_key_id", connection->key_id);
     json_close(&json->w, '}');
@@ -234,7 +234,7 @@ static int authorize(struct session *session, struct command_call *call)
     if (request.label.ptr &&
         output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    /* Params of a connection that is reconnected stay as they are. */
+    /* Params of a reconnected connection stay unchanged. */
     if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
         session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
         return (int)session->err.code;

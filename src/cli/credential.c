@@ -1,6 +1,6 @@
 /*
- * Credentials; see credential.h. What is stored is checked against the manifest's kind of auth
- * first: a member that is missing would fail at the app's first call only.
+ * Credentials; see credential.h. They are checked against the manifest's kind of auth first: a
+ * missing member would fail only at the first call of the app.
  */
 #include "cli/credential.h"
 
@@ -30,7 +30,7 @@ static bool is_header_text(slice text)
     return text.len > 0;
 }
 
-/* A duration as token endpoints answer it: seconds from now. */
+/* A duration as returned by token endpoints: seconds from now. */
 static bool is_span(slice name, const struct json *value)
 {
     int64_t seconds;
@@ -180,7 +180,7 @@ static int check_credential(struct session *session, const struct credential_ord
 
 int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)
 {
-    /* What can be refused without the database is checked before anything is stored. */
+    /* Everything that can be refused without the database is checked before anything is stored. */
     const struct catalog_integration *integration = order->integration;
     struct connect_keep_request request = {
         .account_id = order->account_id,

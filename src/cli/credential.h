@@ -11,17 +11,17 @@
 
 enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
 
-/* Checks text against kind. *expires_at: of an access token; 0: none known. ERR_INVALID and
- * ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena holds
- * a copy of the credential afterwards: give it a short-lived one. */
+/* Checks text against kind. *expires_at: of an access token; 0: unknown. ERR_INVALID and ERR_SYNTAX
+ * name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena holds a copy of
+ * the credential afterwards: give it a short-lived one. */
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err) MUST_CHECK;
 /* Reads a file, or stdin for "-", into out (wiped by the caller), whose maximum is one byte more
- * than `what` may have: so that one that is too long is recognized. */
+ * than the limit of `what`, so that a text that is too long is recognized. */
 int credential_read(const char *path, const char *what, struct buf *out,
                     struct err *err) MUST_CHECK;
 
-/* Checks params (JSON text; SLICE_NONE: none) against what the integration asks for. */
+/* Checks params (JSON text; SLICE_NONE: none) against the integration's schema. */
 int credential_params_check(struct session *session, const struct catalog_integration *integration,
                             slice text) MUST_CHECK;
 
@@ -33,7 +33,7 @@ struct credential_order {
     slice label;
     slice credential; /* JSON text */
     slice params;     /* JSON text; SLICE_NONE: none */
-    slice scopes;     /* space-separated; SLICE_NONE: not known */
+    slice scopes;     /* space-separated; SLICE_NONE: unknown */
     bool is_default;
 };
 /* Checks all of it, seals, stores, and writes the audit event; *id gets the connection's id.

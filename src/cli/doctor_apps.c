@@ -1,5 +1,5 @@
 /*
- * The way to the apps: their names are resolved, then each origin gets one request without a
+ * The route to the apps: their names are resolved, then each origin gets one request without a
  * credential, all at once. Any reply proves name, route and certificate.
  */
 #include "base/clock.h"
@@ -32,8 +32,8 @@ struct reach {
     bool is_freed;
 };
 
-/* `sluice dev` calls its own provider in place of the vendors: that they are out of reach is no
- * fault of it. */
+/* `sluice dev` calls its own provider instead of the vendors: that they are unreachable is not its
+ * fault. */
 static enum doctor_mark unreachable_mark(const struct reach *reach)
 {
     return reach->doctor->session->config->data_dir.len > 0 ? DOCTOR_WARN : DOCTOR_FAIL;
@@ -45,7 +45,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
     size_t len = colon > 0 ? (size_t)colon + 3 : url.len;
-    /* An address that a connection's parameters complete is not known here. */
+    /* An address with parameters of a connection is unknown here. */
     if (len >= url.len || slice_find_char(url, '$') >= 0)
         return;
     while (len < url.len && url.ptr[len] != '/' && url.ptr[len] != '?')
@@ -58,7 +58,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
         reach->origins[reach->count++] = (struct origin){.app = app, .url = url};
 }
 
-/* The address of an app's actions, SLICE_NONE where its manifest has none. */
+/* The address of an app's actions, SLICE_NONE if its manifest has none. */
 static slice base_url_of(struct session *session, const struct catalog_integration *app)
 {
     struct err err;
@@ -67,7 +67,7 @@ static slice base_url_of(struct session *session, const struct catalog_integrati
     return manifest ? json_get_str(manifest, SLICE("base_url")) : SLICE_NONE;
 }
 
-/* Where its actions and its tokens come from. */
+/* The origins of its actions and its tokens. */
 static void add_app(struct reach *reach, slice id)
 {
     struct session *session = reach->doctor->session;
@@ -84,7 +84,7 @@ static void add_app(struct reach *reach, slice id)
         add_origin(reach, app->integration_id, app->auths[i].token_url);
 }
 
-/* Those that are connected, as far as there is a database, and those that were named. */
+/* Connected apps, if there is a database, and named ones. */
 static void add_apps(struct reach *reach)
 {
     struct doctor *doctor = reach->doctor;
@@ -94,7 +94,7 @@ static void add_apps(struct reach *reach)
                                       "select distinct integration_id from sluice.connection "
                                       "order by 1",
                                       &session->arena, &rows, &session->err) != OK)
-        rows.count = 0; /* the check of the database has said why */
+        rows.count = 0; /* the check of the database has reported the reason */
     for (size_t i = 0; i < rows.count; i++)
         add_app(reach, pg_get_bytes(&rows, i, 0));
     for (size_t i = 0; i < doctor->app_count; i++)
@@ -105,7 +105,7 @@ static void add_apps(struct reach *reach)
 
 OP_OF(reach_of, reach)
 
-/* An origin that origin-override sends elsewhere has no need of its name. */
+/* An origin that origin-override redirects does not need its name. */
 static bool is_overridden(const struct config *config, slice url)
 {
     for (size_t i = 0; i < config->origin_override.count; i++) {
@@ -129,7 +129,7 @@ static void add_name(struct reach *reach, slice url_text)
     reach->names[reach->name_count++] = (struct dns_query){.host = url.host};
 }
 
-/* Those of the origins; where no app is connected, one of an app that could be. */
+/* The names of the origins; if no app is connected, of an app that could be. */
 static void add_names(struct reach *reach)
 {
     struct session *session = reach->doctor->session;
@@ -141,8 +141,8 @@ static void add_names(struct reach *reach)
         add_name(reach, base_url_of(session, catalog->integrations[i]));
 }
 
-/* A call resolves by itself, too, out of the resolver's cache then; here a name without an address
- * is kept apart from an address without a route. */
+/* A call resolves its name, too, then from the resolver's cache; here a name without an address is
+ * distinguished from an address without a route. */
 static enum op_result step_resolve(struct op *op)
 {
     struct reach *reach = reach_of(op);
@@ -212,7 +212,7 @@ static const char *advice(enum http_call_result result)
     }
 }
 
-/* A reply that is too large, or no answer that HTTP knows, has come all the same. */
+/* A reply that is too large, or that is not HTTP, has arrived all the same. */
 static enum op_result step_say(struct op *op)
 {
     struct reach *reach = reach_of(op);

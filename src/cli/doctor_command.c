@@ -1,6 +1,6 @@
 /*
- * sluice doctor: what `serve` would stumble over with these settings, before it does. It changes
- * nothing, and may run next to a server.
+ * sluice doctor: finds problems that `serve` would have with these settings, before it runs. It
+ * changes nothing, and may run next to a server.
  */
 #include <errno.h>
 #include <limits.h>
@@ -48,7 +48,7 @@ void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, 
     (void)fflush(stdout); /* the next check may take seconds */
 }
 
-/* ---- what needs neither the database nor the network ---- */
+/* ---- checks without database and network ---- */
 
 static bool is_loopback(slice url)
 {
@@ -99,7 +99,7 @@ static void check_clock(struct doctor *doctor)
                         "at a wrong time");
 }
 
-/* A file that holds secrets, if one is named. open: bits that its mode must not have. */
+/* A file with secrets, if one is named. open: bits that its mode must not have. */
 static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
 {
     struct stat state;

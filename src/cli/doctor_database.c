@@ -10,11 +10,11 @@
 
 enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 
-/* A setting of PostgreSQL that has to have a value, or (is_not) must not have it. */
+/* A setting of PostgreSQL that must have a value, or (is_not) must not have it. */
 struct wanted {
     const char *name, *value;
     bool is_not;
-    enum doctor_mark mark; /* otherwise */
+    enum doctor_mark mark; /* for another value */
     const char *because, *todo;
 };
 
@@ -39,7 +39,7 @@ static const struct wanted wanted[] = {
      "Set autovacuum = on."},
 };
 
-/* One row as text; false, and it is reported, where the database does not answer. */
+/* One row as text; false, after a report, if the database does not answer. */
 static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *rows)
 {
     struct session *session = doctor->session;
@@ -50,7 +50,7 @@ static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *row
     return false;
 }
 
-/* A cell of the first row; 0 where it is no number. */
+/* A cell of the first row; 0 if it is not a number. */
 static int64_t number_at(const struct pg_rows *rows, size_t column)
 {
     uint64_t number = 0;
@@ -58,7 +58,7 @@ static int64_t number_at(const struct pg_rows *rows, size_t column)
     return (int64_t)number;
 }
 
-/* Opens the session's connection and says what answers; false: nothing else can be asked. */
+/* Opens the session's connection and reports what answers; false: no further query is possible. */
 static bool connect_database(struct doctor *doctor)
 {
     struct session *session = doctor->session;
@@ -114,7 +114,7 @@ static void check_settings(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_OK, "database", NULL, "%zu settings are as they should be", well);
 }
 
-/* Each process opens its writers and readers, and one that listens for changes. */
+/* Each process opens its writers and readers, and one connection that listens for changes. */
 static void check_room(struct doctor *doctor)
 {
     const struct config *config = doctor->session->config;
@@ -136,7 +136,7 @@ static void check_room(struct doctor *doctor)
                (long long)number_at(&rows, 0), (long long)needed);
 }
 
-/* As `serve` checks it before it starts: the migrations, and whether they are distributed. */
+/* As `serve` checks it before it starts: the migrations, and whether tables are distributed. */
 static void check_version(struct doctor *doctor)
 {
     struct session *session = doctor->session;
@@ -159,7 +159,7 @@ static void check_version(struct doctor *doctor)
                    pg_schema_known(embed_sql, embed_sql_count));
 }
 
-/* Of this machine and the database's: the way there and back is the error of the measurement. */
+/* This machine's and the database's: the round trip is the error of the measurement. */
 static void check_clocks(struct doctor *doctor)
 {
     struct pg_rows rows;
@@ -178,7 +178,7 @@ static void check_clocks(struct doctor *doctor)
                "%lld ms from the database's", (long long)off_ms);
 }
 
-/* Credentials that no key of the ring opens. */
+/* Credentials that no key of the ring can open. */
 static void check_sealed(struct doctor *doctor)
 {
     const struct session *session = doctor->session;
@@ -213,6 +213,6 @@ void doctor_check_database(struct doctor *doctor)
     check_clocks(doctor);
     size_t failed = doctor->counts[DOCTOR_FAIL];
     check_version(doctor);
-    if (doctor->counts[DOCTOR_FAIL] == failed) /* else there is nothing to read */
+    if (doctor->counts[DOCTOR_FAIL] == failed) /* otherwise there is nothing to read */
         check_sealed(doctor);
 }

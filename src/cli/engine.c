@@ -9,7 +9,7 @@
 
 enum { SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
 
-/* Servers have the old row cached. It is a hint: one that is lost costs what cache-time says. */
+/* Servers cache the old row. This is a hint: if it is lost they use the old row for cache-time. */
 static void on_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     struct session *session = owner;
@@ -62,10 +62,10 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
 
 void engine_close(struct engine *engine)
 {
-    /* It was not opened, or the first step of that failed. */
+    /* It was not opened, or the first step of opening it failed. */
     if (!engine->loop)
         return;
-    /* The pool goes first, so that connections close while the loop still turns. */
+    /* The pool goes first, so that connections close while the loop still runs. */
     pg_pool_free(engine->pool);
     if (engine->has_out)
         outbound_close(&engine->out);
@@ -74,7 +74,7 @@ void engine_close(struct engine *engine)
     uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
     while (op_count(engine->loop) > 0 && clock_mono_ns() < until)
         (void)loop_turn(engine->loop, false);
-    /* Nothing of them is under way any more. */
+    /* Nothing of them is under way by now. */
     vault_auth_free(engine->auth);
     connect_free(engine->connect);
     loop_free(engine->loop);
@@ -122,8 +122,8 @@ void engine_run(struct engine *engine, engine_start *start, engine_start *done, 
 {
     struct run run = {.engine = engine, .start = start, .done = done, .arg = arg};
     op_start(&run.op, &run_class, engine->loop, NULL, ARENA_BYTES_MAX);
-    /* The op is over when it is freed, not when it ends: only then may the struct, which is on this
-     * stack, go. */
+    /* The op is over once it is freed, not when it ends: only then may the struct, which is on this
+     * stack, be dropped. */
     while (!run.is_freed)
         (void)loop_turn(engine->loop, true);
 }

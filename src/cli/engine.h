@@ -1,6 +1,6 @@
 /*
- * engine: a command's own loop, on which it runs the ops that a server runs, so that a change is
- * the same whoever makes it.
+ * engine: a command's own loop, on which it runs the same ops as a server, so that a change is the
+ * same from any face.
  */
 #ifndef CLI_ENGINE_H
 #define CLI_ENGINE_H
@@ -14,23 +14,23 @@ struct engine {
     struct session *session;
     struct loop *loop;
     struct dns_resolver *dns;
-    struct outbound out; /* where apps are called: has the resolver, too */
+    struct outbound out; /* for calls of apps: has the resolver, too */
     struct pg_pool *pool;
     struct vault_auth *auth;
     struct connect_service *connect;
     bool has_out;
 };
 
-/* session: the database is open; for calls of apps the ring and the catalog, too. What changes is
- * notified to servers. On an error, too, engine_close has to follow. */
+/* session: the database is open; for calls of apps the ring and the catalog, too. Servers are
+ * notified of changes. Also after an error, engine_close has to follow. */
 int engine_open(struct engine *engine, struct session *session, bool has_apps) MUST_CHECK;
-/* Turns the loop until what is left of its ops has ended. */
+/* Turns the loop until all its ops have ended. */
 void engine_close(struct engine *engine);
 
 /* Starts ops as children of op. */
 typedef void engine_start(struct engine *engine, struct op *op, void *arg);
-/* Calls start, and then done as soon as its ops have ended; what they answer is there until done
- * returns, which may be NULL. */
+/* Calls start, and then done once its ops have ended; their results are valid until done, which may
+ * be NULL, returns. */
 void engine_run(struct engine *engine, engine_start *start, engine_start *done, void *arg);
 
 #endif

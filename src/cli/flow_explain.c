@@ -1,6 +1,6 @@
 /*
- * Why a flow does not move; see flow_explain.h. All is read from the database: servers are not
- * asked, since the one that owns the flow may be what does not answer.
+ * Why a flow does not move; see flow_explain.h. Everything is read from the database: servers are
+ * not asked, since the one that owns the flow may be the one that does not answer.
  */
 #include "cli/flow_explain.h"
 
@@ -61,7 +61,7 @@ static void why_running(struct explanation *e)
 {
     const struct flow_explained *found = &e->found;
     int64_t age = found->now - found->flow.updated_at;
-    /* A node whose lease is over may not write, even if its process still runs. */
+    /* A node whose lease has expired may not write, even if its process still runs. */
     if (!found->lease_until || found->lease_until < found->now) {
         slice since = found->lease_until ? span(e, found->now - found->lease_until)
                                          : SLICE("a long time");
@@ -89,7 +89,7 @@ static void why_until(struct explanation *e, const char *what)
     }
     buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
                SLICE_ARG(span(e, left)));
-    /* Servers scan every few seconds: a flow that is overdue by more was not scanned by any. */
+    /* Servers scan every few seconds: if a flow is overdue by more, no server has scanned it. */
     if (left < -LATE_US || e->found.nodes_alive == 0)
         why_no_server(e, "wake it");
 }

@@ -1,6 +1,6 @@
 /*
- * sluice healthcheck: asks the server of the same settings for /readyz; for containers, whose
- * images hold no HTTP client.
+ * sluice healthcheck: queries /readyz of the server with the same settings; for containers, whose
+ * images have no HTTP client.
  */
 #include "cli/commands.h"
 #include "cli/local.h"

@@ -19,8 +19,8 @@ static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 
 /* ---- create ---- */
 
-/* A time from now or a point in time; microseconds since 1970, 0 where the key never expires. A key
- * that had expired before it was printed would be of no use, so the past is an error. */
+/* A time from now or a point in time; microseconds since 1970, 0: the key never expires. A key that
+ * had expired before it was printed would be of no use, so the past is an error. */
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
 {
     uint64_t ms;
@@ -106,7 +106,7 @@ static int make_key(struct session *session, struct command_call *call,
     struct vault_key fresh;
     struct api_key *key = &request->key.key;
     vault_key_new(&fresh);
-    /* Its id and prefix tell in lists which key it is; neither opens anything. */
+    /* In lists its id and prefix show which key it is; neither opens anything. */
     memcpy(key->hash, fresh.hash, sizeof(key->hash));
     key->account_id = account->account_id;
     key->id = uuid_v7();
@@ -185,7 +185,7 @@ static int list_keys(struct session *session, struct command_call *call)
 
 /* ---- revoke, roll ---- */
 
-/* By id, or by the prefix where no other key has the same. */
+/* By id, or by the prefix if no other key has the same. */
 static int find_key(struct session *session, struct uuid account_id, slice text,
                     struct api_key *key)
 {
@@ -223,7 +223,7 @@ static int revoke(struct session *session, struct command_call *call)
     return OK;
 }
 
-/* Until when the old key is good: not longer than it would have been. */
+/* The end of the old key: not later than its own. */
 static int read_overlap(slice text, struct api_key *old, struct err *err)
 {
     uint64_t ms;
@@ -239,8 +239,9 @@ static int read_overlap(slice text, struct api_key *old, struct err *err)
     return OK;
 }
 
-/* The new key and the end of the old one are one change: no failure leaves a client without a good
- * key. Two that roll the same key at once make two new keys, and the sooner end holds. */
+/* The new key and the end of the old one are one change: no failure leaves a client without a valid
+ * key. Two processes that roll the same key at the same time make two new keys, and the earlier end
+ * applies. */
 static int roll(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -261,13 +262,13 @@ static int roll(struct session *session, struct command_call *call)
                 .replaces = old.id},
     };
     int64_t *end = &request.key.key.expires_at;
-    /* As long a life as the old one was given. */
+    /* The same lifetime as the old one. */
     if (old.expires_at)
         *end = clock_shared_us() + (old.expires_at - old.created_at);
     if ((expires.ptr && read_expiry(expires, end, &session->err) != OK) ||
         read_overlap(command_option(call, "overlap"), &old, &session->err) != OK)
         return (int)session->err.code;
-    /* The statement ends the old one then, where it would not have ended before. */
+    /* The statement ends the old one then, unless it ends earlier. */
     request.key.replaced_until = old.expires_at;
     if (make_key(session, call, &account, &request) != OK)
         return (int)session->err.code;

@@ -83,7 +83,7 @@ static int open_listener(slice address, struct err *err)
     return open_tcp(slice_from(url, sizeof("http://") - 1), err);
 }
 
-/* The whole reply: the server closes the connection behind it. */
+/* The whole reply: the server closes the connection after it. */
 static int exchange(int fd, const char *path, struct buf *reply, struct err *err)
 {
     const struct timeval limit = {.tv_sec = ANSWER_MS / 1000};
@@ -103,7 +103,7 @@ static int exchange(int fd, const char *path, struct buf *reply, struct err *err
         if (got > 0)
             buf_added(reply, (size_t)got);
     } while (got > 0);
-    /* A reply that was cut off has no value: its end is the connection's. */
+    /* A reply that was cut off is useless: its end is the connection's. */
     return got == 0 && reply->len > 0
                ? OK
                : err_set(err, ERR_IO, "no answer within %d s", ANSWER_MS / 1000);

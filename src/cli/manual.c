@@ -66,7 +66,7 @@ static void put_verb(FILE *out, const struct command *command, const struct comm
         put_flag(out, &verb->options[i]);
 }
 
-/* sluice.1: each command with its verbs and flags, as --help has them. */
+/* sluice.1: each command with its verbs and flags, as in --help. */
 static void put_page(FILE *out, const struct command *const *commands, size_t count)
 {
     PUT_LINE(out, ".TH SLUICE 1 \"\" sluice\\ ", command_version, NULL);

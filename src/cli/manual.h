@@ -1,6 +1,6 @@
 /*
- * What a package installs besides the program: man pages and completions, made of the tables of
- * commands and settings, so that they cannot fall behind them.
+ * Files that a package installs besides the program: man pages and completions, made from the
+ * tables of commands and settings, so that they are always complete.
  */
 #ifndef CLI_MANUAL_H
 #define CLI_MANUAL_H

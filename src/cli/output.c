@@ -13,8 +13,8 @@ enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
-/* The bytes of the character that text begins with; *is_allowed: they may go to a terminal, which
- * control characters drive, and marks of direction have show another text. */
+/* The bytes of the character that text begins with; *is_allowed: it may be written to a terminal;
+ * control characters drive it, and direction marks make it show another text. */
 static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
@@ -114,7 +114,7 @@ static size_t width_of(slice text)
     return width;
 }
 
-/* Columns of the terminal; SIZE_MAX where out is no terminal: a program reads the whole cell. */
+/* Columns of the terminal; SIZE_MAX if out is not a terminal: a program reads the whole cell. */
 static size_t terminal_columns(FILE *out)
 {
     struct winsize size;
@@ -122,7 +122,7 @@ static size_t terminal_columns(FILE *out)
     return is_known && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
 }
 
-/* The last cell, in what is left of the line; on a line of its own where that is too little. */
+/* The last cell, in the rest of the line; on its own line if that is too short. */
 static void print_last(slice cell, size_t left, FILE *out)
 {
     if (left < LAST_COLUMNS_MIN)
@@ -151,7 +151,7 @@ static void print_row(const struct output_table *table, const slice *row, const 
     print_last(row[last], left, out);
 }
 
-/* The columns that are left for the last cell of a line; SIZE_MAX: the whole table fits. */
+/* The columns left for the last cell of a line; SIZE_MAX: the whole table fits. */
 static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
 {
     size_t whole = terminal_columns(out), taken = 0;

@@ -13,8 +13,8 @@
 
 enum { OUTPUT_COLUMNS_MAX = 10, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
 
-/* Columns as wide as their widest cell, two spaces between; on a terminal that is narrower, the
- * last is cut or goes on a line of its own. Cells are copied into the arena. */
+/* Columns as wide as their widest cell, separated by two spaces; on a narrower terminal the last is
+ * cut or printed on its own line. Cells are copied into the arena. */
 struct output_table {
     struct arena *arena;
     size_t columns;

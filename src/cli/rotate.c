@@ -36,7 +36,7 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* On stderr: the others go on, and the command fails at its end. */
+/* On stderr: the others continue, and the command fails at its end. */
 static void print_failed(const struct connection *row, const struct err *err)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -59,7 +59,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
         rotation->session->err = err;
         return result;
     }
-    /* the store answers ERR_NOTFOUND for a row that has changed, the vault for a key that it does
+    /* the store returns ERR_NOTFOUND for a row that has changed, the vault for a key that it does
      * not have */
     bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
     if (is_changed)
@@ -75,7 +75,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
 static int rotate_pass(struct rotation *rotation, int pass)
 {
     struct session *session = rotation->session;
-    /* Keyset paging: rows that were resealed no longer match, and a failed one is passed over. */
+    /* Keyset paging: resealed rows no longer match, and a failed one is skipped. */
     struct uuid after_account = {{0}};
     int64_t after_id = 0;
     struct connection *list;
@@ -115,7 +115,7 @@ static int reseal_client(struct rotation *rotation, const struct oauth_client *r
         rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* As rotate_one, without a second pass: it ends the rotation only where all would fail. */
+/* As rotate_one, without a second pass: it ends the rotation only if all would fail. */
 static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
 {
     struct err err;

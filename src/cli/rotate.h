@@ -7,7 +7,7 @@
 
 #include "cli/session.h"
 
-/* A session's body (session_run). Prints what was done; fails when a credential did not open. */
+/* A session's body (session_run). Prints what was done; fails if a credential did not open. */
 int rotate_all(struct session *session, struct command_call *call);
 
 #endif

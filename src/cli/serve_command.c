@@ -1,5 +1,5 @@
 /*
- * sluice serve: the service. One process alone, or with --workers a parent that is no server
+ * sluice serve: the service. One process alone, or with --workers a parent that is not a server
  * itself, and workers, which are this program run again with their descriptors in SLUICE_WORKER.
  */
 #include <sys/resource.h>
@@ -36,13 +36,13 @@ static void write_ready_file(const struct serving *serving, slice url)
     json_member_str(&w, "base_url", url);
     json_member_i64(&w, "pid", getpid());
     json_close(&w, '}');
-    /* The server runs; a missing ready file is reported, and does not end it. */
+    /* The server runs; a failure to write the ready file is reported, and does not end it. */
     if (file_write_whole(config->ready_file.ptr, buf_slice(&text), 0600, &err) != OK)
         (void)command_fail(serving->call, "%s", err.text);
     buf_deinit(&text);
 }
 
-/* For the process that the service manager knows: alone, or the parent. */
+/* For the process known to the service manager: alone, or the parent. */
 static void on_state(void *owner, enum server_state state, uint16_t port)
 {
     const struct serving *serving = owner;
@@ -76,7 +76,7 @@ static void on_worker_state(void *owner, enum server_state state, uint16_t port)
         worker_report(&serving->worker, WORKER_RELOADED);
 }
 
-/* Once a second: the loop turns. */
+/* Once a second: shows that the loop runs. */
 static bool on_tick(void *owner)
 {
     struct serving *serving = owner;
@@ -118,7 +118,7 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
     return OK;
 }
 
-/* As which of the three this process serves; returns when it has drained. */
+/* Runs as one of the three; returns when it has drained. */
 static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
@@ -128,8 +128,8 @@ static int run_service(struct serving *serving, struct err *err)
     systemd_open(is_worker);
     if (!is_worker && systemd_sockets_take(sockets, err) != OK)
         return (int)err->code;
-    /* Those of the parent, which has them of the manager; a successor whose settings have other
-     * listeners than the parent binds its own. */
+    /* The sockets of the parent, which has them from the manager; a successor whose settings have
+     * other listeners than the parent binds its own. */
     if (is_worker &&
         (systemd_has_sockets() || serving->worker.sockets.count == config->listen.count))
         *sockets = serving->worker.sockets;
@@ -152,7 +152,7 @@ static int run_service(struct serving *serving, struct err *err)
     return server_run(config, &events, err);
 }
 
-/* What is wrong with the settings as a whole is said before anything is opened. */
+/* Faults of the settings as a whole are reported before anything is opened. */
 static int run_serve(struct command_call *call)
 {
     const struct config *config = call->config;

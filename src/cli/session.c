@@ -36,7 +36,7 @@ int session_run(struct command_call *call,
 {
     struct session session;
     session_begin(&session, call->config);
-    /* The body has set the session's err wherever it does not return OK. */
+    /* The body has set the session's err if it does not return OK. */
     int result = body(&session, call);
     session_end(&session);
     return result == OK ? EXIT_OK : command_fail(call, "%s", session.err.text);

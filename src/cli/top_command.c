@@ -1,5 +1,5 @@
 /*
- * sluice top: what the server of these settings does, from its /metrics, in a terminal.
+ * sluice top: the activity of the server with these settings, from its /metrics, in a terminal.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct top {
     struct buf out; /* one screen, written at once */
 };
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 /* Each worker has its own port: that of metrics-listen, and those after it. */
 static int ask_all(struct top *top, struct samples *samples, struct err *err)
@@ -54,7 +54,7 @@ static int ask_all(struct top *top, struct samples *samples, struct err *err)
 
 /* ---- one screen ---- */
 
-/* A second; label as for samples_sum. */
+/* Per second; label as for samples_sum. */
 static double rate(const struct top *top, const char *name, slice label)
 {
     return samples_growth(&top->now, &top->before, name, label) / top->seconds;
@@ -70,7 +70,7 @@ static double quantile(const struct top *top, const char *name, slice label, dou
     return samples_quantile(&top->now, &top->before, name, label, of);
 }
 
-/* In the unit that a person would say it in; negative: nothing was measured. */
+/* In the unit that a person would use; negative: nothing was measured. */
 static void put_duration(struct top *top, double seconds)
 {
     char text[24] = "-";
@@ -83,7 +83,7 @@ static void put_duration(struct top *top, double seconds)
     buf_printf(&top->out, " %9s", text);
 }
 
-/* The begin of a line: how often, and how long it took. What follows says how things are now. */
+/* The beginning of a line: rate and duration. The present state follows. */
 static void put_row(struct top *top, const char *what, const char *counter, const char *histogram)
 {
     buf_printf(&top->out, "%-18s %8.1f", what, rate(top, counter, SLICE("")));
@@ -107,7 +107,7 @@ static void put_work(struct top *top)
                sum(top, "sluice_http_client_waiting"));
     put_row(top, "flow transitions", "sluice_flow_transitions_total", NULL);
     buf_printf(out, "  flows running %.0f\n", sum(top, "sluice_flows_running"));
-    /* Each process knows of all flows that wait. */
+    /* Each process knows all waiting flows. */
     put_row(top, "waiting flows", "sluice_flow_lateness_seconds_count",
             "sluice_flow_lateness_seconds");
     buf_printf(out, "  %.0f wait, %.0f due in a minute\n",
@@ -137,7 +137,7 @@ static void put_process(struct top *top)
 
 struct app {
     slice name;
-    double calls, slow; /* a second; p95 */
+    double calls, slow; /* per second; p95 */
 };
 
 static int compare_apps(const void *left, const void *right)
@@ -152,7 +152,7 @@ static void label_of(slice app, char text[128])
     (void)snprintf(text, 128, "integration=\"%.*s\"", SLICE_ARG(app));
 }
 
-/* The apps that were called between the two moments, the slowest first. */
+/* The apps that were called between the two samples, the slowest first. */
 static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
 {
     size_t count = 0;
@@ -175,8 +175,8 @@ static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
     return count;
 }
 
-/* Calls that failed are those without a 2xx, and those without a reply. A run is an execution, of
- * which a call is a part: what its limits and the database took is in it, too. */
+/* Failed calls are those without a 2xx, and those without a reply. A run is an execution, of which
+ * a call is a part: its time includes limits and the database. */
 static void put_app(struct top *top, const struct app *app)
 {
     char label[128], good_label[160];
@@ -250,7 +250,7 @@ static void put_screen(struct top *top)
 
 /* ---- the command ---- */
 
-/* The loop's clock has no use here: nothing waits on it. */
+/* The loop's clock is not needed here: nothing waits on it. */
 static double seconds_now(void)
 {
     struct timespec now;
@@ -265,7 +265,7 @@ static void pause_ms(uint64_t ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* What is put after `before` was taken. is_up: that was the last answer, of the same processes. */
+/* Text added after `before`. is_up: for the last answer, of the same processes. */
 static void put_answer(struct top *top, int result, bool is_up, const struct err *err)
 {
     if (result == OK && is_up) {
@@ -279,8 +279,8 @@ static void put_answer(struct top *top, int result, bool is_up, const struct err
         buf_printf(&top->out, "\n\nIt does not answer: %s\n", err->text);
 }
 
-/* Until it is interrupted; --once: one screen, without moving the cursor. A server that is started
- * again is waited for, if it has answered once. */
+/* Until it is interrupted; --once: one screen, without moving the cursor. Waits for a restarted
+ * server, if it has answered once. */
 static int run_screens(struct top *top, uint64_t interval_ms, bool is_once, struct err *err)
 {
     double asked_at = seconds_now();

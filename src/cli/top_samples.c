@@ -1,6 +1,6 @@
 /*
- * Series of /metrics; see top_samples.h. Some thousand lines are looked through for each number: a
- * person reads them, once in some seconds.
+ * Series of /metrics; see top_samples.h. Some thousand lines are searched for each number: a person
+ * reads them, once in some seconds.
  */
 #include "cli/top_samples.h"
 
@@ -27,7 +27,7 @@ static double number_of(slice text)
     return strtod(copy, NULL);
 }
 
-/* "name{labels} value" or "name value"; label values of ours hold no brace. */
+/* "name{labels} value" or "name value"; sluice's label values contain no brace. */
 static bool add_line(struct samples *samples, slice line)
 {
     if (samples->count == samples->cap) {
@@ -86,7 +86,7 @@ double samples_max(const struct samples *samples, const char *name)
     return max;
 }
 
-/* The next series of processor time from *at on, which each process has one of; NULL: none. */
+/* The next series of processor time from *at on; each process has one; NULL: none. */
 static const struct sample *next_process(const struct samples *samples, size_t *at)
 {
     while (*at < samples->count) {
@@ -132,7 +132,7 @@ slice samples_label(const struct sample *sample, const char *name)
     return SLICE_NONE;
 }
 
-/* Cumulative counts by upper bound, as the format has them; +Inf comes last. */
+/* Cumulative counts by upper bound, as in the format; +Inf comes last. */
 struct buckets {
     double bounds[BUCKETS_MAX], counts[BUCKETS_MAX];
     size_t count;

@@ -1,5 +1,5 @@
 /*
- * What a server's /metrics said at one moment, and what two moments say together.
+ * The contents of a server's /metrics at one moment, and the differences between two.
  */
 #ifndef CLI_TOP_SAMPLES_H
 #define CLI_TOP_SAMPLES_H
@@ -25,19 +25,19 @@ void samples_deinit(struct samples *samples);
 bool samples_add(struct samples *samples, slice text) MUST_CHECK;
 /* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all). */
 double samples_sum(const struct samples *samples, const char *name, slice label);
-/* The largest of the series of that name, 0 where there is none. */
+/* The largest of the series with that name, 0 if there is none. */
 double samples_max(const struct samples *samples, const char *name);
-/* Whether both are of the same processes, none of which was started in between. */
+/* Whether both are from the same processes, none of which was restarted in between. */
 bool samples_continue(const struct samples *now, const struct samples *before);
-/* How much a sum has grown; a counter that is lower than before was started again, and counts from
+/* How much a sum has grown; a counter that is lower than before was restarted, and counts from
  * 0. */
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,
                       slice label);
-/* The quantile of what a histogram has seen between two moments, in seconds, interpolated inside
- * its bucket; negative where it has seen nothing. name: without _bucket. */
+/* The quantile of a histogram's observations between two moments, in seconds, interpolated inside
+ * its bucket; negative without observations. name: without _bucket. */
 double samples_quantile(const struct samples *now, const struct samples *before, const char *name,
                         slice label, double quantile);
-/* The value of one label, SLICE_NONE where it has none. */
+/* The value of one label, SLICE_NONE if it is absent. */
 slice samples_label(const struct sample *sample, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Connecting commands to a running `sluice dev`; see attach.h. Whether it runs is seen by the lock
- * that it holds, not by a process id in a file, which another process may have by now.
+ * Connecting commands to a running `sluice dev`; see attach.h. Whether it runs is decided by the
+ * lock that it holds, not by a process id in a file, which another process may have by now.
  */
 #include "config/attach.h"
 

@@ -1,7 +1,7 @@
 /*
  * Values of settings: converts text into struct config, within the bounds of the table. Texts are
  * copied into the config's arena, since flags that hold secrets are overwritten. An error names the
- * setting, what it takes and what it got; the source is added by read.c.
+ * setting, the allowed values and the given one; read.c adds the source.
  */
 #include "config/internal.h"
 
@@ -125,7 +125,7 @@ static int texts_set(struct config *config, const struct config_item *item, slic
         list->count = 0;
     while (value.len > 0) {
         slice one = slice_trim(slice_split(&value, ','));
-        /* A value that is repeated is no error; it counts once. */
+        /* A repeated value is not an error; it counts once. */
         if (one.len == 0 || list_holds(list, one))
             continue;
         if (list->count == CONFIG_LIST_MAX)

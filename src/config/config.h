@@ -18,7 +18,7 @@
 #include "config/settings.h"
 
 enum {
-    CONFIG_LIST_MAX = 64,   /* every app that is built in may have its origin overridden */
+    CONFIG_LIST_MAX = 64,   /* every built-in app may have its origin overridden */
     CONFIG_OPTIONS_MAX = 8, /* of one command */
     CONFIG_FILE_BYTES_MAX = 256 * 1024,
 };
@@ -28,7 +28,7 @@ struct config_list {
     size_t count;
 };
 
-/* What a setting of each kind is. */
+/* The C type of each kind of setting. */
 typedef slice config_TEXT, config_SECRET;
 typedef uint64_t config_COUNT, config_MS, config_BYTES;
 typedef struct config_list config_TEXTS;

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* NULL when there is none. */
+/* NULL if there is none. */
 const struct config_item *config_item_find(slice name);
 /* is_first: the first value of this source; a list is emptied then, since its values come from
  * another source. */

@@ -1,7 +1,7 @@
 /*
- * The sources of settings: the file, then the environment, then the flags. Each is written over
- * what the one before has left, so that the last source that names a setting wins. Every error
- * names the source: file and line, variable, or flag.
+ * The sources of settings: the file, then the environment, then the flags. Each overrides the
+ * previous ones, so that the last source that names a setting wins. Every error names the source:
+ * file and line, variable, or flag.
  */
 #include "config/internal.h"
 
@@ -106,7 +106,7 @@ int config_file_read(struct config *config, const char *path, struct err *err)
     else
         result = lines_read(config, &(struct source_file){path, (info.st_mode & S_IRWXO) != 0},
                             slice_of(text, len), err);
-    /* The text may hold secrets. */
+    /* The text may contain secrets. */
     mem_wipe(text, CONFIG_FILE_BYTES_MAX);
 out:
     mem_free(text);
@@ -247,7 +247,7 @@ static int flags_read(struct config *config, struct config_args *args, struct er
         char *text = args->argv[i];
         if (!is_over && strcmp(text, "--") == 0) {
             is_over = true;
-            /* A single dash is an argument: it stands for stdin. */
+            /* A single dash is an argument: it means stdin. */
         } else if (is_over || text[0] != '-' || text[1] == '\0') {
             args->argv[args->positional++] = text;
         } else if (text[1] != '-') {

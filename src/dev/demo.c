@@ -113,7 +113,7 @@ static int make_demo_key(struct dev_demo *demo, struct session *session,
 
 /* ---- the connections ---- */
 
-/* true: live, and its credential is what the provider accepts today. */
+/* true: live, and its credential is the one that the provider accepts now. */
 static bool is_good(struct session *session, const struct connection *row, slice credential)
 {
     const struct vault_binding binding = {row->account_id, row->id};
@@ -137,7 +137,7 @@ static int connect_app(struct dev_demo *demo, struct session *session,
         .auth = catalog_auth_of(integration, SLICE_NONE),
         .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
         .credential = credential,
-        .scopes = SLICE_NONE, /* not known: the emulator's demo tokens may do everything */
+        .scopes = SLICE_NONE, /* unknown: the emulator's demo tokens may do everything */
         .is_default = true,
     };
     return credential_connect(session, &order, &id);

@@ -1,7 +1,7 @@
 /*
  * The demo data of `sluice dev`: an account with an API key and connected demo apps. Each is
- * created if it is missing, replaced if it does not work any more (another master key, a grant that
- * was marked dead), and left as it is if it works.
+ * created if it is missing, replaced if it no longer works (another master key, a grant that was
+ * marked dead), and left unchanged if it works.
  */
 #ifndef DEV_DEMO_H
 #define DEV_DEMO_H

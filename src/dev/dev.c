@@ -1,5 +1,5 @@
 /*
- * sluice dev: the service with all that it needs for a first try, in one process and its children
+ * sluice dev: the service with everything for a first try, in one process and its children
  * (README.md "Two commands").
  *
  * start_children() has the order. The two slow parts overlap: the provider makes its certificate
@@ -42,7 +42,7 @@ struct dev {
     struct dev_postgres postgres;
     struct dev_demo demo;
     struct err err;       /* of the start */
-    struct err child_err; /* why a child has ended; code OK: none has */
+    struct err child_err; /* why a child has ended; code OK: none has ended */
     bool is_failed;       /* the ready file could not be written */
     bool has_terminal;    /* stderr was a terminal when it started */
 };
@@ -174,8 +174,8 @@ static int make_demo(struct dev *dev)
     return result;
 }
 
-/* Operator commands reach the database by these. They may name its socket, so the file's mode is
- * 0600, as dev_folder_write makes it. */
+/* Operator commands connect to the database with these. They may name its socket, so the file's
+ * mode is 0600, as dev_folder_write makes it. */
 static int offer_settings(struct dev *dev)
 {
     struct buf text;

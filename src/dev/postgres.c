@@ -62,7 +62,7 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The number that a file of the cluster begins with; 0 when there is none. */
+/* The number at the start of a file of the cluster; 0 if there is none. */
 static long read_number(const char *cluster, const char *name)
 {
     char path[DEV_PATH_MAX + 32], line[32] = "";
@@ -195,7 +195,7 @@ static void remove_unless_running(const char *home)
 }
 
 /* Removing the data folder does not remove a cluster under /var/tmp: the next start does that, for
- * each whose data folder is gone. */
+ * each whose data folder no longer exists. */
 static void remove_abandoned(void)
 {
     DIR *dir = opendir(elsewhere);
@@ -253,7 +253,7 @@ static int choose_folders(struct dev_postgres *pg, const struct dev_folder *fold
     return make_owned_folder(pg->sockets, 0700, owner_of(pg), group_of(pg), err);
 }
 
-/* Sets uid and gid, home, cluster, sockets, log; makes what folders they need. */
+/* Sets uid and gid, home, cluster, sockets, log; makes the folders that they need. */
 static int choose_user_and_folders(struct dev_postgres *pg, const struct dev_folder *folder,
                                    struct err *err)
 {

@@ -32,8 +32,8 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
 /* Waits until it answers, and makes the database if there is none. On failure it is stopped. */
 int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);
-/* The postmaster of a cluster, 0 when there is none. Its working directory is the cluster, so that
- * a recycled pid is not mistaken for it. */
+/* The postmaster of a cluster, 0 if there is none. Its working directory is the cluster, so that a
+ * recycled pid is not mistaken for it. */
 pid_t dev_postgres_find_postmaster(const char *cluster);
 
 #endif

@@ -25,7 +25,7 @@ int dev_provider_start(struct dev_provider *provider, const struct dev_folder *f
                        struct err *err) MUST_CHECK;
 /* Waits until it answers. On failure it is stopped. */
 int dev_provider_wait(struct dev_provider *provider, struct err *err) MUST_CHECK;
-/* Harmless when it never started. */
+/* Harmless if it never started. */
 void dev_provider_stop(struct dev_provider *provider);
 
 #endif

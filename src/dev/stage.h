@@ -16,7 +16,7 @@ struct dev_stages {
 };
 
 void dev_stages_init(struct dev_stages *stages, FILE *out);
-/* Ends the stage before, begins the next; `text` says what is being done. NULL stages: nothing. */
+/* Ends the previous stage, begins the next; `text` describes it. NULL stages: nothing. */
 void dev_stage(struct dev_stages *stages, const char *text);
 /* The same for a stage that writes to the terminal itself: its line is printed at its end. */
 void dev_stage_later(struct dev_stages *stages, const char *text);

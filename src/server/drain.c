@@ -1,7 +1,7 @@
 /*
  * The server's shutdown; see drain.h. The order: requests end first, since they start executions
  * and flows; executions are recorded while the node is still a member, since its rows name it; the
- * node leaves last, since other nodes may take over from then on what it still owns.
+ * node leaves last, since from then on other nodes may take over its remaining flows and claims.
  */
 #include "server/drain.h"
 
@@ -9,7 +9,7 @@
 
 enum {
     RECORD_TIMEOUT_MS = 5000, /* for results that wait for the database */
-    SPANS_TIMEOUT_MS = 2000,  /* for the last spans, which are dropped then */
+    SPANS_TIMEOUT_MS = 2000,  /* for the last spans, which are then dropped */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };
@@ -65,8 +65,8 @@ static enum op_result step_wait_for_flows(struct op *op)
 }
 
 /* Waits for executions whose client has disconnected, which still record the provider's answer, for
- * what is stored in the background of those that have ended, and for renewed tokens. The times of
- * last use, and what was counted for charts, are flushed after them. */
+ * background writes of ended executions, and for renewed tokens. The times of last use, and the
+ * counts for charts, are flushed after them. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);

@@ -1,6 +1,6 @@
 /*
- * The handler in front of dashboard and API; see front.h. Each callback decides by the path alone,
- * so nothing is stored with the exchange.
+ * The handler before dashboard and API; see front.h. Each callback decides by the path alone, so
+ * nothing is stored with the exchange.
  */
 #include "server/front.h"
 

@@ -22,7 +22,7 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVALS_MAX = 4000, /* at a time: more than a page has */
-    PAGES_MAX = 100,     /* of a bite in a round */
+    PAGES_MAX = 100,     /* of a batch in a round */
 };
 
 struct janitor {
@@ -33,10 +33,10 @@ struct janitor {
     unsigned keep_days, audit_days;
     struct catalog **catalog;
     size_t bite, sweep; /* those under way */
-    unsigned pages;     /* of the bite, in this round */
+    unsigned pages;     /* of the batch, in this round */
     struct keeper keeper;
     struct store_laters removals;
-    slice old_nodes; /* to be removed, but for those that own something */
+    slice old_nodes; /* to be removed, unless they own something */
 };
 
 static struct metric done_total =
@@ -161,7 +161,7 @@ static void own_key(struct janitor *janitor, struct removal *removal)
     key->key = arena_dup(&removal->later.op.arena, key->key);
 }
 
-/* What the catalog does not know is its own app and action. */
+/* Actions that are not in the catalog get empty names. */
 static void own_step(struct janitor *janitor, struct removal *removal)
 {
     struct flow_step_unfilled *step = &removal->row.step;
@@ -174,13 +174,13 @@ static void own_step(struct janitor *janitor, struct removal *removal)
     step->action_id = action_id.ptr ? arena_dup(arena, action_id) : SLICE("");
 }
 
-/* Flows go before partitions are dropped: those of their documents stay until their last flow is
- * removed. */
+/* Flows are removed before partitions are dropped: those of their documents stay until their last
+ * flow is removed. */
 static const struct bite {
     const char *what, *label;
     void (*find)(struct janitor *janitor);
-    size_t size, count_max; /* of a row; of a page: as many suggest more */
-    unsigned pages_max;     /* a round; 0: until all is done */
+    size_t size, count_max; /* of a row; of a page: a full one suggests more */
+    unsigned pages_max;     /* in a round; 0: until all is done */
     void (*own)(struct janitor *janitor, struct removal *removal); /* NULL: it has no text */
     void (*send)(struct store_later *later, const struct removal *removal);
 } bites[] = {
@@ -223,7 +223,7 @@ static enum op_result step_sleep(struct op *op)
     struct janitor *janitor = janitor_of(op);
     /* The first round comes soon after the start, so that a restart delays no housekeeping. */
     bool is_first = janitor->query.stmt == NULL;
-    /* The arena has the results of the last round, which are not needed any more. */
+    /* The arena has the results of the last round, which are no longer needed. */
     arena_reset(&op->arena);
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
     return OP_WAIT;
@@ -268,8 +268,8 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* The next page, once the ops of this one have ended, which hold this op; or the next bite. What
- * has no room is found again. */
+/* The next page, once the ops of this one, which hold this op, have ended; or the next batch. Rows
+ * without room are found again. */
 static enum op_result step_bite(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
@@ -375,7 +375,7 @@ static enum op_result step_nodes_removed(struct op *op)
     return OP_NEXT;
 }
 
-/* Single statements on small tables, one after the other. */
+/* Single statements on small tables, one after another. */
 static const struct {
     const char *what;
     void (*start)(struct pg_pool *pool, struct pg_query *query, struct op *op);

@@ -12,9 +12,9 @@
 
 struct janitor;
 
-/* Steps of flows that do not say what they called are filled in, by the catalog. Flows that ended
- * more than keep_days ago are removed; partitions whose rows are all older (audit
- * events: than audit_days) are dropped; of the rest an account keeps as much as `keeper` allows. */
+/* Steps of flows without the name of their call are filled in from the catalog. Flows that ended
+ * more than keep_days ago are removed; partitions whose rows are all older (audit events: than
+ * audit_days) are dropped; an account keeps as many of the rest as `keeper` allows. */
 struct janitor_config {
     struct catalog **catalog;
     unsigned keep_days, audit_days;

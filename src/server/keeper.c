@@ -1,5 +1,5 @@
 /*
- * The limits on what accounts keep; see keeper.h.
+ * The limits on rows that accounts keep; see keeper.h.
  */
 #include "server/keeper.h"
 

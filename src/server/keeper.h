@@ -10,7 +10,7 @@
 
 struct keeper_config {
     size_t count_max[KEPT_KINDS]; /* of an account; 0: any number */
-    /* Executions are kept at least that long, since a key may have to answer with one. */
+    /* Executions are kept at least this long, since a key may have to answer with one. */
     uint64_t idempotency_ttl_ms;
 };
 

@@ -1,5 +1,6 @@
 /*
- * What a ready file says, which is written whole (base/file.h) once a server answers requests.
+ * The content of a ready file, which is written as a whole (base/file.h) once a server answers
+ * requests.
  */
 #ifndef SERVER_READY_FILE_H
 #define SERVER_READY_FILE_H

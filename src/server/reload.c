@@ -110,7 +110,7 @@ static void keep_old(struct reload *reload)
 
 static bool are_same(const struct flow_template_set *a, const struct flow_template_set *b)
 {
-    /* Hashes of the templates' contents, of titles that are no part of a version, too. */
+    /* Hashes of the templates' contents, including titles, which are not part of a version. */
     bool is_same = a->count == b->count;
     for (size_t i = 0; is_same && i < a->count; i++)
         is_same = uuid_eq(a->items[i]->whole, b->items[i]->whole);
@@ -155,7 +155,7 @@ static void swap_tls(struct reload *reload)
                   LOG_CSTR("cause", reload->tls_err.text));
         return;
     }
-    /* Connections that are open keep the context that they began with, by reference. */
+    /* Open connections keep their original context, by reference. */
     http_client_tls_set(reload->config.client, reload->tls);
     trace_tls_set(reload->config.tracer, reload->tls);
     tls_context_unref(*reload->config.tls);
@@ -239,7 +239,7 @@ static void load_files(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    /* Taken over before the load starts: what is requested from now on is for the next one. */
+    /* Taken over before the load starts: later requests are for the next one. */
     reload->is_hup = reload->is_hup_wanted;
     reload->is_wanted = reload->is_hup_wanted = false;
     reload->began_ns = clock_mono_ns();

@@ -321,9 +321,8 @@ static int start_services(struct server *server, struct err *err)
 
 /* ---- inbound ---- */
 
-/* The last resort, for a request that nothing else ends: a run is answered at its deadline or soon
- * after it, which is the setting's or an action's own. A 503 in its place would say that nothing
- * was done. */
+/* The last resort, for a request that nothing else ends: a run is answered at its deadline, from
+ * the setting or the action, or soon after. A 503 instead would claim that nothing was done. */
 static uint32_t request_timeout_ms(const struct config *config)
 {
     uint64_t longest_ms = API_WAIT_S_MAX * 1000;
@@ -437,7 +436,7 @@ static int start_inbound(struct server *server, struct err *err)
 
 /* ---- while it runs ---- */
 
-/* Draining is the last state: what ends later (a start, a reload) is of no use to others, and the
+/* Draining is the last state: later ends (of a start, a reload) do not matter to others, and the
  * listeners may be closed by then. */
 static void report_state(struct server *server, enum server_state state)
 {
@@ -555,7 +554,7 @@ static void wait_for_ops(struct server *server)
 
 static void free_watching(struct server *server)
 {
-    /* The hook is the last thing that start_watching sets up, but for the timer. */
+    /* start_watching sets up the hook last, except for the timer. */
     if (!server->log_hook.run)
         return;
     timer_stop(&server->tick);
@@ -592,7 +591,7 @@ static void free_parts(struct server *server)
     pg_pool_free(server->pool);
     trace_stop(server->tracer);
     outbound_close(&server->out);
-    /* Ops end here; what they use is freed only below. */
+    /* Ops end here; the parts that they use are freed only below. */
     wait_for_ops(server);
     web_free(server->front.web);
     api_free(server->front.api);
@@ -637,12 +636,12 @@ int server_run(const struct config *config, const struct server_events *events, 
         result = start_parts(server, err);
         if (result == OK)
             loop_run(server->loop);
-        /* Also after a failed start: free_parts frees what there is. */
+        /* Also after a failed start: free_parts frees the existing parts. */
         free_parts(server);
         if (!loop_wait_for_work(server->loop, WORK_TIMEOUT_MS)) {
             log_event(LOG_WARN, "a name lookup hangs; exiting without waiting for it");
             loop_abandon(server->loop);
-            return check_turns(result, err); /* leaks what that thread may still use */
+            return check_turns(result, err); /* leaks the memory that the thread may still use */
         }
         budget_queue_deinit(&server->work);
         loop_free(server->loop);

@@ -11,9 +11,9 @@
 #include "loop/tcp.h"
 
 enum server_state {
-    SERVER_READY,     /* requests are answered now; once */
+    SERVER_READY,     /* requests are answered from now on; once */
     SERVER_RELOADING, /* SIGHUP came */
-    SERVER_RELOADED,  /* it was done, whether or not the files were good */
+    SERVER_RELOADED,  /* the reload has ended, whether or not the files were valid */
     SERVER_DRAINING,
 };
 
@@ -31,8 +31,8 @@ struct server_events {
 };
 
 /* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.
- * Blocking. The loop is made here, so nothing of the caller may have started threads.
- * ERR_*: err says what failed at start, or that a limit of the loop was passed (tests). */
+ * Blocking. The loop is created here, so the caller must not have started threads. ERR_*: err says
+ * what failed at start, or that a limit of the loop was passed (tests). */
 int server_run(const struct config *config, const struct server_events *events,
                struct err *err) MUST_CHECK;
 

@@ -37,13 +37,13 @@ enum {
 #define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
 struct slot {
-    pid_t pid;     /* 0: none runs */
-    int report_fd; /* -1: it has ended, or is of a version that reports once */
+    pid_t pid;     /* 0: not running */
+    int report_fd; /* -1: it has ended, or its version reports only once */
     bool is_ready;
     bool is_reloading;   /* SIGHUP was passed on, and it has not reported since */
     uint64_t heard_ns;   /* its last report */
     uint64_t respawn_ns; /* when to try again; 0: not due */
-    unsigned failures;   /* one after the other */
+    unsigned failures;   /* in a row */
 };
 
 struct generation {
@@ -103,7 +103,7 @@ static void run_worker(const struct supervisor *supervisor, const struct generat
     (void)fcntl(report_fd, F_SETFD, 0);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* A worker without a parent would hold the sockets for ever. */
+    /* A worker without a parent would keep the sockets forever. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (setenv(WORKER_VARIABLE, value, 1) == 0)
         (void)execv(supervisor->program, supervisor->argv);
@@ -119,7 +119,7 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
     slot->report_fd = -1;
     /* A line in the buffer would be written by both processes. */
     log_flush();
-    /* Tried again later: out of descriptors is often a passing state. */
+    /* Retried later: a lack of descriptors is often temporary. */
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
         slot->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
         return;
@@ -141,7 +141,7 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
 static void start_generation(struct supervisor *supervisor, struct generation *generation)
 {
     *generation = (struct generation){.count = supervisor->config->workers};
-    /* Without the memory each worker accepts what it gets; the load is spread less evenly. */
+    /* Without the memory each worker accepts what it gets; the load is distributed less evenly. */
     generation->share_fd = memfd_create("sluice-share", MFD_CLOEXEC);
     if (generation->share_fd >= 0 && ftruncate(generation->share_fd, SHARE_BYTES) != 0) {
         (void)close(generation->share_fd);
@@ -276,7 +276,7 @@ static void on_lost(struct supervisor *supervisor, struct slot *slot, int status
 static void reap(struct supervisor *supervisor)
 {
     int status = 0;
-    /* One SIGCHLD may stand for several children. */
+    /* One SIGCHLD may represent several children. */
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         struct slot *slot = find_slot(&supervisor->current, pid);
         if (slot) {
@@ -322,7 +322,8 @@ static void begin_reload(struct supervisor *supervisor)
     }
 }
 
-/* Once all have reloaded, have ended or have been replaced: who starts now reads the new files. */
+/* Once all have reloaded, have ended or have been replaced: workers that start now read the new
+ * files. */
 static void end_reload(struct supervisor *supervisor)
 {
     for (size_t i = 0; i < supervisor->current.count; i++)
@@ -333,8 +334,8 @@ static void end_reload(struct supervisor *supervisor)
     supervisor->is_reloading = false;
 }
 
-/* A worker whose loop stands still answers nothing, and its sockets get connections all the same.
- * SIGKILL: it could not drain. */
+/* A worker whose loop hangs answers nothing, but its sockets still get connections. SIGKILL: it
+ * could not drain. */
 static void kill_standing(const struct generation *generation, uint64_t now_ns)
 {
     uint64_t watchdog_ns = systemd_watchdog_ns();
@@ -380,7 +381,7 @@ static void respawn_due(struct supervisor *supervisor, uint64_t now_ns)
         give_up_successor(supervisor, "it took too long");
 }
 
-/* End of file: it has ended, and will be reaped; or its version reports once. */
+/* End of file: it has ended, and will be reaped; or its version reports only once. */
 static void read_reports(struct slot *slot, uint64_t now_ns)
 {
     char bytes[64];
@@ -442,7 +443,7 @@ static void wait_once(struct supervisor *supervisor)
 
 /* ---- a run ---- */
 
-/* The path and not /proc/self/exe, which would stay with the old file: a successor runs the program
+/* The path, not /proc/self/exe, which would stay with the old file: a successor runs the program
  * that is installed there by then. */
 static int find_program(struct supervisor *supervisor, struct err *err)
 {
@@ -578,7 +579,7 @@ void worker_report(struct worker *worker, enum worker_report what)
     char byte = (char)what;
     if (worker->report_fd < 0 || write(worker->report_fd, &byte, 1) == 1 || errno == EAGAIN)
         return;
-    /* A parent of the version before closes it after the first report. */
+    /* A parent of the previous version closes it after the first report. */
     (void)close(worker->report_fd);
     worker->report_fd = -1;
 }

@@ -3,13 +3,13 @@
  * else: no loop, no thread, no database. Each worker is this program run again (fork and exec),
  * with SLUICE_WORKER naming its descriptors; a worker that dies is started again.
  *
- * SIGUSR2 hands the sockets to a successor: N workers of the program that is then at the
- * parent's path are started in addition to the old ones, and once all are ready the old ones drain.
- * If one of them does not become ready, the new ones are ended and the old ones stay. SIGHUP is
- * passed on; SIGTERM and SIGINT drain all. The parent's process id stays the same throughout.
+ * SIGUSR2 hands the sockets to a successor: N workers of the program that is then at the parent's
+ * path are started in addition to the old ones, and once all are ready the old ones drain. If one
+ * of them does not become ready, the new ones are ended and the old ones stay. SIGHUP is passed on;
+ * SIGTERM and SIGINT drain all. The parent's process id stays the same throughout.
  *
- * Where a service manager watches (systemd.h), the parent answers it, and watches the workers: one
- * whose loop has stood still as long is killed, and started again.
+ * If a service manager watches (systemd.h), the parent reports to it, and watches the workers: one
+ * whose loop hangs for that long is killed and restarted.
  */
 #ifndef SERVER_SUPERVISOR_H
 #define SERVER_SUPERVISOR_H
@@ -29,7 +29,7 @@ int supervisor_run(const struct config *config, char *const *argv,
                    void (*on_state)(void *owner, enum server_state state, uint16_t port),
                    void *owner, struct err *err) MUST_CHECK;
 
-/* What the parent hands to a worker, from SLUICE_WORKER. */
+/* The data that the parent passes to a worker, from SLUICE_WORKER. */
 struct worker {
     unsigned index;                 /* from 0 */
     int report_fd;                  /* worker_report writes to it */
@@ -37,16 +37,16 @@ struct worker {
     struct tcp_share share; /* with its siblings; connections NULL: there is no shared memory */
 };
 
-/* What a worker reports, a byte each; a parent of another version ignores what it does not know. */
+/* A worker's reports, one byte each; a parent of another version ignores unknown ones. */
 enum worker_report {
     WORKER_READY = '1',    /* it answers requests; once */
-    WORKER_RELOADED = 'r', /* what SIGHUP asked for was done */
-    WORKER_TURNS = '.',    /* its loop turns; only where a service manager watches */
+    WORKER_RELOADED = 'r', /* the reload after SIGHUP is done */
+    WORKER_TURNS = '.',    /* its loop runs; only if a service manager watches */
 };
 
-/* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */
+/* false: this process is not a worker. Takes SLUICE_WORKER out of the environment. */
 bool worker_read(struct worker *worker);
-/* In a process that is no worker: nothing. */
+/* In a process that is not a worker: nothing. */
 void worker_report(struct worker *worker, enum worker_report what);
 
 #endif

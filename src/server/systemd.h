@@ -1,7 +1,7 @@
 /*
- * systemd: the two protocols by which a service manager and a service speak: sd_notify(3) and
- * socket activation, sd_listen_fds(3). Both are a few variables and a datagram, so libsystemd is
- * not needed. Without a service manager nothing here does anything.
+ * systemd: the two protocols between a service manager and a service: sd_notify(3) and socket
+ * activation, sd_listen_fds(3). Both are a few variables and a datagram, so libsystemd is not
+ * needed. Without a service manager nothing here does anything.
  */
 #ifndef SERVER_SYSTEMD_H
 #define SERVER_SYSTEMD_H
@@ -12,15 +12,16 @@
 
 #include "config/config.h"
 
-/* Takes NOTIFY_SOCKET and WATCHDOG_USEC from the environment, so that no child speaks for this
+/* Takes NOTIFY_SOCKET and WATCHDOG_USEC from the environment, so that no child reports for this
  * process. A worker of `serve --workers` keeps the watchdog's time: it reports to its parent. */
 void systemd_open(bool is_worker);
-/* Assignments, each on a line of its own, as sd_notify has them: "READY=1\nSTATUS=...". Returns
- * once the manager has taken them; a failure is logged. */
+/* Assignments, one on each line, as for sd_notify: "READY=1\nSTATUS=...". Returns once the manager
+ * has received them; a failure is logged. */
 void systemd_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* RELOADING=1, with the time of now; READY=1 follows when it is done. */
+/* RELOADING=1, with the present time; READY=1 follows once it is done. */
 void systemd_notify_reloading(void);
-/* The time within which the manager, or a worker's parent, wants to hear of the loop; 0: never. */
+/* The time within which the manager, or a worker's parent, expects a report from the loop; 0:
+ * never. */
 uint64_t systemd_watchdog_ns(void);
 
 /* Sockets that a parent has opened: the service manager, or the parent of a worker. */
@@ -29,12 +30,12 @@ struct systemd_sockets {
     size_t count;
 };
 
-/* Those of LISTEN_FDS, if they are meant for this process. err: one of them is no listening stream
- * socket, or there are too many. */
+/* Those of LISTEN_FDS, if they are meant for this process. err: one of them is not a listening
+ * stream socket, or there are too many. */
 int systemd_sockets_take(struct systemd_sockets *sockets, struct err *err) MUST_CHECK;
 /* Whether the listeners come from the manager, in a worker too. */
 bool systemd_has_sockets(void);
-/* Replaces config->listen by the addresses of the sockets. */
+/* Replaces config->listen with the addresses of the sockets. */
 int systemd_sockets_use(const struct systemd_sockets *sockets, struct config *config,
                         struct err *err) MUST_CHECK;
 
