@@ -56,7 +56,7 @@ struct flow_error {
     slice next_json;           /* recommended_next_action; SLICE_NONE: none */
     bool is_retryable;
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
-    bool is_final;   /* all attempts have been made, whatever is_retryable is for the caller */
+    bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
     enum exec_effect effect; /* what this attempt, or an earlier one, did or may have done */
     int64_t tries;           /* of an item, including this one; 0: unknown */
