@@ -30,24 +30,26 @@ struct api_config {
     struct catalog **catalog; /* the current snapshot */
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
-    uint64_t files_body_bytes_max;        /* of a body that may hold files; 0: as others */
-    /* proxies whose X-Forwarded-For is believed; NULL: none. Outlives it */
+    uint64_t files_body_bytes_max;        /* of a body that may contain files; 0: as others */
+    /* proxies whose X-Forwarded-For is trusted; NULL: none. Outlives it */
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */
     uint64_t account_burst;
-    struct leases *leases; /* of the account's rate (limit/lease.h); NULL: of this process alone */
+    struct leases
+        *leases; /* of the account's rate (limit/lease.h); NULL: limits of this process alone */
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
-    struct budget_queue *work; /* NULL: requests take what they need */
-    /* Of another room that sees this one: their data is a struct api_endpoint, whose route needs a
-     * key. Outlive it. */
+    struct budget_queue *work; /* NULL: requests take any memory */
+    /* From another room that sees this one: their data is a struct api_endpoint, and their routes
+     * need a key. Outlive it. */
     const struct http_route *routes;
     size_t route_count;
-    const struct vault_ring *ring; /* seals what an MCP client keeps for a call */
-    /* whose pages may call /mcp from a browser, besides the public URL's: "https://example.com" */
+    const struct vault_ring *ring; /* seals the states that an MCP client keeps for a call */
+    /* origins of pages that may call /mcp from a browser, besides the public URL's:
+     * "https://example.com" */
     const slice *mcp_origins;
     size_t mcp_origin_count;
-    const slice *home_domains; /* one's own; the dashboard marks what goes elsewhere */
+    const slice *home_domains; /* the own domains; the dashboard marks recipients outside of them */
     size_t home_domain_count;
     struct mcp_listeners *mcp_listeners; /* its open subscriptions */
     struct tracer *tracer;               /* NULL: no traces */
@@ -55,13 +57,13 @@ struct api_config {
 
 /* Everything in config outlives it. NULL: err. */
 struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK;
-/* What links to the dashboard begin with: "https://sluice.example.com". Copied. */
+/* The beginning of links to the dashboard: "https://sluice.example.com". Copied. */
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
 /* Whether a path is one of its own, or below /api or /mcp, where all 404s are its own, too. */
 bool api_has_path(const struct api *api, const struct http_exchange *exchange);
-/* /metrics is answered on this server only from now on. */
+/* From now on /metrics is answered only on this server. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);
 /* For http_server_new, with the api as ctx. */
 extern const struct http_handler api_handler;

@@ -1,7 +1,7 @@
 /*
- * GET /api/audit: what happened to the account, newest first; `kind` filters ("key.created", or
- * "key" for all that begin so). An event has its actor ("key:<id>", "operator:<name>", "system"),
- * its time (at) and the client's address. It shows what every key of the account does, so it needs
+ * GET /api/audit: the account's events, newest first; `kind` filters ("key.created", or "key" for
+ * all that begin with it). An event has its actor ("key:<id>", "operator:<name>", "system"), its
+ * time (at) and the client's address. It shows the actions of every key of the account, so it needs
  * the scope admin.
  */
 #include "api/listing.h"
@@ -22,7 +22,7 @@ static int read_events(struct api_request *request, void **items, size_t *count,
     return status;
 }
 
-/* The time is in the id (UUIDv7). details is a JSON object that the event's writer has made. */
+/* The time is in the id (UUIDv7). details is a JSON object made by the event's writer. */
 static void put_event(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct audit_event *event = item;

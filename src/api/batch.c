@@ -4,14 +4,14 @@
  *
  *   {"results": [{"status": 200, "summary": {...}}, {"status": 400, "error": "..."}, ...]}
  *
- * in the order asked: `status` is the HTTP status that the item would have had alone, `summary` its
- * summary (of a dry run: the request), `error` the sentence of a guard error. Where the single
- * endpoint would send them as headers there are `retry_after` (seconds) and `idempotent_replayed`.
- * The whole is 200 however its items end: a caller branches on each.
+ * in the order of the request: `status` is the HTTP status that the item would have had alone,
+ * `summary` its summary (for a dry run: the request), `error` the sentence of a guard error.
+ * `retry_after` (seconds) and `idempotent_replayed` replace the headers of the single endpoint. The
+ * whole is 200 however its items end: a caller checks each.
  *
- * An output is cut to BATCH_OUTPUT_BYTES where neither its item nor the operator says how much.
- * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered; of one past that the answer has
- * its id and `truncated`, since it is stored and can be fetched.
+ * An output is cut to BATCH_OUTPUT_BYTES if neither its item nor the operator sets a limit.
+ * Summaries up to BATCH_SUMMARIES_BYTES_MAX in total are returned; beyond that an answer has only
+ * the id and `truncated`, since the summary is stored and can be fetched.
  */
 #include "api/envelope.h"
 #include "api/request.h"
@@ -34,12 +34,12 @@ struct item {
 struct batch {
     struct item *items;
     size_t count, summaries_len;
-    size_t replay_room; /* for large stored summaries: what does not fit is not read */
-    const struct trace_context *trace; /* of its span, which is its executions' parent; or NULL */
+    size_t replay_room; /* for large stored summaries: those that do not fit are not read */
+    const struct trace_context *trace; /* of its span, the parent of its executions'; or NULL */
 };
 
-/* Each counts as a request of its own where the account's rate is limited; the first one was
- * counted with the request, before its body was read. */
+/* Each counts as a separate request if the account's rate is limited; the first one was counted
+ * with the request, before its body was read. */
 static bool is_within_rate(struct api_request *request, struct item *item, bool is_first)
 {
     struct account_rate *rate = request->api->serve.rate;
@@ -55,7 +55,7 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
-/* Whether the rest of them waits for what the database has of the account's rate. */
+/* Whether the rest of them waits for the database's part of the account's rate. */
 static bool awaits_rate(struct api_request *request, size_t count)
 {
     struct account_rate *rate = request->api->serve.rate;
@@ -65,7 +65,7 @@ static bool awaits_rate(struct api_request *request, size_t count)
                                &request->serve.op);
 }
 
-/* What is wrong with one item does not touch the others: it becomes that item's answer. */
+/* A fault of one item does not affect the others: it becomes that item's answer. */
 static void start_item(struct api_request *request, struct item *item, size_t index,
                        const struct json *body)
 {
@@ -94,7 +94,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
 
 /* ---- the reply ---- */
 
-/* Too large for this reply: what it takes to fetch it. */
+/* Too large for this reply: the data needed to fetch it. */
 static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
     json_member_open(w, "summary", '{');
@@ -107,8 +107,8 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 }
 
 /* A reason without a status is a guard error, which has no summary; so is an outcome whose summary
- * could not be made. An outcome without an id (blocked, a dry run) is nowhere stored, so it is
- * answered in full however large. */
+ * could not be made. An outcome without an id (blocked, a dry run) is not stored, so it is returned
+ * completely, however large. */
 static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
@@ -136,7 +136,7 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         json_member_bool(w, "idempotent_replayed", true);
 }
 
-/* What was refused before anything of it ran. */
+/* Refused before any of it ran. */
 static void put_problem(struct json_writer *w, const struct item *item)
 {
     ASSERT(item->problem.ptr && item->status >= 400 && !item->exec);
@@ -185,7 +185,7 @@ static enum op_result reply_batch(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-/* Each decides for itself: one that a provider may know of runs to its record. */
+/* Each decides for itself: one that a provider may know about runs to its record. */
 static void gone_batch(struct api_request *request)
 {
     struct batch *batch = request->state;

@@ -1,8 +1,8 @@
 /*
  * POST /api/connect/sessions (scope execute): a link with which an end user connects an app, for an
- * agent's `sluice.connect_app` to show. Good for 15 minutes and once; it makes one connection of
- * one app, or gives one connection a new grant, in this account's name, while the key that asked is
- * good. Where an email or subject is named, no other login can be connected with it.
+ * agent's `sluice.connect_app` to show. Valid for 15 minutes and once; it makes one connection to
+ * one app, or gives one connection a new grant, for this account, while the requesting key is
+ * valid. If an email or subject is named, no other login can be connected with it.
  *
  * Only hashes of the link's token and of the key are stored. The request may be retried after a
  * lost answer: the first link then ends unused.
@@ -22,8 +22,8 @@ enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
     const struct catalog_integration *app; /* until the first wait */
-    int64_t wanted_id;                     /* the connection that was named; 0: none was */
-    struct connect_session *session;       /* in.link's */
+    int64_t wanted_id;                     /* the named connection; 0: none */
+    struct connect_session *session;       /* of in.link */
     slice url;
     struct connect_command command;
     struct connect_command_request in;
@@ -35,7 +35,7 @@ static bool is_loopback(const struct url *url)
            slice_eq_cstr(url->host, "127.0.0.1") || slice_eq_cstr(url->host, "::1");
 }
 
-/* https, or http of this machine; nothing that a browser reads in another way. */
+/* https, or http of this machine; nothing that browsers read differently. */
 static bool is_return_url(slice text)
 {
     struct url url;
@@ -60,7 +60,7 @@ static bool draw_link_token(struct api_request *request, struct linking *linking
     return linking->url.ptr != NULL;
 }
 
-/* The link is good while the key is, so the key's hash is stored with it. The header is the one
+/* The link is valid while the key is, so the key's hash is stored with it. The header is the one
  * that was checked when the request began. */
 static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN])
 {
@@ -68,9 +68,9 @@ static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN]
     return vault_key_hash(slice_trim(slice_from(header, sizeof("Bearer ") - 1)), hash);
 }
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
-/* OP_NEXT: fit. */
+/* OP_NEXT: valid. */
 static enum op_result read_app(struct api_request *request, struct linking *linking)
 {
     slice id = json_get_str(request->body, SLICE("integration_id"));
@@ -159,7 +159,7 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     return result;
 }
 
-/* What is not known, or not demanded, does not differ. */
+/* An unknown or undemanded value does not differ. */
 static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
@@ -167,9 +167,8 @@ static bool differs(slice wanted, slice known, bool is_email)
     return is_email ? !slice_eq_nocase(wanted, known) : !slice_eq(wanted, known);
 }
 
-/* The one that is named, else the default, else the only one there is. OP_NEXT: found, or there is
- * none and the link makes the first. Rows are one connection by its id, of any app, or all that may
- * be chosen from (begin_link). */
+/* The named one, else the default, else the only one. OP_NEXT: found, or there is none and the link
+ * makes the first. Rows are one connection by its id, of any app, or all choices (begin_link). */
 static enum op_result choose_link_connection(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -207,7 +206,7 @@ static enum op_result choose_link_connection(struct api_request *request, struct
 
 /* ---- storing ---- */
 
-/* A link whose client has gone is made, too: its URL is in no answer, and it expires. */
+/* A link whose client has disconnected is made, too: its URL is in no answer, and it expires. */
 static enum op_result reply_link(struct api_request *request)
 {
     const struct linking *linking = request->state;
@@ -250,7 +249,7 @@ static enum op_result on_counted(struct api_request *request)
     return store(request, request->state);
 }
 
-/* A link that makes a new connection is refused where none could be stored in the end. */
+/* A link for a new connection is refused if that could not be stored in the end. */
 static enum op_result store_new(struct api_request *request, struct linking *linking)
 {
     size_t kept_max = connect_kept_max(request->api->config.connect);

@@ -1,7 +1,7 @@
 /*
  * GET /api/connections and GET /api/connections/{id} (scope read), PATCH and DELETE of the latter
- * (admin): the account's connections, without their credentials. Connecting itself is done in the
- * dashboard, where POST /api/connect/sessions leads to (connect_session.c).
+ * (admin): the account's connections, without their credentials. Apps are connected in the
+ * dashboard, through POST /api/connect/sessions (connect_session.c).
  */
 #include "api/listing.h"
 #include "connect/command.h"
@@ -9,7 +9,7 @@
 
 /* ---- the list ---- */
 
-enum { PAGE_MAX = 100 }; /* and what a client gets that asks for no limit */
+enum { PAGE_MAX = 100 }; /* also for a client that sets no limit */
 enum { INTEGRATION, CURSOR };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
@@ -52,7 +52,8 @@ static enum op_result begin_connection_list(struct api_request *request)
     if (!listing_read(request, &list, filters, PAGE_MAX))
         return OP_DONE;
     page->integration_id = list.values[INTEGRATION];
-    page->count_max = list.limit + 1; /* one more than asked for: whether there is another page */
+    page->count_max =
+        list.limit + 1; /* one more than requested, to know whether there is another page */
     if (!connect_cursor_read(list.values[CURSOR], page))
         return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
     request->state = page;
@@ -90,7 +91,7 @@ static enum op_result load_connection(struct api_request *request, int64_t id, a
     return api_wait(request, then);
 }
 
-/* Of a query that should have found the connection. */
+/* For a query that should have found the connection. */
 static enum op_result reply_failed(struct api_request *request, int status)
 {
     return status == ERR_NOTFOUND ? reply_unknown(request) : api_reply_database(request, status);
@@ -119,8 +120,8 @@ const struct api_endpoint api_connections_get = {
 
 /* ---- changes ---- */
 
-/* A label and a default are two commands, the default last. A change ends with the row as it is
- * then, a deletion without one. */
+/* A label and a default are two commands, the default last. After a change the present row is
+ * returned, after a deletion none. */
 struct changing {
     struct connect_command first, second; /* an op that has just ended is not started again */
     struct connect_command *command;

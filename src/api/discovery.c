@@ -41,14 +41,14 @@ static enum op_result reply_not_found(struct api_request *request,
     return api_reply_outcome(request, &outcome);
 }
 
-/* true: the client has this catalog already and was answered (304). Texts that depend on the
- * account's connections, too, have a tag of their own, since this one does not change with them. */
+/* true: the client has this catalog already and was answered (304). Texts that also depend on the
+ * account's connections have a tag of their own, since this one does not change with them. */
 static bool has_catalog(struct api_request *request)
 {
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* Of an intent, of a search. */
+/* For an intent, for a search. */
 static bool read_limit(struct api_request *request, size_t default_limit, size_t *limit)
 {
     uint64_t value;
@@ -65,7 +65,7 @@ struct filter {
     uint64_t page, page_size;
 };
 
-/* wanted is an action's id, or a tool's name, which has its integration in it. */
+/* wanted is an action's id, or a tool's name, which includes its integration. */
 static bool supports(const struct catalog *catalog, const struct catalog_integration *integration,
                      slice wanted)
 {
@@ -103,7 +103,7 @@ static void put_integration_state(struct json_writer *w,
     json_close(w, '}');
 }
 
-/* What fits the query, best first; all in their order without one. NULL: out of memory. */
+/* The matches of the query, best first; all in their order without one. NULL: out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 const struct filter *filter, size_t *count)
 {
@@ -146,8 +146,8 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_member_i64(w, "total", (int64_t)total);
 }
 
-/* With the catalog of now: it may have been replaced during the query, and the filter points into
- * the request alone. */
+/* With the present catalog: it may have been replaced during the query, and the filter points only
+ * into the request. */
 static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
@@ -195,7 +195,7 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
-/* In the order of the manifest, or of how well they fit the intent. */
+/* In the order of the manifest, or of how well they match the intent. */
 static void put_actions(const struct api_request *request, struct json_writer *w,
                         const struct catalog_integration *integration,
                         const struct catalog_hit *ranked, size_t count)
@@ -255,7 +255,7 @@ static enum op_result begin_action(struct api_request *request)
         return reply_not_found(request, integration, integration_id, action_id);
     if (has_catalog(request))
         return OP_DONE;
-    /* the copy: a reload may drop the catalog before the reply has left */
+    /* a copy: a reload may drop the catalog before the reply is sent */
     return api_reply(request, 200, arena_dup(&request->serve.op.arena, action->detail_json));
 }
 
@@ -297,7 +297,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    /* connected ones come first among equals; with connected_only no others come */
+    /* connected ones come first among equals; connected_only admits no others */
     state->search.connected = connect_connected_flags(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;

@@ -1,11 +1,11 @@
 /*
  * Outcomes to HTTP statuses and tool errors; see envelope.h. Each reason has a line (asserted): 409
- * is blocked, 500 failed, 503 nothing was stored and the client may try again. The tool endpoint
- * differs in one status, 412 of a missing confirmation.
+ * is blocked, 500 failed, 503 means that nothing was stored and the client may retry. The tool
+ * endpoint differs in one status, 412 for a missing confirmation.
  */
 #include "api/envelope.h"
 
-/* clang-format off: a table is read by its columns */
+/* clang-format off: the table has columns */
 static const struct api_verdict verdicts[EXEC_REASONS] = {
     [EXEC_SUCCEEDED] = {200, 200, NULL, NULL},
     [EXEC_INTEGRATION_UNKNOWN] = {409, 409, "not_found", "integration_not_found"},

@@ -1,6 +1,6 @@
 /*
- * GET /api/executions: what was run, newest first; `integration_id` and `status` filter. An item is
- * the record without what the provider said: output and display are in GET /api/executions/{id}.
+ * GET /api/executions: executions, newest first; `integration_id` and `status` filter. An item is
+ * the record without the provider's data: output and display are in GET /api/executions/{id}.
  */
 #include "api/listing.h"
 #include "store/execution.h"
@@ -24,8 +24,8 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* The summary of one that failed has no output, so it is short enough to parse. One that does not
- * parse leaves the members null. */
+/* The summary of a failed one has no output, so it is short enough to parse. If it does not parse
+ * the members stay null. */
 static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
 {
     const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
@@ -35,7 +35,7 @@ static void put_failure(struct json_writer *w, slice summary_text, struct arena 
         json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
 }
 
-/* null: of the version before, or another process has ended it. */
+/* null: from the previous version, or another process has ended it. */
 static void put_caller(struct json_writer *w, const struct execution *execution)
 {
     json_key(w, "api_key");

@@ -1,9 +1,9 @@
 /*
- * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each change
- * of the flow that is noticed: `id` is the revision, `data` the view. The first comes at once,
- * unless Last-Event-ID names it. The stream ends with the flow, with its key (an event "error" says
- * so), when the server drains, and after STREAM_MS_MAX. A client that connects again to a flow that
- * has ended, with nothing new, gets 204, after which it must not reconnect (9.2.3 there).
+ * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each
+ * noticed change of the flow: `id` is the revision, `data` the view. The first comes at once,
+ * unless Last-Event-ID has the same revision. The stream ends with the flow, with its key (an event
+ * "error" says so), when the server drains, and after STREAM_MS_MAX. A client that reconnects to an
+ * ended flow, with nothing new, gets 204, after which it must not reconnect (9.2.3 there).
  *
  * Events may be skipped: changes while a client is slow, or two between loads, are one event with
  * the last view. The op is in one of two states: a load under way (`load`), or asleep.
@@ -16,13 +16,13 @@ enum { STREAM_MS_MAX = 15 * 60 * 1000 };
 
 struct stream_state {
     struct api_flow_wait wait;
-    int64_t sent_rev; /* what the client has; 0: nothing */
+    int64_t sent_rev; /* the client's revision; 0: none */
     bool has_begun;   /* status and headers are sent: errors can only end the stream */
 };
 
 static api_step finish_events;
 
-/* Without memory a stream that has begun tries again at the next heartbeat. */
+/* Out of memory, a stream that has begun retries at the next heartbeat. */
 static enum op_result start_stream_load(struct api_request *request, struct stream_state *state)
 {
     if (api_flow_wait_load(request, &state->wait))
@@ -56,7 +56,7 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     api_flow_wait_begin(request, &state->wait, STREAM_MS_MAX);
 }
 
-/* false: the client is gone, or out of memory. */
+/* false: the client has disconnected, or out of memory. */
 static bool send_view(struct api_request *request, struct stream_state *state,
                       const struct flow_view *view)
 {
@@ -72,7 +72,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     return rc == OK;
 }
 
-/* A change that came while the last one was sent waits for no heartbeat. */
+/* A change that came while the last one was sent does not wait for a heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->wait.load = NULL;
@@ -97,14 +97,14 @@ static enum op_result send_or_wait(struct api_request *request, struct stream_st
     return wait_for_change(request, state);
 }
 
-/* A change that this process made brings its view along; only one of another process is loaded. */
+/* A change by this process includes its view; only one by another process is loaded. */
 static enum op_result check_update(struct api_request *request, struct stream_state *state)
 {
     struct flow_view *view = flow_watch_take_view(&state->wait.watch);
     if (!view)
         return start_stream_load(request, state);
     state->wait.is_notified = false;
-    bool is_newer = view->rev > state->wait.watch.rev; /* than a load that was under way */
+    bool is_newer = view->rev > state->wait.watch.rev; /* than a load under way */
     enum op_result result = is_newer ? send_or_wait(request, state, view)
                                      : wait_for_change(request, state);
     flow_view_unref(view);
@@ -168,7 +168,7 @@ static enum op_result begin_events(struct api_request *request)
         return api_reply_no_memory(request);
     if (!api_flow_id(request, &id))
         return OP_DONE;
-    if (!slice_to_i64(last, &state->sent_rev)) /* of another kind: as if there were none */
+    if (!slice_to_i64(last, &state->sent_rev)) /* malformed: as if there were none */
         state->sent_rev = 0;
     api_flow_wait_init(request, &state->wait, id);
     request->state = state;

@@ -1,5 +1,5 @@
 /*
- * What the flow endpoints share. Private to the api room.
+ * Shared by the flow endpoints. Private to the api room.
  */
 #ifndef API_FLOW_PATH_H
 #define API_FLOW_PATH_H
@@ -14,20 +14,20 @@ bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
 slice api_flow_etag(struct api_request *request, int64_t rev);
 enum op_result api_reply_no_flow(struct api_request *request);
 
-/* What a request has that waits for changes of a flow: a long poll, a stream. Zeroed before its
- * first use. */
+/* A request that waits for changes of a flow: a long poll, a stream. Zeroed before its first
+ * use. */
 struct api_flow_wait {
     struct uuid id;
     struct flow_load *load; /* under way, or just done; NULL: the op slept */
     struct flow_watch watch;
     struct serve_stream stream;
-    bool is_notified; /* of a change that was not taken yet */
+    bool is_notified; /* a change has not been taken yet */
 };
 void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id);
-/* From here on changes are noticed, and what becomes of the key; for at most ms_max. */
+/* From here on changes, and the end of the key, are noticed; for at most ms_max. */
 void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max);
-/* Before the answer, and when the client has gone, begun or not: callbacks must not reach an op
- * that ends. */
+/* Before the answer, and when the client has disconnected, begun or not: callbacks must not reach
+ * an op that has ended. */
 void api_flow_wait_end(struct api_flow_wait *wait);
 /* Starts a load of the view, for api_wait. false: out of memory. */
 bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
  * Flows: the templates, start, and what changes a flow (src/api/README.md "Flows"). Requests that
- * only read flows are in flows_get.c and flow_events.c. A change is a flow_command: what is allowed
- * in which state is the flow room's to decide, here its answer becomes a status.
+ * only read flows are in flows_get.c and flow_events.c. A change is a flow_command: the flow room
+ * decides what is allowed in which state; here its answer becomes a status.
  */
 #include "api/flow_path.h"
 
@@ -79,7 +79,7 @@ const struct api_endpoint api_flows_template = {.scope = SCOPE_READ, .begin = be
 
 /* ---- common to all commands ---- */
 
-/* A command goes on without its client: an approval that was sent counts. */
+/* A command continues without its client: an approval that was sent counts. */
 static enum op_result begin_command(struct api_request *request, const struct flow_request *in,
                                     api_step *then)
 {
@@ -95,8 +95,8 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return api_wait(request, then);
 }
 
-/* What was done is in the flow alone. A start that is sent again would be a second one; a decision
- * that is made again does no harm, and finds what the first has become. */
+/* Only the flow shows what was done. A repeated start would be a second one; a repeated decision
+ * does no harm, and finds the result of the first. */
 static enum op_result reply_read_flow(struct api_request *request,
                                       const struct flow_command *command)
 {
@@ -128,7 +128,7 @@ static enum op_result refuse_command(struct api_request *request,
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_KEY_GONE:
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
-    case FLOW_ANSWER_REPEATED: /* needs an id of the caller's, which only a dashboard form sends */
+    case FLOW_ANSWER_REPEATED: /* needs an id from the caller, which only a dashboard form sends */
     case FLOW_ANSWER_UNAVAILABLE:
         return command->message.ptr ? api_reply_later(request, command->message)
                                     : api_reply_database(request, ERR_BUSY);
@@ -163,7 +163,7 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 
 /* ---- start ---- */
 
-/* The templates come along so that a client that shows the flow needs no second request. */
+/* The templates are included so that a client that shows the flow needs no second request. */
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;
@@ -180,7 +180,7 @@ static enum op_result finish_start(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-/* Of the body, or of the header. false: answered. */
+/* From the body, or from the header. false: answered. */
 static bool read_key(struct api_request *request, slice *key)
 {
     if (!read_body_text(request, "idempotency_key", key))

@@ -52,7 +52,7 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 struct get {
     struct api_flow_wait wait;
     struct flow_view *view; /* the newest one so far: a reference */
-    int64_t first_rev;      /* of the first view, which the wait is for a change of; 0: none yet */
+    int64_t first_rev;      /* of the first view; the wait is for a change of it; 0: none yet */
     bool is_until_settled;
 };
 
@@ -80,7 +80,7 @@ static enum op_result wait_for_change(struct api_request *request, struct get *g
     return api_wait(request, finish_flow_get);
 }
 
-/* ?until=change (what is waited for by default) or settled: until it runs no more. */
+/* ?until=change (the default) or settled: until it no longer runs. */
 static bool read_until(struct api_request *request, bool *is_until_settled)
 {
     slice until = api_query_text(request, "until");
@@ -91,8 +91,8 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
     return false;
 }
 
-/* Where this process runs the flow, its revision is known without a query. A client that waits for
- * a later one sleeps at once. */
+/* If this process runs the flow, its revision is known without a query. A client that waits for a
+ * later one sleeps at once. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
@@ -108,7 +108,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
     return true;
 }
 
-/* Whether the client asked for what comes after this revision. */
+/* Whether the client asked for changes after this revision. */
 static bool is_known_revision(struct api_request *request, const struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
@@ -118,8 +118,8 @@ static bool is_known_revision(struct api_request *request, const struct get *get
     return get->first_rev == 0 || get->first_rev == rev;
 }
 
-/* While the time is not over, the server does not drain and the view is not what the client waits
- * for: settled, or changed. A flow that has ended changes no more. */
+/* While there is time left, the server does not drain and the view is not the one that the client
+ * waits for: settled, or changed. An ended flow never changes again. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->is_until_settled
@@ -138,8 +138,8 @@ static enum op_result reply_view(struct api_request *request, struct get *get)
     return result;
 }
 
-/* Takes the view that came with a notification, unless the one from a load is newer. false: none
- * came, since another process made the change: it is loaded. */
+/* Takes the view that came with a notification, unless the loaded one is newer. false: none came,
+ * since another process made the change: it is loaded. */
 static bool take_update(struct get *get)
 {
     struct flow_view *update = flow_watch_take_view(&get->wait.watch), *old = get->view;
@@ -216,7 +216,7 @@ static enum op_result begin_flow_get(struct api_request *request)
     request->state = get;
     request->on_gone = gone_get;
     if (wait_s > 0)
-        /* before the load: what changes while it is under way is not missed */
+        /* before the load: a change while it is under way is not missed */
         api_flow_wait_begin(request, &get->wait, wait_s * 1000);
     return knows_enough(request, get) ? wait_for_change(request, get)
                                       : start_view_load(request, get);
@@ -230,8 +230,8 @@ const struct api_endpoint api_flows_get = {
 
 /* ---- GET /api/flows ---- */
 
-/* `pending` is a status of the interface that no stored flow has: such a list is empty without a
- * query. fields=summary: without documents, which are then not read either. */
+/* `pending` is a status of the API that no stored flow has: such a list is empty without a query.
+ * fields=summary: without documents, which are then not read either. */
 enum { STATUS, TEMPLATE, FIELDS, STATUS_PENDING = FLOW_CANCELLED + 1 };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {

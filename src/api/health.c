@@ -1,8 +1,8 @@
 /*
  * GET /healthz, /readyz and /metrics: for operators, without a key.
  *
- * /healthz asks nothing of the database: a process must not be restarted because its database is
- * down. /readyz does, so that a load balancer sends requests elsewhere.
+ * /healthz does not use the database: a process must not be restarted because its database is down.
+ * /readyz does, so that a load balancer sends requests elsewhere.
  */
 #include "api/request.h"
 #include "base/metric.h"
@@ -34,7 +34,7 @@ static enum op_result finish_ready(struct api_request *request)
         return reply_not_ready(request, "the database does not answer");
     if (!pg_schema_is_served(request->api->config.schema_known, version))
         return reply_not_ready(request, "the schema is of another version; run sluice migrate");
-    /* what is sent here now would be answered with 503 */
+    /* requests to this process would now be answered with 503 */
     if (!exec_service_may_write(request->api->config.exec))
         return reply_not_ready(request, "this server has yet to renew its lease");
     return api_reply(request, 200, SLICE("{\"status\":\"ready\"}"));
@@ -45,9 +45,10 @@ static enum op_result begin_ready(struct api_request *request)
     struct pg_pool *pool = request->api->config.pool;
     if (http_server_is_draining(request->serve.exchange->server))
         return reply_not_ready(request, "this server is draining");
-    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
+    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to anonymous clients */
         return reply_not_ready(request, "the database cannot be reached");
-    /* the pool's connections may be open and the database not answer: one statement shows it */
+    /* the pool's connections may be open although the database does not answer: one statement shows
+     * it */
     request->query.deadline_ns =
         loop_now_ns(request->serve.op.loop) + READY_TIMEOUT_MS * 1000000ULL;
     store_schema_version(pool, &request->query, &request->serve.op);
@@ -73,8 +74,8 @@ static struct metric process_cpu =
 static struct metric process_memory =
     METRIC_INIT("process_resident_memory_bytes", "Resident memory.", METRIC_GAUGE);
 
-/* Values that have an owner elsewhere are read when they are asked for. A counter can only be added
- * to, so the processor time is added as the difference. */
+/* Values with another owner are read here. A counter can only be increased, so the processor time
+ * is added as a difference. */
 static void take_readings(struct api_request *request)
 {
     const struct api_config *config = &request->api->config;
@@ -96,7 +97,7 @@ static enum op_result begin_metrics(struct api_request *request)
 {
     const struct http_server *only = request->api->metrics_server;
     struct buf text;
-    if (only && request->serve.exchange->server != only) /* as if there were no such path */
+    if (only && request->serve.exchange->server != only) /* as if the path did not exist */
         return api_reply_error(request, 404, "Not found");
     take_readings(request);
     buf_init(&text, METRICS_BYTES_MAX);
@@ -108,7 +109,7 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->serve.is_answered = true; /* as api_reply would, which writes JSON alone */
+    request->serve.is_answered = true; /* as api_reply would, which only writes JSON */
     http_reply(request->serve.exchange, 200, &type, 1, body);
     return OP_DONE;
 }

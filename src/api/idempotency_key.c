@@ -1,6 +1,6 @@
 /*
  * The idempotency key of a request: a member of the body, or the header (IETF draft "The
- * Idempotency-Key HTTP Header Field"), there as it is or as a string in quotes (RFC 8941 3.3.3).
+ * Idempotency-Key HTTP Header Field"), there unquoted or as a quoted string (RFC 8941 3.3.3).
  */
 #include "api/request.h"
 #include "store/idempotency.h"
@@ -25,8 +25,8 @@ slice api_key_fault(slice key)
     return SLICE("idempotency_key must be 1 to 255 printable characters");
 }
 
-/* The text in the quotes, escapes undone. SLICE_NONE: not such a string, or no memory. Parameters
- * may follow and are ignored. Bytes above ASCII are accepted, as they are without quotes. */
+/* The text in the quotes, unescaped. SLICE_NONE: not such a string, or no memory. Parameters may
+ * follow and are ignored. Bytes above ASCII are accepted, as without quotes. */
 static slice unquote_key(struct api_request *request, slice value)
 {
     char *room = arena_alloc_text(&request->serve.op.arena, value.len);

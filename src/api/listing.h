@@ -1,5 +1,5 @@
 /*
- * Lists of an account's things by id, newest first, in pages:
+ * Lists of an account's rows by id, newest first, in pages:
  *
  *   {"<key>": [...], "next_cursor": "<id>" or null}
  *
@@ -19,11 +19,11 @@ struct listing_kind {
     const char *key;
     /* Starts the query for a scan of the list. */
     void (*ask)(struct api_request *request, struct serve_list *list);
-    /* Its result: count and next as the store gives them; an array in the op's arena. */
+    /* Its result: count and next as the store returns them; an array in the op's arena. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {
-        size_t size, id_at; /* where its id is */
+        size_t size, id_at; /* the offset of its id */
     } item;
 };
 #define LISTING_CURSOR                                                                         \
@@ -31,7 +31,7 @@ struct listing_kind {
         "cursor", SERVE_CURSOR, .wanted = "the next_cursor of another page", .is_quoted = true \
     }
 
-/* Reads the arguments, asks for the pages and answers. */
+/* Reads the arguments, loads the pages and answers. */
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind);
 
 /* For lists with an answer of their own: reads these arguments and `limit`. false: answered with

@@ -10,7 +10,7 @@ static bool is_joint(char c)
     return c == '-' || c == '_';
 }
 
-/* Equal but for case, hyphens and underscores. Compared in place and without a copy: a body may
+/* Equal except for case, hyphens and underscores. Compared in place and without a copy: a body may
  * have a million members, most of which differ in their first letter. */
 static bool is_near(slice name, const char *own)
 {

@@ -1,7 +1,7 @@
 /*
- * GET /openapi.json: the document of the whole interface, openapi.json of this folder, as it was
- * compiled in. tests/unit/api/test_openapi.c compares it with the table of routes, and
- * tests/e2e/openapi.test.mjs with what the server answers.
+ * GET /openapi.json: the document of the whole API, openapi.json of this folder, compiled in.
+ * tests/unit/api/test_openapi.c compares it with the table of routes, and
+ * tests/e2e/openapi.test.mjs with the server's replies.
  */
 #include "api/request.h"
 #include "base/embed.h"

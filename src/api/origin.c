@@ -1,8 +1,8 @@
 /*
  * Pages of browsers on /mcp (WHATWG Fetch, "CORS protocol"): those of public-url's origin and of
- * the origins that an operator allows. A browser asks first, without the key, so that question is
- * answered before the key is checked; and it gives the page no reply, not even a refusal, without
- * the page's origin in it.
+ * the origins that an operator allows. A browser first sends a preflight without the key, so that
+ * is answered before the key is checked; and it withholds every reply, even a refusal, that does
+ * not contain the page's origin.
  */
 #include "api/request.h"
 #include "http/url.h"
@@ -45,7 +45,7 @@ void api_origin_begin(struct api_request *request)
         return;
     struct http_header *fields = ARENA_ARRAY(&exchange->arena, struct http_header, FIELDS);
     if (!fields)
-        return; /* the browser refuses the reply, as one without the fields */
+        return; /* the browser refuses the reply without these fields */
     fields[0] = (struct http_header){SLICE("Access-Control-Allow-Origin"), origin};
     fields[1] = (struct http_header){SLICE("Vary"), SLICE("Origin")};
     fields[2] = (struct http_header){
@@ -62,11 +62,11 @@ bool api_origin_reply_preflight(struct api_request *request)
     if (exchange->common_count == 0 || exchange->head.method != HTTP_METHOD_OPTIONS ||
         !http_request_header(exchange, SLICE("Access-Control-Request-Method")).ptr)
         return false;
-    /* An allowed page may send any header: none of ours says more than the key does. */
+    /* An allowed page may send any header: no header grants more than the key does. */
     serve_header(&request->serve, "Access-Control-Allow-Methods", SLICE("POST"));
     if (names.len > 0)
         serve_header(&request->serve, "Access-Control-Allow-Headers", names);
-    serve_header(&request->serve, "Access-Control-Max-Age", SLICE("7200")); /* Chromium's most */
+    serve_header(&request->serve, "Access-Control-Max-Age", SLICE("7200")); /* Chromium's maximum */
     request->serve.is_answered = true;
     http_reply(request->serve.exchange, 204, request->serve.headers, request->serve.header_count,
                SLICE_NONE);

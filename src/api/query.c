@@ -1,7 +1,7 @@
 /*
  * Reading a request: the names in its query string and body, and the values of the former. Names
  * are checked by the steps of request.c before the endpoint begins, values by the endpoint, which
- * knows their bounds. Each refusal has the name, what was expected and what came.
+ * knows their bounds. Each refusal has the name, the expected and the given value.
  */
 #include "api/request.h"
 
@@ -55,7 +55,7 @@ slice api_misplaced_fault(struct api_request *request, const struct api_names *n
     return SLICE_NONE;
 }
 
-/* A value as it would stand in a query; SLICE_NONE: null, absent, or no memory. */
+/* A value as written in a query; SLICE_NONE: null, absent, or no memory. */
 static slice argument_text(struct api_request *request, const struct json *value)
 {
     if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
@@ -63,8 +63,8 @@ static slice argument_text(struct api_request *request, const struct json *value
     return json_text_of(value, &request->serve.op.arena, ARGUMENT_BYTES_MAX);
 }
 
-/* SLICE_NONE when absent. A name that the endpoint's table lacks is a bug: api_query_fault would
- * not find its misspellings, and openapi.json would not have it. */
+/* SLICE_NONE if absent. A name that the endpoint's table does not have is a bug: api_query_fault
+ * would not find its misspellings, and openapi.json would not have it. */
 static slice value_of(struct api_request *request, const char *name)
 {
     ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
@@ -73,7 +73,7 @@ static slice value_of(struct api_request *request, const char *name)
                : http_query_get(request->serve.exchange, slice_cstr(name));
 }
 
-/* Returns false, for a caller's return. What came is cut and escaped: it goes into a sentence. */
+/* Returns false, for a caller's return. The value is cut and escaped for the sentence. */
 static bool refuse_parameter(struct api_request *request, const char *name, const char *wanted,
                              slice got)
 {

@@ -1,7 +1,7 @@
 /*
  * How endpoints answer. Each function sets is_answered and hands the reply to the exchange, so that
  * a second answer is an assertion and a missing one is found at the op's end (serve/request.c). A
- * reply must not fail for want of memory: it gets a constant body, or lacks a header.
+ * reply must not fail for lack of memory: it gets a constant body, or one header less.
  */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ enum { RETRY_AFTER_MS = 1000 };
 
 slice api_etag_of(struct api_request *request, slice body)
 {
-    /* the same in all processes and versions: a client may ask another one next time */
+    /* the same in all processes and versions: a client may reach another one next time */
     uint64_t hash = hash_stable(body.ptr, body.len);
     return arena_printf(&request->serve.op.arena, "\"%016llx\"", (unsigned long long)hash);
 }
@@ -32,7 +32,7 @@ static bool lists_etag(slice known, slice etag)
     return false;
 }
 
-/* A condition is about a reply as it is, not about what an envelope makes of it. */
+/* A condition applies to a reply as it is, not to what an envelope makes of it. */
 bool api_has_etag(struct api_request *request, slice etag)
 {
     return !request->envelope &&
@@ -59,8 +59,7 @@ static void release_owner(void *owner)
     op_release(owner);
 }
 
-/* What an account has is kept by no cache on the way; a reply with an ETag says itself how long it
- * may be kept. */
+/* No cache in between stores an account's data; a reply with an ETag has its own cache time. */
 static void put_no_store(struct api_request *request)
 {
     if (uuid_is_nil(request->serve.grant.account_id) ||
@@ -70,8 +69,8 @@ static void put_no_store(struct api_request *request)
     serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
 }
 
-/* A large reply stays where it is: the hold keeps its memory until the client has read it. A small
- * one is copied, so that a slow client does not hold a whole request. */
+/* A large reply stays in place: the hold keeps its memory until the client has read it. A small one
+ * is copied, so that a slow client does not hold a whole request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner)
 {
@@ -147,7 +146,7 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
 {
     struct arena *arena = &request->serve.op.arena;
     struct buf text;
-    va_list args; /* often a part of the request: hence JSON escapes, after it is formatted */
+    va_list args; /* often a part of the request, so JSON escapes it after formatting */
     va_start(args, fmt);
     slice sentence = arena_vprintf(arena, fmt, args);
     va_end(args);
@@ -185,8 +184,8 @@ enum op_result api_reply_no_memory(struct api_request *request)
     return api_reply_later(request, SLICE("Out of memory, try again"));
 }
 
-/* The three that pass by themselves are 503. Any other is a fault of a statement or of the schema:
- * the client learns nothing of it, the log everything. */
+/* The three temporary ones are 503. Any other is a fault of a statement or of the schema: only the
+ * log has the details. */
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
@@ -206,7 +205,7 @@ static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
                       3);
 }
 
-/* Where the time of a run went, as browsers and traces read it (W3C Server Timing). */
+/* Where the time of a run went, for browsers and traces (W3C Server Timing). */
 static void put_server_timing(struct api_request *request, const struct exec_times *times)
 {
     char text[160], gate[SLICE_U64_MAX + 2], limits[SLICE_U64_MAX + 2], provider[SLICE_U64_MAX + 2],

@@ -1,9 +1,9 @@
 /*
- * What the API does of a request's life (serve/request.h). The order of the checks is
+ * The API's part of a request's life (serve/request.h). The order of the checks is
  * src/api/README.md "HTTP": key, path, method, names of the query string, type, body.
  *
- * The paths for operators have no key and no account: they wait in the line of strangers or of
- * probes; so does a key that is refused, which refuse_caller answers.
+ * The paths for operators have no key and no account: they wait in the line of anonymous requests
+ * or of probes; so does a refused key, which refuse_caller answers.
  */
 #include "api/request.h"
 
@@ -68,20 +68,20 @@ static bool is_below(const struct http_exchange *exchange, const char *first)
     return exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], first);
 }
 
-/* What needs a key: all below /api, and /mcp. */
+/* The paths that need a key: all below /api, and /mcp. */
 static bool is_keyed(const struct http_exchange *exchange)
 {
     return is_below(exchange, "api") || is_below(exchange, "mcp");
 }
 
-/* What load balancers ask for. */
+/* The paths of load balancers' probes. */
 static bool is_probe(const struct http_exchange *exchange)
 {
     return exchange->segment_count == 1 && (slice_eq_cstr(exchange->segments[0], "healthz") ||
                                             slice_eq_cstr(exchange->segments[0], "readyz"));
 }
 
-/* What follows "Bearer ", SLICE_NONE when there is no such header. */
+/* The text after "Bearer ", SLICE_NONE if there is no such header. */
 static slice bearer_key(const struct http_exchange *exchange)
 {
     slice value = http_request_header(exchange, SLICE("Authorization"));
@@ -140,7 +140,7 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
 
 bool api_may(const struct api_request *request, uint32_t scope, const struct catalog_action *action)
 {
-    (void)action; /* today the scopes of a key hold for every action */
+    (void)action; /* at present the scopes of a key apply to every action */
     return serve_may(&request->serve, scope);
 }
 
@@ -150,14 +150,14 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)
                            scope_name((enum api_key_scope)scope));
 }
 
-/* No byte of the body was read yet, so its limit may still change. */
+/* No byte of the body has been read yet, so its limit may still change. */
 static void allow_files(struct api_request *request)
 {
     uint64_t bytes_max = request->api->config.files_body_bytes_max;
     if (bytes_max <= request->serve.exchange->body_bytes_max)
         return;
     request->serve.exchange->body_bytes_max = bytes_max;
-    request->serve.op.arena.bytes_max += bytes_max; /* parsed, it is about as large again */
+    request->serve.op.arena.bytes_max += bytes_max; /* parsed, it has about the same size again */
 }
 
 /* The paths for operators need no key, so a proxy in front keeps them from the public by comparing
@@ -201,8 +201,8 @@ static bool is_json_type(slice content_type)
            slice_eq_nocase(http_media_type(content_type), SLICE("application/json"));
 }
 
-/* A compressed body would be refused as invalid JSON; 415 names the cause (RFC 9110 8.4, 15.5.16).
- */
+/* A compressed body would be refused as invalid JSON; 415 is the accurate error (RFC 9110 8.4,
+ * 15.5.16). */
 static bool is_compressed(const struct http_exchange *exchange)
 {
     slice coding = http_request_header(exchange, SLICE("Content-Encoding"));
@@ -228,8 +228,8 @@ static bool take_parse(struct api_request *request)
     return false;
 }
 
-/* On the loop or on a pool thread, so it touches this request alone. Where the account's share has
- * no room for the values, nothing is parsed: check_body waits for it and comes back. */
+/* On the loop or on a pool thread, so it touches only this request. If the account's share has no
+ * room for the values, nothing is parsed: check_body waits for it and returns here. */
 static void parse_body(struct op *op)
 {
     struct api_request *request = CONTAINER_OF(op, struct api_request, serve.op);
@@ -260,9 +260,8 @@ static enum op_result read_body(struct serve_request *serve)
                       parse_body, "its body to be parsed");
 }
 
-/* ERR_NOMEM has two causes. The parser refuses beforehand a body whose values pass the request's
- * limit, which it always will (413); or the machine had no memory, which may be better soon (503).
- */
+/* ERR_NOMEM has two causes. The parser refuses in advance a body whose values exceed the request's
+ * limit, which is permanent (413); or the machine had no memory, which may be temporary (503). */
 static enum op_result refuse_body(struct api_request *request)
 {
     ASSERT(!request->body && request->body_err.code != OK);
@@ -279,12 +278,13 @@ static enum op_result check_body(struct serve_request *serve)
     struct api_request *request = request_of(serve);
     if (!has_body(request))
         return OP_NEXT;
-    if (request->parse_bytes > 0) /* a use that holds memory: see serve/request.c */
+    if (request->parse_bytes > 0) /* a use that has memory: see serve/request.c */
         return budget_wait_op(&serve->memory, &serve->op, &serve->use, request->parse_bytes,
                               BUDGET_IN_HAND, BUDGET_WAIT_MS)
                    ? op_jump(&serve->op, SERVE_READ_BODY)
                    : op_wait_then(&serve->op, SERVE_READ_BODY);
-    http_body_release(request->serve.exchange); /* the values are copies: its text is not needed */
+    http_body_release(
+        request->serve.exchange); /* the values are copies: its text is no longer needed */
     budget_use_settle(&request->serve.use);
     if (!request->body)
         return refuse_body(request);
@@ -329,8 +329,8 @@ enum op_result api_wait(struct api_request *request, api_step *then)
     return OP_WAIT;
 }
 
-/* A check that failed says nothing of the key: what was done is answered. So it is where the
- * account was disabled: what runs is let finish before it is erased. */
+/* A failed check says nothing about the key: the result is returned. The same if the account was
+ * disabled: running work is finished before it is erased. */
 static enum op_result finish_keyed(struct api_request *request)
 {
     const struct vault_check *check = &request->serve.check;
@@ -338,14 +338,14 @@ static enum op_result finish_keyed(struct api_request *request)
                                                                : request->then_keyed(request);
 }
 
-/* Mostly what is cached of the key is still good, and nothing is asked. */
+/* Mostly the cached key is still valid, and nothing is queried. */
 static enum op_result check_key_again(struct api_request *request)
 {
     const struct vault_caller caller = request->serve.check.caller;
     if (vault_auth_check_caller(request->api->config.auth, &request->serve.check, &caller,
                                 request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
-    request->on_gone = api_go_on;         /* what was waited for has ended */
+    request->on_gone = api_go_on;         /* the wait has ended */
     op_keep_children(&request->serve.op); /* their results have yet to be read */
     return api_wait(request, finish_keyed);
 }
@@ -379,7 +379,7 @@ static void open_request(struct serve_request *serve)
     if (!is_below(exchange, "mcp"))
         return;
     api_origin_begin(request);
-    /* Clients append a slash to the address that they are given. */
+    /* Clients append a slash to the address that they were given. */
     if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
         exchange->segment_count = 1;
 }
@@ -410,7 +410,7 @@ static struct metric request_seconds = METRIC_INIT(
     "From the first byte of a request to the last of its reply, by route.", METRIC_HISTOGRAM);
 
 /* Also for requests that the server refused before on_head; their route is "(none)". A 503 is
- * logged as a warning: the process or its database has too much to do. */
+ * logged as a warning: the process or its database is overloaded. */
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     slice route = slice_cstr(exchange->route);
@@ -435,7 +435,7 @@ const struct http_handler api_handler = {.on_head = serve_on_head,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};
 
-/* Its own and those that it is given, in one table. NULL: out of memory. */
+/* Its own and the given ones, in one table. NULL: out of memory. */
 static struct http_route *all_routes(const struct api_config *config, size_t *count)
 {
     *count = ARRAY_LEN(routes) + config->route_count;

@@ -1,10 +1,10 @@
 /*
- * A request as an op: key, route, body, then the endpoint. For the rooms that have endpoints: api
- * and mcp.
+ * A request as an op: key, route, body, then the endpoint. For the rooms with endpoints: api and
+ * mcp.
  *
  * An endpoint is a function: it answers, or starts something that holds the op and returns
- * api_wait() with the function that runs when the holds are gone, which may wait in the same way.
- * It answers exactly once through the api_reply functions.
+ * api_wait() with the function that runs when the holds are released, which may wait in the same
+ * way. It answers exactly once through the api_reply functions.
  */
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
@@ -23,8 +23,8 @@ enum {
 
 struct api_request;
 
-/* What an endpoint whose replies have a form of their own (mcp) makes of a reply that is to be
- * sent: it answers with another one, by api_reply_from. Each is called once at most. */
+/* For an endpoint whose replies have another form (mcp): converts a reply before it is sent, by
+ * answering with another one through api_reply_from. Each is called at most once. */
 struct api_envelope {
     enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
                             struct op *owner);
@@ -43,42 +43,42 @@ typedef enum op_result api_step(struct api_request *request);
 struct api_endpoint {
     uint32_t scope; /* SCOPE_* that the key needs; 0: public */
     enum api_body body;
-    const struct api_names *query, *members; /* NULL: it has no query parameters, no body */
+    const struct api_names *query, *members; /* NULL: it has no query parameters, or no body */
     api_step *begin;
-    const struct api_envelope *envelope; /* of its replies; NULL: they go out as they are */
-    int variant;                         /* of endpoints that share `begin`: which one it is */
+    const struct api_envelope *envelope; /* of its replies; NULL: they are sent unchanged */
+    int variant;                         /* for endpoints that share `begin`: which one it is */
 };
 
 struct api_request {
     struct serve_request serve; /* first */
     struct api *api;
     const struct api_endpoint *endpoint;
-    const struct api_envelope *envelope; /* of the reply to come, or NULL */
-    const struct json *body;             /* an object; NULL where there is none */
+    const struct api_envelope *envelope; /* of the later reply, or NULL */
+    const struct json *body;             /* an object; NULL if there is none */
     /* An object whose members are the query parameters (api_hand_on); NULL: those of the query */
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
-    size_t parse_bytes; /* what its parse waits for; 0: nothing */
+    size_t parse_bytes; /* that its parse waits for; 0: none */
     struct pg_query query;
     void *state;          /* the endpoint's, in the op's arena */
     api_step *then;       /* after the wait */
     api_step *then_keyed; /* after the wait and the check of api_wait_keyed */
-    /* The client has gone while the endpoint waits. NULL: the op is cancelled. */
+    /* The client disconnects while the endpoint waits. NULL: the op is cancelled. */
     void (*on_gone)(struct api_request *request);
-    /* Each view of a flow while its reply waits; NULL: none is wanted (mcp: progress) */
+    /* Each view of a flow while its reply waits; NULL: not wanted (mcp: progress) */
     void (*on_view)(struct api_request *request, slice view);
-    /* What names its trace in the place of the headers (mcp); SLICE_NONE: nothing */
+    /* The trace instead of the headers (mcp); SLICE_NONE: none */
     slice trace_parent, trace_state;
-    void *outer;           /* of the endpoint that has handed the request on to another one (mcp) */
+    void *outer;           /* of the endpoint that has passed the request to another one (mcp) */
     struct json_text text; /* of the reply that api_reply_open has begun */
-    slice reply_text;      /* that was handed to api_reply_from */
+    slice reply_text;      /* that was passed to api_reply_from */
 };
 
 struct api {
     struct serve serve; /* first */
     struct api_config config;
-    struct http_route *routes;                /* all that the router has */
+    struct http_route *routes;                /* all routes of the router */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
     char public_url[API_PUBLIC_URL_MAX];      /* "" until it listens */
 };
@@ -101,8 +101,8 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* For tests: the table in request.c, which is compared with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
-/* Whether the key may do what needs this scope with the action (NULL: with any). The one place
- * where it is decided, for lists, searches and calls. */
+/* Whether the key may use the action (NULL: any) in a way that needs this scope. Lists, searches
+ * and calls all decide it here. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
 /* Answers 403. */
@@ -110,45 +110,45 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 
 /* ---- origin.c: pages of browsers ---- */
 
-/* Before anything is answered: where the page's origin is allowed, each reply names it. */
+/* Before any answer: if the page's origin is allowed, each reply contains it. */
 void api_origin_begin(struct api_request *request);
 /* Whether the request comes from a page of an origin that is not allowed. */
 bool api_origin_is_foreign(const struct api_request *request);
-/* true: it was a browser's question whether an allowed page may send its request; answered. */
+/* true: it was a browser's preflight for an allowed page; answered. */
 bool api_origin_reply_preflight(struct api_request *request);
 
-/* ---- how endpoints wait and answer ---- */
+/* ---- waiting and answering ---- */
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
-/* The same of what may take long: the key is checked again after it. One that was revoked or has
- * expired meanwhile gets 401 in the place of a result; `then` does not run, so the endpoint holds
- * nothing that it would have to release. */
+/* The same for a wait that may be long: the key is checked again after it. If it was revoked or has
+ * expired meanwhile the answer is 401 instead of the result; `then` does not run, so the endpoint
+ * must hold nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* Runs another endpoint with these arguments as its body and as its query parameters. The envelope
- * makes the answer of its reply. Both outlive the request. */
+ * converts its reply to the answer. Both outlive the request. */
 enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
                            const struct json *arguments, const struct api_envelope *envelope);
-/* An on_gone of requests that go on: what they change is made and recorded. */
+/* An on_gone for requests that continue: their change is made and recorded. */
 void api_go_on(struct api_request *request);
 
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
-/* Whether If-None-Match names it. */
+/* Whether If-None-Match contains it. */
 bool api_has_etag(struct api_request *request, slice etag);
-/* Gives the reply its ETag. true: the client has it already, and was answered with 304. */
+/* Adds the ETag to the reply. true: the client has it already, and was answered with 304. */
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
-/* The same of a text in the memory of that op, which lives until a client has taken a large one. */
+/* The same for a text in the memory of that op, which lives until a client has read a large one. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
-/* The same of a text that is in several places, for a reply that has no envelope; the array lives
- * as long as request. */
+/* The same for a text in several parts, for a reply without an envelope; the array lives as long as
+ * request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner);
-/* The JSON of a reply, an object that is open. One of the two below closes it and answers, with 500
- * where it is longer than bytes_max. Nothing waits in between. */
+/* The JSON of a reply, an open object. One of the two below closes it and answers, with 500 if it
+ * is longer than bytes_max. There must be no wait in between. */
 struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max);
 enum op_result api_reply_close(struct api_request *request, unsigned status);
 /* 200 with a tag that is a hash of the text, or 304. */
@@ -159,73 +159,71 @@ enum op_result api_reply_key_refused(struct api_request *request);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* A sentence in the op's arena, or that there is no memory for one: never SLICE_NONE. */
+/* A sentence in the op's arena, or a constant one if there is no memory: never SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* 503 with Retry-After, of what passes by itself: the text ends with ", try again". */
+/* 503 with Retry-After, for a temporary condition: the text ends with ", try again". */
 enum op_result api_reply_later(struct api_request *request, slice text);
 enum op_result api_reply_no_memory(struct api_request *request);
-/* Of a query that did not succeed: 503 with Retry-After, or 500 with the cause in the log. */
+/* For a failed query: 503 with Retry-After, or 500 with the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
-/* The headers that both execution endpoints give an outcome, and the answer where it is a guard
+/* The headers that both execution endpoints add for an outcome, and the answer if it is a guard
  * error (true). */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
-/* What is wrong with an idempotency key (400); SLICE_NONE: nothing. */
+/* The fault of an idempotency key (400); SLICE_NONE: none. */
 slice api_key_fault(slice key) MUST_CHECK;
-/* The key of the header, without quotes; SLICE_NONE: there is none. Returns what is wrong with it
- * (400), SLICE_NONE: nothing. */
+/* The key of the header, without quotes; SLICE_NONE: none. Returns its fault (400), SLICE_NONE:
+ * none. */
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
-/* The same of a body that may name a key, too: *key is the member's (SLICE_NONE: none) before, and
- * one of both after. The header of a request that was handed on (mcp) is not the endpoint's. */
+/* The same for a body that may contain a key, too: *key is the member's (SLICE_NONE: none) before,
+ * and one of both after. The header of a request from another endpoint (mcp) does not count. */
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
-/* trace.c. The trace that the request is part of, by its headers, or one that begins with it: drawn
- * once, so it is asked once. In the op's arena; NULL: none. */
+/* trace.c. The trace that the request is part of, by its headers, or a new one: drawn once, so call
+ * it once. In the op's arena; NULL: none. */
 const struct trace_context *api_trace(struct api_request *request);
-/* The same of a batch, whose span is the parent of its executions; and its end. */
+/* The same for a batch, whose span is the parent of its executions; and its end. */
 const struct trace_context *api_trace_batch(struct api_request *request);
 void api_trace_batch_end(const struct api_request *request, const struct trace_context *trace,
                          size_t count);
 /* The names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
-/* The body of POST /api/executions, or an item of a batch, whose names these are. SLICE_NONE:
- * wanted is filled, from the request's memory; else what is wrong with it (400). */
+/* The body of POST /api/executions, or an item of a batch, with these names. SLICE_NONE: wanted is
+ * filled, from the request's memory; else the fault (400). */
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
-/* Waits for the execution in request->state, which goes on without its client; `then` is
+/* Waits for the execution in request->state, which continues without its client; `then` is
  * api_execution_reply, or ends in it: the answer of POST /api/executions. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
-/* The connection that a member of the body names. 0: none given; EXEC_CONNECTION_NONE: no
- * connection has such an id, which the execution reports after the checks that come first. false:
- * answered. */
+/* The connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that no
+ * connection can have, which the execution reports after earlier checks. false: answered. */
 bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
 
-/* The sentence for the first misspelt name (names.h), with the right one (400); SLICE_NONE: there
- * is none. */
+/* The sentence for the first misspelt name (names.h), with the right one (400); SLICE_NONE:
+ * none. */
 slice api_query_fault(struct api_request *request) MUST_CHECK;
-/* The same of a body, or of an object inside it. */
+/* The same for a body, or for an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
-/* The sentence for the first member that is beside the arguments and is one of them by their
- * schema (400): ignored, it would be a call without it. The arguments are in the member that the
- * names call wrapper, else in `input`. */
+/* The sentence for the first member outside of the arguments that is one of them by their schema
+ * (400): if it were ignored, the call would run without it. The arguments are in the member that
+ * the names call wrapper, else in `input`. */
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
                           const struct json *body, const struct json *input_schema) MUST_CHECK;
-/* Numbers of any length: what is above max is max, and default_value where it is absent. In this
- * order: 0 or more; 1 or more; any whole number, of which those below 1 are 1. false: answered with
- * 400. */
+/* Numbers of any length, clamped to max; default_value if absent. In this order: 0 or more; 1 or
+ * more; any whole number, of which those below 1 become 1. false: answered with 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,
                         uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_clamped(struct api_request *request, const char *name, uint64_t default_value,
                        uint64_t max, uint64_t *value) MUST_CHECK;
-/* As slice_to_bool; false when absent. false: answered with 400. */
+/* As slice_to_bool; false if absent. false: answered with 400. */
 bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;
-/* SLICE_NONE when absent or empty. */
+/* SLICE_NONE if absent or empty. */
 slice api_query_text(struct api_request *request, const char *name);
 
 #endif

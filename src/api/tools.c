@@ -1,17 +1,18 @@
 /*
- * POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): the
- * same engine as POST /api/executions, a certain connection, files, and an envelope of its own.
+ * POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): the same engine as POST
+ * /api/executions, with a given connection, files, and an envelope of its own.
  */
 #include "api/envelope.h"
 #include "api/request.h"
 #include "json/scan.h"
 #include "base/clock.h"
 
-/* The output, which may be large, is twice in a reply: it is sent from where it is, and what stands
- * around it has two gaps. */
+/* The output, which may be large, is twice in a reply: it is sent from its place, and its frame has
+ * two gaps. */
 enum { TOOL_FRAME_BYTES_MAX = 4 * 1024 * 1024, TOOL_REPLY_PARTS = 5 };
 
-#define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1) /* what a JSON number of a client can hold */
+#define CONNECTION_ID_MAX \
+    (((int64_t)1 << 53) - 1) /* the largest integer in a client's JSON number */
 
 struct tool {
     struct exec *exec; /* NULL until it starts */
@@ -26,8 +27,8 @@ struct tool {
 /* ---- the request ---- */
 
 /* The tool's own integration, else the longest one that the name begins with, since both halves may
- * hold underscores; else the part before the first underscore, which is then reported as unknown. A
- * slice of the name: the catalog may be replaced before the answer is written. */
+ * contain underscores; else the part before the first underscore, which is then reported as
+ * unknown. A slice of the name: the catalog may be replaced before the answer is written. */
 static slice find_integration(const struct catalog *catalog, slice name)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, name);
@@ -51,7 +52,7 @@ static const struct api_names members = {
     .wrapper = "arguments",
 };
 
-/* `arguments`, or without it all members that mean nothing else. false: answered. */
+/* `arguments`, or without it all members without another meaning. false: answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
     const struct json *body = request->body, *given = json_given(body, SLICE("arguments"));
@@ -113,7 +114,7 @@ static const struct api_names file_members = {
               {"base64", "data"}},
 };
 
-/* Types only; call_files_check compares the files with what the action takes. false: answered. */
+/* Types only; call_files_check compares the files with the action's limits. false: answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
     const struct json *list = json_given(request->body, SLICE("files"));
@@ -154,9 +155,8 @@ static int64_t time_of(slice text)
     return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* The message and times of a replayed run, from its stored summary, which is all that is left of
- * it. The output may be large and comes last of what is needed: only the text before it is scanned.
- */
+/* The message and times of a replayed run, from its stored summary, the only source. The output may
+ * be large and comes after these members: only the text before it is scanned. */
 static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
     struct json_scan scan;
@@ -210,7 +210,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
     json_close(w, '}');
 }
 
-/* A member whose value goes in later. Returns where. */
+/* A member whose value is inserted later. Returns the position. */
 static size_t put_gap(struct json_writer *w, const char *key)
 {
     json_key(w, key);
@@ -252,7 +252,7 @@ static enum op_result finish_execute(struct api_request *request)
 {
     struct tool *tool = request->state;
     ASSERT(tool && tool->exec);
-    /* a copy: recall fills in what a replay lacks */
+    /* a copy: recall fills in the members that a replay does not have */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
     if (api_reply_guard(request, &out))
@@ -266,7 +266,7 @@ static enum op_result finish_execute(struct api_request *request)
     return reply_envelope(request, tool, &out);
 }
 
-/* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */
+/* Not a cancel: a run that a provider may have seen is recorded (exec/exec.h). */
 static void gone_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;

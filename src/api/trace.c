@@ -8,7 +8,8 @@
 
 enum { STATES_MAX = 8 }; /* headers of one request; further ones are left out */
 
-/* Several tracestates are one list, several traceparents are none (W3C Trace Context 3.2, 3.3). */
+/* Several tracestates are one list, several traceparents are invalid (W3C Trace Context 3.2,
+ * 3.3). */
 static void read_headers(struct api_request *request, slice *parent, slice *state)
 {
     const struct http_exchange *exchange = request->serve.exchange;
@@ -25,7 +26,7 @@ static void read_headers(struct api_request *request, slice *parent, slice *stat
             parts[states++] = SLICE(",");
             parts[states++] = exchange->head.headers[i].value;
         }
-    /* One byte more than fits, so that what was cut is dropped. */
+    /* One byte more than fits, so that a text that was cut is dropped. */
     *state =
         arena_dup(&request->serve.op.arena, slice_join(room, sizeof(room), parts + 1, states - 1));
 }
@@ -60,7 +61,7 @@ const struct trace_context *api_trace_batch(struct api_request *request)
         return parent;
     struct batch_trace *trace = ARENA_NEW(&request->serve.op.arena, struct batch_trace);
     if (!trace)
-        return NULL; /* the parent has no batch_trace around it */
+        return NULL; /* the parent is not part of a batch_trace */
     *trace = (struct batch_trace){
         .batch = trace_child(parent), .parent = parent, .began_us = clock_wall_us()};
     return &trace->batch;

@@ -1,6 +1,6 @@
 /*
- * Forms that confirm a call; see confirm.h. Where a client can show one, an argument `confirm` is
- * not enough: a model writes that.
+ * Forms that confirm a call; see confirm.h. If a client can show one, an argument `confirm` is not
+ * enough: the model writes it.
  */
 #include "mcp/confirm.h"
 
@@ -45,9 +45,9 @@ static enum op_result refuse_large(struct api_request *request)
 
 /* ---- the form ---- */
 
-/* What will be done, with what, where, and every field of it, whole. What comes from outside ends
- * its line, as JSON: no line break can begin a line of its own, and letters from right to left have
- * nothing after them to move. SLICE_NONE: that is more than a form can show. */
+/* The action, its integration and connection, and every field, complete. Values are written as JSON
+ * on a single line: no line break can start a new line, and nothing follows right-to-left letters
+ * that they could move. SLICE_NONE: more than a form can show. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);
@@ -87,7 +87,7 @@ static void put_confirmation(struct json_writer *w, slice message)
     mcp_form_close(w);
 }
 
-/* A call of which not every field can be displayed is not asked about. */
+/* A call whose fields cannot all be displayed is not asked about. */
 static enum op_result ask(struct api_request *request, const struct mcp_message *message)
 {
     struct mcp_asking *asking = message->asking;
@@ -108,7 +108,7 @@ static enum op_result ask(struct api_request *request, const struct mcp_message 
     return mcp_result_send(request, message, &result);
 }
 
-/* ---- asking ---- */
+/* ---- the question ---- */
 
 static enum op_result finish_ask(struct api_request *request)
 {
@@ -140,7 +140,7 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
 
 /* ---- the answer ---- */
 
-/* "accept" with the box ticked. What has not been answered at all is asked again. */
+/* "accept" with the box ticked. A question without an answer is asked again. */
 enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
 
 static enum answer answer_of(const struct mcp_message *message)
@@ -163,7 +163,7 @@ static enum op_result refuse_state(struct api_request *request, const struct mcp
                            why);
 }
 
-/* The nonce as a key that no client can guess: a state that is used again finds the first run. */
+/* The nonce as a key that clients cannot guess: a state that is used again finds the first run. */
 static slice key_of(struct api_request *request, const struct mcp_state *state)
 {
     struct buf text;
@@ -188,7 +188,7 @@ static enum op_result finish_no(struct api_request *request)
         "The person did not agree. Nothing was done. Do not try again unless they ask for it.");
 }
 
-/* The key is bound to nothing for as long as the state could be accepted. */
+/* The key is bound to no run for as long as the state could be accepted. */
 static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
 {
     if (!exec_claim_spend(request->api->config.pool, &request->query, &request->serve.op, wanted))
@@ -215,7 +215,7 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
         return mcp_confirm_ask(request, wanted);
     message->is_agreed = wanted->is_confirmed = true;
     wanted->connection_id = state.connection_id;
-    /* The state is good for as long as a yes could come again, so the key has to outlive it. */
+    /* The state is valid for as long as a yes could come again, so the key has to outlive it. */
     wanted->key_guards_until = state.until_ms * 1000;
     if (!wanted->idempotency_key.ptr)
         wanted->idempotency_key = key_of(request, &state);

@@ -1,7 +1,6 @@
 /*
- * Connect links as part of a call; see connect.h. Where no input was filled in, no state goes
- * with the question: the call that comes back is tried as any other, and a connection is there now
- * or is not.
+ * Connect links as part of a call; see connect.h. Without filled-in input the question has no
+ * state: the repeated call is run like any other, and the connection exists by then or does not.
  */
 #include "mcp/connect.h"
 
@@ -44,8 +43,8 @@ static void put_link(struct json_writer *w, slice sentence, slice url_json)
     json_close(w, '}');
 }
 
-/* Of POST /api/connect/sessions. One that makes no link (several connections, too many) leaves the
- * model with what it would have had without. */
+/* The reply of POST /api/connect/sessions. If it makes no link (several connections, too many) the
+ * model gets the execution's own result. */
 static enum op_result reply_link(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {

@@ -19,14 +19,14 @@ enum {
 
 static const slice flow_uri = SLICE_INIT("sluice://flows/");
 
-/* A flow that was named. */
+/* A named flow. */
 struct topic {
     struct listening *listening;
     slice name; /* as the client wrote it: a URI, or the id of a task */
     struct uuid id;
     bool is_task;
-    bool is_found;    /* it is one of this account's */
-    bool is_notified; /* of a change that is not sent yet */
+    bool is_found;    /* it belongs to this account */
+    bool is_notified; /* a change has not been sent yet */
     struct flow_watch watch;
     struct pg_query query;
 };
@@ -42,7 +42,7 @@ struct listening {
     bool wants_tools, are_tools_changed;
 };
 
-/* ---- what wakes it ---- */
+/* ---- wake-ups ---- */
 
 static void on_change(struct flow_watch *watch)
 {
@@ -73,7 +73,7 @@ void mcp_listeners_wake(struct mcp_listeners *listeners)
         serve_stream_wake(&listening->stream);
 }
 
-/* Before the end: callbacks must not reach an op that ends. */
+/* Before the end: callbacks must not reach an op that has ended. */
 static void stop_listening(struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++)
@@ -83,7 +83,7 @@ static void stop_listening(struct listening *listening)
         list_unlink(&listening->link);
 }
 
-/* ---- what it sends ---- */
+/* ---- messages ---- */
 
 static void put_subscription(struct json_writer *w, const struct api_request *request)
 {
@@ -203,14 +203,14 @@ static struct topic *next_notified(struct listening *listening)
     return NULL;
 }
 
-/* A flow past its retention, or one that was never this account's. */
+/* A flow past its retention, or one of another account. */
 static void drop_topic(struct topic *topic)
 {
     topic->is_found = false;
     flow_watch_remove(&topic->watch);
 }
 
-/* After one notification the next one has a turn of its own. */
+/* After one notification the next one follows in another turn. */
 static enum op_result sent(struct listening *listening, bool is_sent)
 {
     if (!is_sent)
@@ -231,7 +231,7 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
     return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
 
-/* A change that this process made brings its view along; one of another process is loaded. */
+/* A change by this process includes its view; one by another process is loaded. */
 static enum op_result send_topic(struct listening *listening, struct topic *topic)
 {
     bool is_gone = topic->watch.news_rev == INT64_MAX;
@@ -267,7 +267,7 @@ static enum op_result finish_task_load(struct listening *listening)
                 "a change");
 }
 
-/* A load that is under way is finished before a slow reader waits: its view is in memory. */
+/* A load under way is finished before a slow reader is waited for: its view is in memory. */
 static enum op_result go_on(struct api_request *request)
 {
     struct listening *listening = request->state;
@@ -288,10 +288,10 @@ static enum op_result go_on(struct api_request *request)
     return sent(listening, serve_events_beat(request->serve.exchange));
 }
 
-/* ---- its beginning ---- */
+/* ---- the beginning ---- */
 
-/* The watches were added before the flows were looked up: no change in between is missed. Each task
- * is sent as it is now, since it may have changed before this request came. */
+/* The watches were added before the flows were looked up, so no change in between is missed. Each
+ * task is sent in its present state, since it may have changed before this request. */
 static enum op_result begin_listening(struct api_request *request)
 {
     struct listening *listening = request->state;
@@ -318,7 +318,7 @@ static enum op_result begin_listening(struct api_request *request)
     return sent(listening, send_acknowledgement(listening));
 }
 
-/* The revision says at once whether the flow is one of this account's. */
+/* The revision shows at once whether the flow belongs to this account. */
 static void watch_topics(struct api_request *request, struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++) {
@@ -334,7 +334,7 @@ static void watch_topics(struct api_request *request, struct listening *listenin
     }
 }
 
-/* Of this process: each of them costs a watch for each of its flows. */
+/* In this process: each stream costs a watch for each of its flows. */
 static bool has_too_many(const struct api_request *request)
 {
     size_t count = 0;
@@ -369,8 +369,8 @@ static enum op_result start_listening(struct api_request *request, struct listen
 
 /* ---- the filter ---- */
 
-/* Adds what a list names; a name that can be none of a flow's is left out. false: it is not a list
- * of strings, or there are too many. */
+/* Adds the names of a list; a name that cannot be a flow's is left out. false: it is not a list of
+ * strings, or there are too many. */
 static bool read_topics(struct listening *listening, const struct json *names, slice prefix)
 {
     if (names && (names->type != JSON_ARRAY || names->count > MCP_TOPICS_MAX - listening->count))

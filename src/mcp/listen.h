@@ -1,6 +1,6 @@
 /*
  * subscriptions/listen (2026-07-28): a stream of notifications, as server-sent events, for as long
- * as the client keeps it open, STREAM_MS_MAX at most. It carries what was asked for of
+ * as the client keeps it open, STREAM_MS_MAX at most. It contains the requested ones of
  *
  *   toolsListChanged       after a reload of the catalog, and a change of the account's connections
  *   resourceSubscriptions  sluice://flows/{id}: the flow has changed

@@ -1,8 +1,7 @@
 /*
  * mcp: the Model Context Protocol endpoint, POST /mcp (README.md of this folder), for agents that
- * take tools from it. Both eras of the protocol are served on it, without sessions: a request with
- * the members of 2026-07-28 in its _meta, and one of the revisions before, which begin with
- * initialize.
+ * use its tools. Both eras of the protocol are served on it, without sessions: a request with the
+ * members of 2026-07-28 in its _meta, and one of the revisions before, which begin with initialize.
  *
  * It has no engine of its own. A tool is run by the endpoint of the API that does the same (api/
  * request.h: the same key, rate, memory, scopes and checks), whose reply becomes the tool's result.
@@ -22,7 +21,7 @@ struct mcp_listeners {
     struct list all;
 };
 void mcp_listeners_init(struct mcp_listeners *listeners);
-/* The tools of an account may have changed, or what is connected; NULL: of all accounts. */
+/* The tools of an account, or its connections, may have changed; NULL: of all accounts. */
 void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id);
 /* After the server has begun to drain: they end at once. */
 void mcp_listeners_wake(struct mcp_listeners *listeners);

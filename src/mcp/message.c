@@ -1,7 +1,7 @@
 /*
  * JSON-RPC 2.0 as MCP has it, in both eras; see message.h. The headers of 2026-07-28 repeat parts
- * of the body, so that a proxy can route by them: a request in which they differ is refused, or a
- * proxy would have let pass another call than the one that runs.
+ * of the body, so that a proxy can route by them: a request in which they differ is refused;
+ * otherwise a proxy would have let another call pass than the one that runs.
  */
 #include "mcp/message.h"
 
@@ -39,7 +39,7 @@ void mcp_put_versions(struct json_writer *w)
 
 /* ---- errors ---- */
 
-/* text: in the form that an envelope would give. */
+/* text: in the form of an envelope. */
 static enum op_result send_response(struct api_request *request, const struct mcp_message *message,
                                     unsigned status, slice text)
 {
@@ -96,7 +96,7 @@ enum op_result mcp_refuse_without_tasks(struct api_request *request,
         "Missing required client capability: extensions[\"" MCP_TASKS "\"]");
 }
 
-/* json_text is {"error": "..."}: a refusal by the steps that come before every endpoint. */
+/* json_text is {"error": "..."}: a refusal by the steps before every endpoint. */
 static enum op_result refuse(struct api_request *request, unsigned status, slice json_text,
                              struct op *owner)
 {
@@ -165,7 +165,8 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
 }
 
-/* A name that is not a plain word is written as JSON: it could look like a name with its value. */
+/* A name that is not a plain word is written as JSON; otherwise it could look like a name with its
+ * value. */
 void mcp_form_put_name(struct buf *form, slice name)
 {
     bool is_word = name.len > 0;
@@ -240,8 +241,8 @@ static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ..
 
 /* ---- the headers ---- */
 
-/* The one field of that name, decoded where it is =?base64?...?=. SLICE_NONE: it is absent, there
- * are several, or it is malformed. */
+/* The single field of that name, decoded if it is =?base64?...?=. SLICE_NONE: it is absent,
+ * repeated or malformed. */
 static slice header_value(struct reading *r, const char *name)
 {
     slice value = header_of(r, name);
@@ -257,7 +258,7 @@ static slice header_value(struct reading *r, const char *name)
     return status == OK ? decoded : SLICE_NONE;
 }
 
-/* Whether the header says the same as the body. */
+/* Whether the header has the same value as the body. */
 static bool is_as_header(struct reading *r, const char *name, slice wanted)
 {
     slice value = header_value(r, name);
@@ -274,7 +275,7 @@ static bool is_as_header(struct reading *r, const char *name, slice wanted)
 
 /* ---- the message ---- */
 
-/* With the versions that there are, so that the client may choose one. */
+/* With the supported versions, so that the client may choose one. */
 static bool refuse_version(struct reading *r, slice version)
 {
     struct json_text text;
@@ -295,7 +296,7 @@ static bool refuse_meta(struct reading *r, const char *name, const char *kind)
     return put_fault(r, MCP_INVALID_PARAMS, "params._meta must have \"%s\", %s", name, kind);
 }
 
-/* What a request of 2026-07-28 must have. */
+/* The requirements for a request of 2026-07-28. */
 static bool read_modern(struct reading *r)
 {
     struct mcp_message *message = r->message;
@@ -316,8 +317,8 @@ static bool read_modern(struct reading *r)
     return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
-/* By the version that the body names, else by the header's: only 2026-07-28 has the former, and
- * before 2025-06-18 there was none of them. */
+/* By the version in the body, else by the header's: only 2026-07-28 has the former, and before
+ * 2025-06-18 there was neither. */
 static bool read_version(struct reading *r)
 {
     slice header = header_of(r, "MCP-Protocol-Version");
@@ -339,7 +340,7 @@ static bool read_version(struct reading *r)
     return slice_eq_cstr(version, MCP_MODERN) ? read_modern(r) : refuse_version(r, version);
 }
 
-/* What the header Mcp-Name repeats. */
+/* The member that the header Mcp-Name repeats. */
 static const struct {
     const char *method, *member;
 } named[] = {
@@ -347,7 +348,7 @@ static const struct {
     {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
 };
 
-/* NULL: none, or the client reads no stream. */
+/* NULL: none, or the client does not accept a stream. */
 static const struct json *progress_token(const struct reading *r)
 {
     const struct json *token = JSON_GET(r->message->meta, "progressToken");
@@ -356,7 +357,7 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
-/* A key that was ignored would let its call run twice. */
+/* If a key were ignored, its call could run twice. */
 static bool read_meta(struct reading *r)
 {
     const struct json *meta = json_given(r->message->params, SLICE("_meta"));
@@ -413,9 +414,9 @@ struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *bo
     return r.message && read_parts(&r, body) && read_version(&r) ? r.message : NULL;
 }
 
-/* The trace that the call is part of (W3C Trace Context 3.2): what _meta has goes before the
- * header. The line joins it to the request's id, by which all other lines are found; what is
- * malformed is ignored, as that has it. */
+/* The trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
+ * header. The log line links it to the request's id, by which all other lines are found; a
+ * malformed one is ignored, by the specification. */
 static void read_trace(struct api_request *request, const struct mcp_message *message)
 {
     char room[TRACE_PARENT_LEN + 1];

@@ -1,6 +1,6 @@
 /*
- * The methods, each in the file of its noun. Private to the mcp room. begin answers, or hands the
- * request on to an endpoint of the API, whose reply an envelope then makes the method's result of.
+ * The methods, each in the file of its noun. Private to the mcp room. begin answers, or passes the
+ * request to an endpoint of the API, whose reply an envelope then converts to the method's result.
  */
 #ifndef MCP_METHOD_H
 #define MCP_METHOD_H
@@ -8,9 +8,9 @@
 #include "mcp/message.h"
 
 enum {
-    MCP_OUTPUT_BYTES =
-        32 * 1024, /* of an app's output in a result, where the caller says nothing */
-    MCP_OUTPUT_BYTES_MAX = 256 * 1024, /* the most that it may say: a result is made in one turn */
+    MCP_OUTPUT_BYTES = 32 * 1024, /* of an app's output in a result, if the caller sets no limit */
+    MCP_OUTPUT_BYTES_MAX =
+        256 * 1024, /* the most that it may ask for: a result is made in one turn */
     MCP_LIST_TTL_MS = 300000,
     MCP_TOOLS_ITEMS_MAX = 64, /* of ?tools= */
 };
@@ -27,38 +27,38 @@ enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_me
 
 /* ---- real.c: the tools of the catalog, by their own names ---- */
 
-/* The first `room` of those that ?tools= names, as items of an array that is open. */
+/* The first `room` of the tools in ?tools=, as items of an open array. */
 void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size_t room);
-/* The first `*` of the pattern stands for any characters. */
+/* The first `*` of the pattern matches any characters. */
 bool mcp_name_is_like(slice name, slice pattern);
-/* Whether the list has no more items than that, each with one `*` at most. */
+/* Whether the list has at most that many items, each with at most one `*`. */
 bool mcp_real_tools_are_few(slice list);
 /* Runs it. */
 enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_message *message,
                                   const struct json *arguments);
 /* The envelope of what ran as a tool (tools.c). */
 extern const struct api_envelope mcp_tool_result;
-/* The members of such a result, of an endpoint's reply. What they need is in that arena. */
+/* The members of such a result, from an endpoint's reply. Temporary data is in that arena. */
 void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                          slice json_text, bool is_error);
-/* Starts an execution whose outcome is the tool's result (run.c), or asks for what it needs first.
- */
+/* Starts an execution whose outcome is the tool's result (run.c), or first asks for missing input
+ * or a confirmation. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
-/* Its end: what the execution, which has ended, is answered with. */
+/* Its end: the answer from the ended execution. */
 api_step mcp_run_reply;
 /* The idempotency key of _meta, for clients that may not add an argument to the model's;
  * SLICE_NONE: none. */
 slice mcp_meta_key(const struct mcp_message *message);
-/* What is wrong with a key that the call itself has beside that one; SLICE_NONE: nothing. */
+/* The fault of a key in the call that conflicts with that one; SLICE_NONE: none. */
 slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
-/* What an execution of the tool begins with: its output fits into a result. */
+/* The first settings of a tool's execution: its output fits into a result. */
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);
 extern const struct api_endpoint mcp_run_action;
 
 #ifdef SLUICE_TEST_BUILD
-/* Answers what the conformance suite's table has (tests/e2e/mcp_conformance/fixture.c). false:
- * nothing of it. */
+/* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). false: not in
+ * it. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
 /* The capabilities that the table adds. */

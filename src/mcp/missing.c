@@ -1,6 +1,6 @@
 /*
- * Forms for missing input; see missing.h. What is asked for is not checked here: the execution
- * checks the input as a whole, whoever gave it.
+ * Forms for missing input; see missing.h. The answers are not checked here: the execution checks
+ * the input as a whole, from any source.
  */
 #include "mcp/missing.h"
 
@@ -9,12 +9,12 @@
 
 enum { MISSING_MAX = 16, SENTENCE_BYTES_MAX = 8 * 1024 };
 
-/* The required members that the input has not; their schemas are the action's. */
+/* The required members that the input does not have; their schemas are the action's. */
 struct missing {
     slice names[MISSING_MAX];
     const struct json *schemas[MISSING_MAX];
     size_t count;
-    bool is_askable; /* each is something that a form has a field for */
+    bool is_askable; /* a form has a field for each */
 };
 
 /* ---- what is missing ---- */
@@ -22,9 +22,9 @@ struct missing {
 /* The members of a schema that a form's field may have (PrimitiveSchemaDefinition). */
 static const char *const field_members[] = {"title",     "description", "default", "enum",
                                             "minLength", "maxLength",   "minimum", "maximum"};
-enum { READ_MEMBERS = 2 }; /* the first ones are texts, the others have to come back as they are */
+enum { READ_MEMBERS = 2 }; /* the first ones are texts, the others have to be sent unchanged */
 
-/* What comes back cannot be shown otherwise than it is, so it must have nothing hidden. */
+/* A value that is sent back must be shown exactly, so it may contain nothing hidden. */
 static bool is_plain(slice text)
 {
     struct buf visible;
@@ -46,7 +46,7 @@ static bool is_choice_of_strings(const struct json *choice)
     return true;
 }
 
-/* A password goes through no model and no form. */
+/* A password must not pass through a model or a form. */
 static bool is_field(const struct json *schema)
 {
     slice type = json_get_str(schema, SLICE("type"));
@@ -61,8 +61,8 @@ static bool is_field(const struct json *schema)
     return !choice && slice_has_word(SLICE("integer number boolean"), type);
 }
 
-/* A member that the schema has not is a mistake of the model's, perhaps in the name of one that is
- * missing. */
+/* A member that the schema does not have is the model's mistake, perhaps a misspelt name of a
+ * missing one. */
 static bool has_known_names(const struct json *schema, const struct json *input)
 {
     const struct json *properties = JSON_GET(schema, "properties");
@@ -93,7 +93,7 @@ static struct missing find_missing(const struct catalog_action *action, const st
 
 /* ---- the form ---- */
 
-/* Where a line breaks it could seem to go on with another field. */
+/* A line break could look like the beginning of another field. */
 static void put_one_line(struct json_writer *w, const char *name, slice text)
 {
     struct buf line;
@@ -162,7 +162,7 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
 
 /* ---- the answer ---- */
 
-/* A copy of the input's table with those members, which it has not, behind. */
+/* A copy of the input's table with these new members at its end. */
 static bool fill(struct arena *arena, const struct json *filled, struct exec_request *wanted)
 {
     struct json *input = ARENA_NEW(arena, struct json);
@@ -196,7 +196,7 @@ bool mcp_missing_restore(struct api_request *request, struct mcp_message *messag
     return message->filled && fill(arena, message->filled, wanted);
 }
 
-/* Those of the members that were asked for and answered; NULL: no memory. */
+/* The requested members that were answered; NULL: no memory. */
 static struct json *read_filled(struct arena *arena, const struct missing *missing,
                                 const struct json *content)
 {
@@ -225,7 +225,7 @@ enum op_result mcp_missing_take(struct api_request *request, struct mcp_message 
     const struct json *answer = JSON_GET(message->answers, "input");
     slice decision = json_get_str(answer, SLICE("action"));
     if (slice_eq_cstr(decision, "decline") || slice_eq_cstr(decision, "cancel"))
-        return OP_NEXT; /* the execution says what is missing */
+        return OP_NEXT; /* the execution reports what is missing */
     message->filled = read_filled(arena, &missing, JSON_GET(answer, "content"));
     if (!message->filled)
         return api_reply_no_memory(request);

@@ -1,8 +1,8 @@
 /*
- * Input that a call lacks, where the client can show a form (revision 2026-07-28, elicitation): the
+ * Missing input of a call, if the client can show a form (revision 2026-07-28, elicitation): the
  * person at the client is asked for the members that the action's schema requires, and the client
- * repeats the call with the answer. What was answered goes into the input; where the call is then
- * confirmed, or an app connected, it comes back in the sealed state. Private to the mcp room.
+ * repeats the call with the answer. The answers are added to the input; if the call is then
+ * confirmed, or an app connected, they come back in the sealed state. Private to the mcp room.
  *
  * Only text, numbers, yes or no, and choices can be asked for, and no secrets; 16 members at most.
  * Where one of those that are missing is something else, the execution says what is wrong.
@@ -12,13 +12,13 @@
 
 #include "mcp/state.h"
 
-/* Of a call without a state: OP_NEXT: nothing is missing, or there is no asking, or wanted has what
- * was answered; else answered. */
+/* For a call without a state: OP_NEXT: nothing is missing, or asking is not possible, or wanted has
+ * the answers; else answered. */
 enum op_result mcp_missing_take(struct api_request *request, struct mcp_message *message,
                                 const struct catalog_action *action, struct exec_request *wanted);
-/* What was answered, as JSON text; empty: nothing. */
+/* The answers, as JSON text; empty: none. */
 slice mcp_missing_text(struct api_request *request, const struct mcp_message *message);
-/* Puts what a state has into wanted. false: no memory. */
+/* Adds the contents of a state to wanted. false: no memory. */
 bool mcp_missing_restore(struct api_request *request, struct mcp_message *message, slice filled,
                          struct exec_request *wanted) MUST_CHECK;
 

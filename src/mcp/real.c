@@ -80,7 +80,7 @@ static void put_owns(struct json_writer *w, const struct catalog_action *action)
     }
 }
 
-/* At its top there is what all clients take; catalog_tool_description says the rest. */
+/* The top level has only what all clients accept; catalog_tool_description has the rest. */
 static void put_schema(struct json_writer *w, const struct catalog_action *action)
 {
     const struct json *schema = action->input_schema, *properties = JSON_GET(schema, "properties");

@@ -5,8 +5,8 @@
  *   sluice://executions/{id}?pointer=/messages&offset=12
  *   sluice://flows/{id}
  *
- * The former is what a cut output's `more` says (call/fit.h). None is listed: a tool's result names
- * those that its reader may need.
+ * The former is the `more` of a cut output (call/fit.h). Resources are not listed: a tool's result
+ * names those that its reader may need.
  */
 #include "base/encode.h"
 #include "json/scan.h"
@@ -53,7 +53,7 @@ enum op_result mcp_resources_templates(struct api_request *request,
 
 /* ---- resources/read ---- */
 
-/* The code for it has changed between the eras. */
+/* Its code has changed between the eras. */
 static enum op_result refuse_uri(struct api_request *request, const struct mcp_message *message,
                                  slice sentence)
 {
@@ -67,8 +67,8 @@ static enum op_result refuse_uri(struct api_request *request, const struct mcp_m
         json_text_take(&text, &request->serve.op.arena), "%.*s", SLICE_ARG(sentence));
 }
 
-/* The endpoint's reply as the text of the resource, which is JSON and stands in no fence: a reader
- * of resources parses it. */
+/* The endpoint's reply as the text of the resource: JSON without a boundary, since readers of
+ * resources parse it. */
 static enum op_result reply_resource(struct api_request *request, unsigned status, slice json_text,
                                      struct op *owner)
 {

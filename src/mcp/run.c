@@ -1,6 +1,6 @@
 /*
- * The tool run_action, and what it has in common with the catalog's own tools: an execution as
- * POST /api/executions makes it, cut to what a model reads.
+ * The tool run_action, and its common parts with the catalog's own tools: an execution as in POST
+ * /api/executions, cut for a model.
  */
 #include "exec/exec.h"
 #include "mcp/confirm.h"
@@ -43,7 +43,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->idempotency_key = mcp_meta_key(message);
 }
 
-/* The reply is the one of POST /api/executions; the request's envelope makes the result of it. */
+/* The reply is that of POST /api/executions; the request's envelope converts it to the result. */
 enum op_result mcp_run_reply(struct api_request *request)
 {
     if (mcp_connect_is_wanted(request, request->outer))
@@ -51,8 +51,8 @@ enum op_result mcp_run_reply(struct api_request *request)
     return api_execution_reply(request);
 }
 
-/* Closing the response is how a client cancels: what a provider may have seen runs to its record.
- */
+/* Closing the response is how a client cancels: a run that a provider may have seen continues to
+ * its record. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
 {
     struct mcp_message *message = request->outer;
@@ -64,7 +64,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         fault = mcp_meta_key_fault(message, wanted->idempotency_key);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    if (action) /* as the execution does: the form shows, and the digest covers, what is sent */
+    if (action) /* as in the execution: the form shows, and the digest covers, what is sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
     enum op_result result = message->state.ptr ? mcp_confirm_take(request, message, wanted)
                                                : mcp_missing_take(request, message, action, wanted);

@@ -17,14 +17,15 @@ enum {
     SEALED_MAX = VAULT_KEY_ID_LEN + VAULT_SEAL_OVERHEAD + PLAIN_MAX,
 };
 
-/* No connection has this id, and no other sealed text: a state opens as nothing else. */
+/* No connection has this id, and no other sealed text: a state cannot be opened as anything
+ * else. */
 static struct vault_binding state_binding_of(const struct api_request *request)
 {
     return (struct vault_binding){.account_id = request->serve.grant.account_id,
                                   .connection_id = -3};
 }
 
-/* The input sorted, so that a client may write its members in another order. */
+/* The input is sorted, so that a client may write its members in another order. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32])
 {
@@ -33,7 +34,7 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
     buf_printf(&text, "%.*s\n%lld %u\n%zu:%.*s\n", SLICE_ARG(action->tool_name),
                (long long)wanted->connection_id, wanted->pages_max, wanted->idempotency_key.len,
                SLICE_ARG(wanted->idempotency_key));
-    buf_append(&text, action->detail_json); /* another version of it was not what was agreed to */
+    buf_append(&text, action->detail_json); /* a changed action is not the one that was agreed to */
     buf_append_char(&text, '\n');
     json_write_sorted(&text, wanted->input);
     bool is_whole = buf_is_ok(&text);
@@ -69,7 +70,7 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
     return result.len > 0 ? result : SLICE_NONE;
 }
 
-/* What opens was sealed here; whether it is meant for this caller and this time is checked. */
+/* A text that opens was sealed here; the caller and the time are checked. */
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
     const char *at = plain.ptr;
@@ -84,7 +85,8 @@ static bool read_plain(struct api_request *request, slice plain, struct mcp_stat
     return state->filled.ptr && clock_shared_us() / 1000 <= state->until_ms;
 }
 
-/* The one text of those bytes: base64url has unused bits at its end, which must not make others. */
+/* The canonical text of those bytes: base64url has unused bits at its end, which must not allow
+ * other texts. */
 static bool is_canonical(slice bytes, slice text)
 {
     char room[BASE64URL_LEN(SEALED_MAX)];

@@ -1,11 +1,11 @@
 /*
  * The requestState of a form that asks a person to confirm a call: sealed text that the client
- * sends back with the answer. It holds what was asked, so that nothing has to be stored: the
- * account and the API key, which call, through which connection, until when, what was given for its
- * input before (missing.h), and a nonce. The nonce becomes the call's idempotency key, so one state
- * runs once. Private to the mcp room.
+ * sends back with the answer. It contains the question, so that nothing has to be stored: the
+ * account and the API key, the call, its connection, the end, the input given before (missing.h),
+ * and a nonce. The nonce becomes the call's idempotency key, so one state runs once. Private to the
+ * mcp room.
  *
- * A state that confirms nothing only brings back what was given.
+ * A state without a confirmation only brings back given input.
  */
 #ifndef MCP_STATE_H
 #define MCP_STATE_H
@@ -15,8 +15,8 @@
 enum {
     MCP_STATE_MS = 10 * 60 * 1000,
     MCP_NONCE_LEN = 16,
-    MCP_FILLED_BYTES_MAX = 8 * 1024, /* of what was given, as JSON */
-    MCP_CALL_BYTES_MAX = 512 * 1024, /* of a call that is confirmed so, with its action's detail */
+    MCP_FILLED_BYTES_MAX = 8 * 1024, /* of the given input, as JSON */
+    MCP_CALL_BYTES_MAX = 512 * 1024, /* of a call to confirm, with its action's detail */
 };
 
 struct mcp_state {
@@ -25,17 +25,17 @@ struct mcp_state {
     uint8_t call[32];      /* a digest of the call and of its action (mcp_state_digest) */
     bool is_confirmation;
     int64_t until_ms; /* as opened: when it ends, by the shared clock (base/clock.h) */
-    slice filled;     /* JSON text of an object; empty: nothing was given */
+    slice filled;     /* JSON text of an object; empty: none */
 };
 
-/* wanted: before it is changed by a state. action: what it is about. false: the call is larger than
- * that, or no memory. */
+/* wanted: before a state changes it. action: its action. false: the call is too large, or no
+ * memory. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32]) MUST_CHECK;
-/* Text for requestState, good from now on for MCP_STATE_MS. SLICE_NONE: no memory, or more was
- * given than that. */
+/* Text for requestState, valid from now on for MCP_STATE_MS. SLICE_NONE: no memory, or too much
+ * input. */
 slice mcp_state_seal(struct api_request *request, const struct mcp_state *state);
-/* false: forged, altered, too old, of another account or key. state->filled is in the request's
+/* false: forged, altered, too old, or of another account or key. state->filled is in the request's
  * arena. */
 bool mcp_state_open(struct api_request *request, slice text, struct mcp_state *state) MUST_CHECK;
 

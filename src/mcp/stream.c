@@ -26,7 +26,7 @@ void mcp_notification_begin(struct mcp_result *note, const char *method)
     json_member_open(&note->w, "params", '{');
 }
 
-/* JSON as it is written here has no line break, so one line holds it. */
+/* The JSON written here contains no line break, so one line is enough. */
 bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
 {
     json_close(&note->w, '}');
@@ -54,10 +54,11 @@ void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t 
     if (total > 0)
         json_member_i64(&note.w, "total", total);
     json_member_str(&note.w, "message", text);
-    (void)!mcp_notification_send(request, &note); /* a client that is gone is found elsewhere */
+    (void)!mcp_notification_send(request, &note); /* a disconnected client is noticed elsewhere */
 }
 
-/* A response that cannot be sent leaves a stream without one, which a client takes for a cut. */
+/* If the response cannot be sent the stream ends without it, which a client sees as a
+ * disconnect. */
 enum op_result mcp_stream_end(struct api_request *request, slice json_text)
 {
     struct buf text;

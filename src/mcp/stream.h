@@ -1,20 +1,20 @@
 /*
  * The reply to a message as server-sent events: notifications, then the response. Private to the
- * mcp room. Once a stream has begun, what answers the message (message.h) ends it.
+ * mcp room. Once a stream has begun, the answer to the message (message.h) ends it.
  */
 #ifndef MCP_STREAM_H
 #define MCP_STREAM_H
 
 #include "mcp/message.h"
 
-/* Status and headers are sent. */
+/* Sends status and headers. */
 void mcp_stream_begin(struct api_request *request);
-/* Its params, an object that stays open, are written with note->w. */
+/* Its params, an open object, are written with note->w. */
 void mcp_notification_begin(struct mcp_result *note, const char *method);
-/* Writes the end and sends. false: the client is gone, or memory is out. */
+/* Writes the end and sends. false: the client has disconnected, or out of memory. */
 bool mcp_notification_send(struct api_request *request, struct mcp_result *note) MUST_CHECK;
-/* Notifies the client of progress where it asked for that, and this is further than before: a
- * stream begins with it. total 0: not known. text is for a person. */
+/* Notifies the client of progress if it asked for that, and there is progress: a stream begins with
+ * it. total 0: unknown. text is for a person. */
 void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text);
 /* Sends the response and ends the stream. */
 enum op_result mcp_stream_end(struct api_request *request, slice json_text);

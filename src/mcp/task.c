@@ -2,7 +2,7 @@
  * Tasks; see task.h. tasks/get, tasks/update and tasks/cancel are the endpoints that read, decide
  * about and cancel a flow, with their scopes.
  *
- * The key of a form, "approval-<rev>-<step>", names the revision of the flow that it shows, and the
+ * The key of a form, "approval-<rev>-<step>", contains the displayed revision of the flow, and the
  * answer is a decision about that one: another question of the same step has another key.
  */
 #include "mcp/task.h"
@@ -13,7 +13,7 @@
 enum {
     WORKING_POLL_MS = 1000,
     WAITING_POLL_MS = 5000,
-    APPROVAL_BYTES_MAX = 32 * 1024, /* of a form: more cannot be displayed whole */
+    APPROVAL_BYTES_MAX = 32 * 1024, /* of a form: more cannot be displayed completely */
     KEY_BYTES_MAX = 512,
 };
 
@@ -60,8 +60,8 @@ static bool waits_for_approval(const struct facts *facts, struct arena *arena)
 
 /* ---- the form of an approval ---- */
 
-/* What the step shows, a member a line: values as JSON, in which no line break can begin a line of
- * its own. SLICE_NONE: more than a form can show. */
+/* The step's document, one member on each line: values as JSON, in which no line break can start a
+ * new line. SLICE_NONE: more than a form can show. */
 static slice write_approval(const struct facts *facts, struct arena *arena)
 {
     struct json_scan input;
@@ -94,7 +94,7 @@ static void put_approval_form(struct json_writer *w, const struct facts *facts, 
 
 /* ---- the task ---- */
 
-/* Only the template's words and ours: what apps said is inside a result's boundary. */
+/* Only the words of the template and of sluice: texts from apps are inside a result's boundary. */
 static slice say_status(const struct facts *facts, bool is_approval, bool is_failed,
                         struct arena *arena)
 {
@@ -156,8 +156,8 @@ void mcp_flow_progress(struct api_request *request, slice view)
 
 /* ---- start_flow ---- */
 
-/* {flowId, flow: its view, templates}. What a task's creation has is its seed: the client asks for
- * a form, or a result that is there already. */
+/* {flowId, flow: its view, templates}. The created task contains its initial state: the client then
+ * requests a form, or a finished result. */
 static enum op_result reply_started(struct api_request *request, unsigned status, slice json_text,
                                     struct op *owner)
 {
@@ -187,7 +187,7 @@ const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message)
 
 static const struct json no_arguments = {.type = JSON_OBJECT};
 
-/* Of a status that is not 200. */
+/* For a status that is not 200. */
 static enum op_result refuse_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
@@ -210,7 +210,7 @@ static enum op_result reply_task(struct api_request *request, unsigned status, s
     return mcp_result_send(request, request->outer, &result);
 }
 
-/* Hands the request on to an endpoint of the flow. */
+/* Passes the request to an endpoint of the flow. */
 static enum op_result hand_on(struct api_request *request, const struct mcp_message *message,
                               const struct api_endpoint *endpoint, const struct json *arguments,
                               const struct api_envelope *envelope)
@@ -232,8 +232,8 @@ enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_messa
 
 /* ---- tasks/update, tasks/cancel ---- */
 
-/* 409: what was asked for cannot be done any more (the approval is not waiting, or is another one),
- * which is no error here. */
+/* 409: the request is no longer possible (the approval is not waiting, or is another one), which is
+ * not an error here. */
 static enum op_result acknowledge(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
@@ -246,8 +246,8 @@ static enum op_result acknowledge(struct api_request *request, unsigned status, 
 
 static const struct api_envelope acknowledged = {.reply = acknowledge};
 
-/* An answer to a form: its decision, as the body of the endpoint. false: it is none, or no decision
- * (a form that was closed stays outstanding). */
+/* An answer to a form: its decision, as the body of the endpoint. false: malformed, or not a
+ * decision (a form that was closed stays open). */
 static bool read_answer(struct arena *arena, slice key, const struct json *answer,
                         struct json *body, bool *is_approved)
 {
@@ -272,8 +272,8 @@ static bool read_answer(struct arena *arena, slice key, const struct json *answe
     return true;
 }
 
-/* A flow waits for one approval at a time, so one answer is taken. Without any the task is only
- * read, for a client to learn whether there is such a one. */
+/* A flow waits for one approval at a time, so one answer is accepted. Without one the task is only
+ * read, so that a client learns whether it exists. */
 enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message)
 {
     struct json *body = ARENA_NEW(&request->serve.op.arena, struct json);
@@ -295,8 +295,8 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
     return hand_on(request, message, &api_flows_get, &no_arguments, &acknowledged);
 }
 
-/* POST /api/flows/{id}/cancel marks one that has ended, too, and a task that has ended stays what
- * it is: hence it is read first. */
+/* POST /api/flows/{id}/cancel also marks an ended flow, but an ended task must not change: so it is
+ * read first. */
 static enum op_result cancel_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {

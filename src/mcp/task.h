@@ -7,20 +7,20 @@
  *   one that has completed, or has failed  -> completed, with the result of a tool
  *   one that was cancelled or rejected     -> cancelled
  *
- * Where the client has no forms, or its key may not approve, a flow that waits for an approval is
- * working, and its message says what it waits for.
+ * If the client has no forms, or its key may not approve, a flow that waits for an approval is
+ * reported as working, and its message describes the wait.
  */
 #ifndef MCP_TASK_H
 #define MCP_TASK_H
 
 #include "mcp/method.h"
 
-/* What start_flow is answered with: a task where the client takes one, else a tool's result. */
+/* The answer of start_flow: a task if the client accepts one, else a tool's result. */
 const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message);
-/* Notifies of the steps of a flow that are done, where the client asked for progress: an
- * api_request's on_view. */
+/* Notifies of a flow's completed steps, if the client asked for progress: an api_request's
+ * on_view. */
 void mcp_flow_progress(struct api_request *request, slice view);
-/* The members of a task, of a flow's view {flow, steps}. What is made for it lies in arena. */
+/* The members of a task, from a flow's view {flow, steps}. Temporary data is in arena. */
 void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                   slice view);
 

@@ -1,9 +1,9 @@
 /*
- * tools/list and tools/call: six tools that cost a model little, and by choice those of the catalog
- * (real.c). What a tool does is an endpoint's work; its result is that endpoint's JSON, as text for
- * the model between two lines that name a random id, and as structuredContent for a program that
- * asks for it: many clients show a model both, or only that one, which has no such lines.
- * A refusal is a result, too (isError), so that a model can act on it; only an unknown tool or a
+ * tools/list and tools/call: six tools that cost a model little, and optionally those of the
+ * catalog (real.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as text
+ * for the model between two lines that name a random id, and as structuredContent for a program
+ * that asks for it: many clients show a model both, or only the latter, which has no such lines. A
+ * refusal is a result, too (isError), so that a model can act on it; only an unknown tool or a
  * malformed request is an error of the protocol.
  */
 #include "base/encode.h"
@@ -15,12 +15,12 @@
 #include "mcp/words.h"
 
 enum {
-    TOOLS_MAX = 128, /* on one page: clients read no other */
+    TOOLS_MAX = 128, /* on one page: clients do not read another one */
     INPUTS_MAX = 9,
-    RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* with what stands around an output */
+    RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* with the frame of an output */
 };
 
-/* An argument of a tool, as a line of its schema. */
+/* An argument of a tool, as one line of its schema. */
 struct input {
     const char *name, *type, *about;
     bool is_required;
@@ -30,22 +30,22 @@ struct tool {
     const char *name, *title, *about;
     const struct api_endpoint *endpoint; /* whose scope it needs */
     bool is_read, is_destructive;
-    /* hands the request on to that endpoint, or to another one of the same scope */
+    /* passes the request to that endpoint, or to another one with the same scope */
     enum op_result (*begin)(struct api_request *request, const struct tool *tool,
                             const struct json *arguments);
     struct input inputs[INPUTS_MAX]; /* up to the first without a name */
 };
 
-/* ---- what each does ---- */
+/* ---- the tools ---- */
 
-/* Where the tool's arguments are the endpoint's members or parameters. */
+/* If the tool's arguments are the endpoint's members or parameters. */
 static enum op_result call_endpoint(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
     return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
 }
 
-/* The ids of the endpoint's path come as arguments. */
+/* The ids of the endpoint's path are arguments. */
 static enum op_result call_describe_action(struct api_request *request, const struct tool *tool,
                                            const struct json *arguments)
 {
@@ -64,8 +64,8 @@ static enum op_result call_describe_action(struct api_request *request, const st
                            "integration_id and action_id are required, or template alone");
 }
 
-/* The members of POST /api/flows/start. Another member goes along, for its right name to be said.
- */
+/* The members of POST /api/flows/start. Unknown members are passed on, so that their right names
+ * are reported. */
 static enum op_result call_start_flow(struct api_request *request, const struct tool *tool,
                                       const struct json *arguments)
 {
@@ -79,7 +79,7 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
     for (uint32_t i = 0; i < arguments->count; i++) {
         slice name = json_str(&arguments->as.members[i].key);
         if (slice_has_word(SLICE("flowTemplate triggerType"), name)) {
-            request->envelope = &mcp_tool_result; /* else it would take the place of ours */
+            request->envelope = &mcp_tool_result; /* otherwise it would replace this envelope */
             return api_reply_error(request, 400, "%.*s is not an argument of start_flow",
                                    SLICE_ARG(name));
         }
@@ -98,7 +98,7 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
     return api_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
 }
 
-/* A wait ends when the flow runs no more, which is what a model waits for. */
+/* A wait ends when the flow no longer runs, which is what a model waits for. */
 static enum op_result call_get_flow(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
@@ -205,7 +205,7 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
     json_close(w, '}');
 }
 
-/* A line each: with what it does, or else with its name alone, as many as fit. */
+/* One line each: with a description, or else only with its name, as many as fit. */
 static bool add_templates(struct arena_text *text, const struct flow_template_set *set,
                           bool is_short)
 {
@@ -223,7 +223,7 @@ static bool add_templates(struct arena_text *text, const struct flow_template_se
     return true;
 }
 
-/* Of start_flow with the templates that there are. */
+/* The description of start_flow with the present templates. */
 static slice about(struct api_request *request, const struct tool *tool)
 {
     const struct flow_template_set *set = *request->api->config.templates;
@@ -286,9 +286,9 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 
 /* ---- tools/call ---- */
 
-/* The six names are not the catalog's: a tool's name there begins with an integration and has an
- * underscore after it, and none is called search, describe, run, start, get or connect. The
- * interface names one of them with the service in front: sluice.connect_app. */
+/* The six names never collide with the catalog's: a tool's name there begins with an integration
+ * and an underscore, and no integration is called search, describe, run, start, get or connect. The
+ * API refers to one of them with the service's prefix: sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
 {
     static const struct json none = {.type = JSON_OBJECT};
@@ -313,7 +313,7 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
 
 /* ---- a result ---- */
 
-/* Between two lines that what is in it cannot contain: their id is drawn now. */
+/* Between two lines that the text cannot contain: their id is drawn now. */
 static slice fence(struct arena *arena, slice json_text)
 {
     char id[17];
@@ -323,7 +323,7 @@ static slice fence(struct arena *arena, slice json_text)
     return arena_printf(arena, "BEGIN %s\n%.*s\nEND %s", id, SLICE_ARG(json_text), id);
 }
 
-/* What stands for a flow's view that is too large; an execution's output was cut to its size. */
+/* The replacement of a flow's view that is too large; an execution's output was cut to size. */
 static slice leave_flow_out(struct arena *arena, slice json_text)
 {
     struct json_text text;
@@ -340,8 +340,8 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     return json_text_take(&text, arena);
 }
 
-/* Without the members that are null, with which some clients lose a whole result. An item of an
- * array stays, since others are counted from its place. */
+/* Without null members, which make some clients drop the whole result. Items of an array stay,
+ * since their positions matter. */
 static void put_without_nulls(struct json_writer *w, const struct json *value)
 {
     bool is_object = value->type == JSON_OBJECT;
@@ -390,7 +390,7 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
         json_member_bool(w, "isError", true);
 }
 
-/* json_text: an endpoint's reply. What a model can do nothing about (the server is busy, the rate
+/* json_text: an endpoint's reply. A problem that a model cannot solve (the server is busy, the rate
  * is exceeded, the key was revoked meanwhile) is an error with its HTTP status, for the client. */
 static enum op_result reply_tool(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)

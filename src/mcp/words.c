@@ -8,7 +8,7 @@
 
 enum { DEPTH_MAX = 6 };
 
-/* A segment `*` is any. What is not here has no tool. */
+/* A segment `*` matches anything. Other routes have no tool. */
 static const struct {
     const char *route, *words;
 } routes[] = {
@@ -26,7 +26,7 @@ static const struct {
     {"GET /api/flows/*", "get_flow"},
 };
 
-/* Members that the two call otherwise. */
+/* Members with different names. */
 static const struct {
     const char *name, *words;
 } names[] = {
@@ -73,8 +73,8 @@ static bool is_route_char(char c)
     return ascii_is_alnum(c) || slice_find_char(SLICE("/_-.~%{}:"), c) >= 0;
 }
 
-/* The length of a route that the text begins with, 0 where it begins with none. *all: with its
- * query. A full stop at the end is the sentence's. */
+/* The length of the route at the start of the text, 0 if there is none. *all: with its query. A
+ * full stop at the end belongs to the sentence. */
 static size_t route_len(slice text, size_t *all)
 {
     static const char *const methods[] = {"GET ", "POST ", "PATCH ", "DELETE "};
@@ -107,7 +107,7 @@ static bool names_something(slice text)
     return found;
 }
 
-/* What the text begins with: a route, or else a name of those above. 0: neither. */
+/* The length of the route, or of a name from above, at the start of the text. 0: neither. */
 static size_t name_len(slice text, size_t *route, size_t *which)
 {
     size_t all;
