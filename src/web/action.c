@@ -1,6 +1,5 @@
 /*
- * What an app can do: its actions in a list, each with a page of its own, and the scopes that it is
- * connected with, in words.
+ * An app's actions in a list, each with its own page, and the scopes of its connection, in words.
  */
 #include "web/app.h"
 #include "web/flow_decision.h"
@@ -49,7 +48,7 @@ bool app_refuses(const struct catalog_action *action, slice granted)
     while (rest.len > 0)
         if (slice_has_word(granted, slice_split(&rest, ' ')))
             return false;
-    /* Without a list of granted scopes, or of the action's, it is the app that knows. */
+    /* Without a list of granted scopes, or of the action's, only the app knows. */
     return granted.ptr && action->scope_words.len > 0;
 }
 
@@ -111,8 +110,8 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
 
 /* ---- one action ---- */
 
-/* What the interface takes to run the action, with an example's input and without the confirmation
- * of a write: pasted without a thought, the call then answers what it would do. */
+/* The API call for the action, with an example's input and without the confirmation of a write: if
+ * it is pasted without thought, the reply only describes the call. */
 static const struct json *make_call(struct arena *arena, slice integration_id, slice action_id,
                                     const struct json *examples)
 {

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "web/view.h"
 
-static const char kept[] = "kept."; /* before the names of fields that the sign-in form keeps */
+static const char kept[] = "kept."; /* prefix of the fields that the sign-in form keeps */
 static const char kept_not[] = "kept-not";
 
 /* A name may have a prefix that ends in a dot (input.text); no secret field has one. */
@@ -26,8 +26,8 @@ static bool is_of_page(slice name)
     return slice_eq_cstr(name, "csrf") || slice_eq_cstr(name, "once");
 }
 
-/* The page that has the form whose address was requested: the address itself, or the nearest one
- * above it that answers a GET. */
+/* The page of the form whose address was requested: the address itself, or the nearest parent that
+ * answers a GET. */
 static slice page_of_form(struct web_request *request)
 {
     const struct http_exchange *exchange = request->serve.exchange;
@@ -56,7 +56,7 @@ static void view_field(struct web_request *request, struct json_writer *w, const
 
 void web_again_view_fields(struct web_request *request, struct json_writer *w)
 {
-    /* The sign-in form passes on only what it was given to keep; any other form adds its own. */
+    /* The sign-in form passes on only the fields that it was given; any other form adds its own. */
     bool is_sign_in = !request->is_signed_out;
     json_member_open(w, "kept", '[');
     for (size_t i = 0; i < request->field_count; i++) {
@@ -79,7 +79,7 @@ void web_again_view_fields(struct web_request *request, struct json_writer *w)
 
 static void wipe_secrets(struct web_request *request)
 {
-    /* The field's bytes are in the request's body buffer, which is ours to overwrite. */
+    /* The field's bytes are in the request's body buffer, which may be overwritten. */
     for (size_t i = 0; i < request->field_count; i++)
         if (is_secret(request->fields[i].name))
             mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
@@ -88,8 +88,8 @@ static void wipe_secrets(struct web_request *request)
 enum op_result web_again_sign_in(struct web_request *request)
 {
     ASSERT(request->is_signed_out && !request->session.is_open);
-    /* The reply has been written when this returns; the secrets in the body are not needed any
-     * more. */
+    /* The reply has been written when this returns; the secrets in the body are no longer
+     * needed. */
     enum op_result result = web_sign_in_reply(
         request, 401, page_of_form(request),
         "Your session has ended, and nothing was done. Sign in to continue: what you typed is kept "
@@ -118,7 +118,7 @@ enum op_result web_again_go_on(struct web_request *request, slice next)
         SLICE("You are signed in again. Nothing was sent yet: check the form and send it.");
     bool has_secret = web_field(request, kept_not).ptr != NULL;
     size_t count = 0;
-    /* The sign-in form had the API key in it; the page that is rendered next must not find it. */
+    /* The sign-in form contained the API key; the page that is rendered next must not find it. */
     wipe_secrets(request);
     for (size_t i = 0; i < request->field_count; i++) {
         struct web_field field = request->fields[i];

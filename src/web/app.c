@@ -1,6 +1,6 @@
 /*
- * The page of one app: what it is, its connections in brief (connection.c has all of each), and the
- * form that connects it.
+ * The page of one app: its description, its connections in brief (connection.c has each in full),
+ * and the form that connects it.
  */
 #include "web/app.h"
 
@@ -24,7 +24,7 @@ static bool has_client(const struct app *app)
     return !catalog_auth_by(app->integration, AUTH_OAUTH2) || app->has_own || app->has_shared;
 }
 
-/* ---- what the files of the app's pages share ---- */
+/* ---- shared by the files of the app's pages ---- */
 
 const struct catalog_integration *app_of_path(struct web_request *request, struct catalog **catalog)
 {
@@ -36,7 +36,7 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
         (void)web_reply_missing(request, "There is no app of this name here.");
         return NULL;
     }
-    /* The caller's on_end releases this reference. The app stays valid until then, also when the
+    /* The caller's on_end releases this reference. The app stays valid until then, even if the
      * catalog is replaced meanwhile. */
     *catalog = catalog_ref(*request->web->config.catalog);
     return app;
@@ -62,7 +62,7 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
 
 /* ---- the connect form ---- */
 
-#define PARAM "param." /* before the names of the app's parameters */
+#define PARAM "param." /* prefix of the app's parameters */
 
 struct form {
     struct web_request *request;
@@ -70,7 +70,7 @@ struct form {
     slice suffix; /* makes the ids of several forms of a page distinct */
 };
 
-/* An object as connect_field.html has it. hint SLICE_NONE: none, not even an empty one. */
+/* An object as connect_field.html declares it. hint SLICE_NONE: none, not even an empty one. */
 static void write_field(const struct form *form, const struct catalog_field *field, slice hint)
 {
     struct json_writer *w = form->w;
@@ -100,7 +100,7 @@ static void write_field(const struct form *form, const struct catalog_field *fie
     json_close(w, '}');
 }
 
-/* The fields of the credential, as the manifest has them or as the kind of authentication does. */
+/* The fields of the credential, as defined by the manifest or by the kind of authentication. */
 static void write_credential(const struct form *form, const struct catalog_auth *auth)
 {
     json_member_open(form->w, "credential", '[');
@@ -130,8 +130,8 @@ static void write_params(const struct form *form, const struct json *schema)
     }
 }
 
-/* Optional scopes are requested only where a person ticks them. Those that the connection already
- * has are ticked. */
+/* Optional scopes are requested only if a person ticks them. Those that the connection already has
+ * are ticked. */
 static void write_optional(const struct form *form, const struct catalog_auth *auth,
                            const struct connection *again)
 {
@@ -195,7 +195,7 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     json_member_str(w, "auth", app->auth_count > 1 ? kind : SLICE_NONE);
     json_member_str(w, "auth_name", auth->name);
     json_member_str(w, "suffix", form.suffix);
-    /* A link's page has them above its form, a connection's page has what is granted. */
+    /* A link's page shows them above its form, a connection's page shows the granted ones. */
     app_view_scopes(w, !again && !is_link && auth->kind == AUTH_OAUTH2 ? app : NULL);
     write_credential(&form, auth);
     write_optional(&form, auth, again);
@@ -205,14 +205,14 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     if (!again && !is_link)
         write_field(&form, &label, SLICE_NONE);
     json_close(w, ']');
-    /* Offered only where the identity is known: without one there is nothing to compare with. */
+    /* Offered only if the identity is known: otherwise there is nothing to compare with. */
     json_member_str(w, "other", again && !is_link ? app_acts_as(again) : SLICE_NONE);
     json_member_str(w, "again", again ? again->label : SLICE_NONE);
     json_member_str(w, "app", app->name);
     json_close(w, '}');
 }
 
-/* For a reconnect the way that the connection has comes first; the others would change how it
+/* For a reconnect the connection's own way comes first; the others would change how it
  * authenticates. */
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
@@ -344,7 +344,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
         app_view_no_forms(w);
     json_member_bool(w, "wants_client", !has_client(app));
     app_view_scopes(w, integration);
-    /* Not offered where there is no client: the form to connect has it already. */
+    /* Not offered without a client: the connect form already contains it. */
     if (catalog_auth_by(integration, AUTH_OAUTH2) && has_client(app)) {
         json_member_open(w, "client", '{');
         json_member_bool(w, "own", app->has_own);
@@ -352,7 +352,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     } else {
         json_member_str(w, "client", SLICE_NONE);
     }
-    slice typed = web_field(request, "client_id"); /* when the form comes back with an error */
+    slice typed = web_field(request, "client_id"); /* if the form comes back with an error */
     json_member_str(w, "client_id",
                     typed.ptr      ? typed
                     : app->has_own ? app->own_client.client_id
@@ -392,7 +392,7 @@ enum op_result web_app(struct web_request *request)
     request->state = app;
     request->on_end = on_end;
     slice id = app->integration->integration_id;
-    /* One more row than the page shows says whether there are others. */
+    /* One row more than the page shows, to know whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     /* The queries go to the database in one batch; finish_app runs once all have their results. */
     store_connection_page(pool, &request->query, &request->serve.op, account_id, &page);

@@ -1,5 +1,5 @@
 /*
- * What the pages of one app share. Private to the room.
+ * Shared by the pages of one app. Private to the room.
  */
 #ifndef WEB_APP_H
 #define WEB_APP_H
@@ -22,14 +22,15 @@ slice app_connection_path(struct web_request *request, int64_t id);
 
 /* ---- what an app can do (action.c) ---- */
 
-/* "scopes": what it is connected with by OAuth, as scopes.html declares it; of no app: none. */
-void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
-/* "not_asked": the scopes that a person may allow besides, in words; of no app: none. */
-void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app);
-/* Whether a connection with these scopes may not run the action; SLICE_NONE: they are not known. */
-bool app_refuses(const struct catalog_action *action, slice granted);
-/* "access": the titles of the actions that these scopes allow, by effect (access.html); of no app:
+/* "scopes": the scopes of its OAuth connection, as scopes.html declares it; without an app:
  * none. */
+void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
+/* "not_asked": the optional scopes that a person may allow, in words; without an app: none. */
+void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app);
+/* Whether a connection with these scopes may not run the action; SLICE_NONE: unknown. */
+bool app_refuses(const struct catalog_action *action, slice granted);
+/* "access": the titles of the actions that these scopes allow, by effect (access.html); without an
+ * app: none. */
 void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted);
 /* "actions": all of the app, and which of them these scopes do not allow. */
 void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted);
@@ -42,28 +43,28 @@ enum op_result app_no_connection(struct web_request *request);
  * app's if it is new, and the link's if a link's session did it. */
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again);
-/* The scopes that were requested and not granted, space-separated. SLICE_NONE: none are missing, or
- * the app does not say. */
+/* The requested scopes that were not granted, space-separated. SLICE_NONE: none is missing, or the
+ * app does not report them. */
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row);
-/* Space-separated scopes in words, with a semicolon between two; of those without words the scope.
- * In the op's arena; SLICE_NONE of SLICE_NONE. */
+/* Space-separated scopes in words, separated by semicolons; a scope without words stays itself. In
+ * the op's arena; SLICE_NONE for SLICE_NONE. */
 slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
                       slice scopes);
-/* What it is known to act as; SLICE_NONE: unknown. */
+/* Its known identity; SLICE_NONE: unknown. */
 slice app_acts_as(const struct connection *row);
 
 /* A member "forms": the forms that connect the app, or give the connection `again` (not NULL) a new
- * grant; one for each way to connect (connect_form.html). What was typed before is filled in again,
+ * grant; one for each way to connect (connect_form.html). Earlier values are filled in again,
  * except the credential. has_client false leaves OAuth out, since it could only fail. */
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
                     bool has_client);
 /* No forms. */
 void app_view_no_forms(struct json_writer *w);
-/* Lets forms of the page lead to the app's authorization server, where it has one. */
+/* Lets forms of the page lead to the app's authorization server, if it has one. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app);
-/* The page with that form alone, and what was wrong. */
+/* The page with only that form, and the problem. */
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);

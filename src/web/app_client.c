@@ -1,18 +1,18 @@
 /*
- * The OAuth client that is used to ask an app for a grant: what the form that sets the account's
- * own does, and the page that asks before it is deleted.
+ * The OAuth client that asks an app for a grant: the form that sets the account's own one, and the
+ * page that asks before its deletion.
  */
 #include "base/mem.h"
 #include "connect/command.h"
 #include "connect/oauth.h"
 #include "web/app.h"
 
-enum { CONNECTIONS_MAX = 50 }; /* that the question counts */
+enum { CONNECTIONS_MAX = 50 }; /* counted by the question */
 
 struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
-    struct pg_query shared, connections; /* of the question; request->query: the account's own */
+    struct pg_query shared, connections; /* for the question; request->query: the account's own */
     struct connect_command command;
     struct connect_command_request in;
     int64_t again; /* the connection whose page is returned to; 0: the app's page */
@@ -96,7 +96,7 @@ enum op_result web_app_client(struct web_request *request)
     return change_client(request, CONNECT_CLIENT_SET, finish_client);
 }
 
-/* ---- deleting it ---- */
+/* ---- deletion ---- */
 
 static void write_question(struct json_writer *w, const struct client *it,
                            const struct oauth_client *own, const struct connection *rows,
@@ -142,7 +142,7 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     if (!it)
         return OP_DONE;
     slice id = it->app->integration_id;
-    /* One row more says that there are others. */
+    /* One row more, to know whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     store_oauth_client_get(pool, &request->query, &request->serve.op, account_id, id);
     store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);
@@ -150,7 +150,7 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     return web_wait(request, finish_question);
 }
 
-/* Where it is gone already, that is what was wanted: a second press gets the same answer. */
+/* If it no longer exists, that is what was wanted: a second press gets the same answer. */
 static enum op_result finish_delete(struct web_request *request)
 {
     const struct client *it = request->state;

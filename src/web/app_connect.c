@@ -16,12 +16,12 @@ enum {
 struct connecting {
     struct catalog *catalog;
     const struct catalog_integration *app;
-    const struct catalog_auth *auth; /* the way to connect that was chosen */
-    slice optional_scopes;           /* those that were ticked */
+    const struct catalog_auth *auth; /* the chosen way to connect */
+    slice optional_scopes;           /* the ticked ones */
     int64_t again;                   /* the connection to reconnect; 0: a new one */
     int64_t new_id;                  /* of a new connection, drawn with the form; 0: none */
     bool may_change_identity;
-    bool is_link; /* `link` is the connect link that is used */
+    bool is_link; /* `link` is the connect link in use */
     struct connect_session link;
     slice label;
     const struct json *params;
@@ -43,14 +43,14 @@ static void on_cancel(struct web_request *request)
 static void on_end(struct web_request *request)
 {
     struct connecting *it = request->state;
-    /* What was typed may be a secret, too. */
+    /* Typed values may be secrets, too. */
     for (size_t i = 0; i < request->field_count; i++)
         mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
     secret_unref(it->credential);
     catalog_unref(it->catalog);
 }
 
-/* ---- what was typed ---- */
+/* ---- typed values ---- */
 
 /* The value becomes a header's value in the end, so it has no control characters. */
 static bool is_header_text(slice text)
@@ -81,14 +81,13 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     json_close(&w, '}');
     if (is_whole && buf_is_ok(&text))
         it->credential = secret_new(buf_slice(&text));
-    /* The buffer held the credential in clear; it is wiped before its memory is reused. */
+    /* The buffer contained the unencrypted credential; it is wiped before its memory is reused. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
     return it->credential != NULL;
 }
 
-/* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
- * such. */
+/* Converted by the schema: text if a string is allowed, else JSON if the text parses as such. */
 static struct json typed_param(struct arena *arena, const struct json *property, slice text)
 {
     slice type = json_get_str(property, SLICE("type"));
@@ -120,7 +119,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     struct schema_report report;
     schema_report_init(&report, arena, SLICE(""));
     it->params = params;
-    /* It goes to the database and into the flow of OAuth as it is validated here. */
+    /* It is stored, and passed on to OAuth, exactly as it is validated here. */
     it->params_text = json_text_of(params, arena, CREDENTIAL_BYTES_MAX);
     if (!it->app->connection_schema || schema_validate(it->app->connection_schema, params, &report))
         return it->params_text.ptr ? SLICE_NONE : SLICE("The fields are too long.");
@@ -132,7 +131,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     return problem.ptr ? problem : SLICE("A field is not as the app wants it.");
 }
 
-/* The connection to reconnect, if there is one, was loaded. */
+/* The connection to reconnect, if any, was loaded. */
 static bool has_row(const struct connecting *it)
 {
     return it->again == 0 || it->row.id == it->again;
@@ -206,7 +205,7 @@ static enum op_result enrol_credential(struct web_request *request)
 static void choose_auth(struct web_request *request, struct connecting *it)
 {
     slice wanted = web_field(request, "auth");
-    ASSERT(has_row(it)); /* it says which way the connection has */
+    ASSERT(has_row(it)); /* the row defines the connection's way */
     it->auth = catalog_auth_of(it->app, wanted.len > 0 ? wanted : it->row.auth_kind);
 }
 
@@ -214,7 +213,7 @@ static void read_optional(struct web_request *request, struct connecting *it)
 {
     struct buf text;
     buf_init(&text, CREDENTIAL_BYTES_MAX);
-    /* A checkbox that is ticked sends its field, so `scope` may occur several times. */
+    /* A ticked checkbox sends its field, so `scope` may occur several times. */
     for (size_t i = 0; i < request->field_count; i++)
         if (slice_eq_cstr(request->fields[i].name, "scope")) {
             buf_append(&text, request->fields[i].value);
@@ -269,7 +268,7 @@ static enum op_result on_loaded(struct web_request *request)
     return connect_typed(request);
 }
 
-/* The app and the link, if one is used, were checked. Loads what the form's own checks need: the
+/* The app and the link, if any, were checked. Loads the data for the form's own checks: the
  * connection to reconnect, or the one that an earlier copy of this form has made. */
 static enum op_result start_connecting(struct web_request *request)
 {
@@ -279,8 +278,8 @@ static enum op_result start_connecting(struct web_request *request)
         return web_reply_problem(request, 400, "Nothing to do", "This app needs no connection.");
     if (!it->again && !it->new_id)
         return connect_new_one(request);
-    /* The row to reconnect says how it authenticates, and the form needs its label. If a connection
-     * has the new id already, the form was sent before. */
+    /* The row to reconnect defines its authentication, and the form needs its label. If a
+     * connection has the new id already, the form was sent before. */
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, it->again ? it->again : it->new_id);
     return web_wait(request, it->again ? on_loaded : on_new_id);
@@ -300,9 +299,9 @@ static struct connecting *connecting_new(struct web_request *request)
     return it;
 }
 
-/* ---- by a link: its row says what it is for, and the form's fields for that are ignored ---- */
+/* ---- by a link: its row defines the purpose, and the form's fields for that are ignored ---- */
 
-/* A link that is not valid any more is explained on its own page. */
+/* A link that is no longer valid is explained on its own page. */
 static enum op_result on_link(struct web_request *request)
 {
     struct connecting *it = request->state;
@@ -350,7 +349,7 @@ static enum op_result on_enrolled(struct web_request *request)
     const char *notice = it->again         ? "reconnected"
                          : done->is_tested ? "connected"
                                            : "connection_untested";
-    /* Only what the app itself answered needs the sentence; other messages say it already. */
+    /* Only the app's own answer needs the sentence; other messages already contain it. */
     bool is_app = done->result == CALL_ENROL_REFUSED || done->result == CALL_ENROL_OUTAGE;
     if (done->result == CALL_ENROLLED)
         return web_reply_redirect(
@@ -409,8 +408,8 @@ enum op_result web_app_connect(struct web_request *request)
     it->app = app_of_path(request, &it->catalog);
     if (!it->app)
         return OP_DONE;
-    /* A malformed id is not ignored: that would make a new connection in the place of an old one.
-     */
+    /* A malformed id is not ignored: that would make a new connection instead of reconnecting
+     * one. */
     if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
         return web_reply_problem(request, 400, "Not done",
                                  "The form is not complete; load the app's page again.");

@@ -52,7 +52,7 @@ static slice try_again_path(struct web_request *request)
     const struct callback *it = request->state;
     if (it->is_link)
         return app_link_path(request);
-    /* The state was unknown or has expired, and with it which app it was for. */
+    /* The state was unknown or has expired, and so the app is unknown. */
     if (!it->integration_id.ptr)
         return SLICE("/integrations");
     return app_path_after(request, it->integration_id, it->finish.connection_id,
@@ -83,7 +83,8 @@ static enum op_result on_enrolled(struct web_request *request)
                             may_insist ? SLICE("To have this connection act as another login from "
                                                "now on, tick that when you reconnect it.")
                                        : SLICE_NONE);
-    /* The person should know before they rely on it, so these cases get a page and no redirect. */
+    /* The person should know before they rely on it, so these cases get a page instead of a
+     * redirect. */
     bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
     slice path =
         app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);

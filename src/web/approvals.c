@@ -1,5 +1,5 @@
 /*
- * The inbox of approvals: what waits for a decision, who asked, how grave it is and until when.
+ * The inbox of approvals: waiting decisions, with requester, effect and expiry.
  */
 #include "base/clock.h"
 #include "store/audit.h"
@@ -13,20 +13,20 @@ static slice template_name_of(const struct web_request *request, slice key)
     return tmpl ? tmpl->name : key;
 }
 
-enum { TOOLS_MAX = 20 }; /* whose apps a row shows */
+enum { TOOLS_MAX = 20 }; /* whose apps are shown in a row */
 
-/* What is to be decided. */
+/* A decision to make. */
 struct decision {
     slice title;
-    const struct json *domains; /* NULL: not known */
+    const struct json *domains; /* NULL: unknown */
     int64_t calls;
     enum catalog_level gravest;                      /* of their effects */
-    bool is_final;                                   /* one cannot be taken back */
+    bool is_final;                                   /* one cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
 };
 
-/* A tool that left the catalog has no action. */
+/* A tool that is no longer in the catalog has no action. */
 static void add_tool(const struct web_request *request, struct decision *decision, slice tool)
 {
     const struct catalog_action *action =
@@ -84,7 +84,7 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
     json_member_bool(w, "is_final", decision->is_final);
 }
 
-/* What is left, in words, when that is less than a day; SLICE_NONE: more, or no end. */
+/* The time left, in words, if that is less than a day; SLICE_NONE: more, or no end. */
 static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
 {
     enum { DAY_S = 24 * 60 * 60 };
@@ -128,11 +128,11 @@ void view_templates(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* A page of what waits: each of its rows costs a document that is read and parsed. */
+/* A page of waiting decisions: for each of its rows a document is read and parsed. */
 enum {
     ROWS_MAX = 20,
     DECIDED_MAX = 15,
-    DECIDED_READ_MAX = 4 * DECIDED_MAX, /* flows that were resumed or cancelled are among them */
+    DECIDED_READ_MAX = 4 * DECIDED_MAX, /* includes flows that were resumed or cancelled */
     DECIDED_MS = 7 * 24 * 60 * 60 * 1000,
 };
 
@@ -143,11 +143,11 @@ struct approvals {
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
     struct pg_query decisions, askers_query; /* request->query: the inbox */
-    struct pg_query titles[DECIDED_MAX];     /* of the flows that were decided on */
+    struct pg_query titles[DECIDED_MAX];     /* of the flows with a decision */
     struct flow_names *names;
 };
 
-/* The flow that a decision was about. nil: the event does not say. */
+/* The flow of a decision. nil: not in the event. */
 static struct uuid flow_of(struct web_request *request, const struct audit_event *event,
                            const struct json **details)
 {
@@ -162,7 +162,7 @@ static bool is_approval(const struct audit_event *event)
     return slice_eq(event->kind, audit_kind_name(AUDIT_FLOW_APPROVED));
 }
 
-/* Approvals and rejections alone, at most DECIDED_MAX. Returns how many. */
+/* Only approvals and rejections, at most DECIDED_MAX. Returns their number. */
 static size_t keep_decisions(struct audit_event *list, size_t count)
 {
     size_t kept = 0;
@@ -172,7 +172,7 @@ static size_t keep_decisions(struct audit_event *list, size_t count)
     return kept;
 }
 
-/* Of a flow that retention has removed: its id. */
+/* For a flow that retention has removed: its id. */
 static slice title_of_flow(const struct web_request *request, const struct pg_query *query,
                            slice id)
 {
@@ -222,7 +222,7 @@ static enum op_result finish_approvals(struct web_request *request)
     const struct approvals *page = request->state;
     const struct flow_inbox_part *part = &page->part;
     struct json_writer *w = view_begin(request);
-    /* One more than the page has was asked for: whether there are more. */
+    /* One more than the page shows was requested, to know whether there are more. */
     bool is_more = page->waiting_count > ROWS_MAX;
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
@@ -266,7 +266,7 @@ static enum op_result name_deciders(struct web_request *request)
                             finish_approvals);
 }
 
-/* Where the page begins; what is none of the inbox's places is its begin. */
+/* Where the page begins; an invalid position means the beginning. */
 static int64_t read_from(struct web_request *request)
 {
     uint64_t from;
@@ -279,7 +279,7 @@ enum op_result web_approvals(struct web_request *request)
     struct uuid account_id = request->session.account_id;
     struct approvals *page = ARENA_NEW(&request->serve.op.arena, struct approvals);
     int64_t now_ms = clock_shared_us() / 1000;
-    /* A minute of margin for nodes whose clocks are ahead. */
+    /* A minute of margin for nodes with fast clocks. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
                                        .since = uuid_v7_floor(now_ms - DECIDED_MS),
                                        .count_max = DECIDED_READ_MAX};

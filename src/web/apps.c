@@ -1,5 +1,5 @@
 /*
- * Apps: all that the catalog has, connected ones first; or what a search finds, in the order of
+ * Apps: all of the catalog, connected ones first; or the hits of a search, in the order of
  * /api/search.
  */
 #include "catalog/search.h"
@@ -22,7 +22,7 @@ static void on_end(struct web_request *request)
     catalog_unref(apps->catalog);
 }
 
-/* ---- which ones ---- */
+/* ---- selection ---- */
 
 static bool is_listed(const struct apps *apps, const struct catalog_integration *app)
 {
@@ -33,7 +33,7 @@ static bool is_listed(const struct apps *apps, const struct catalog_integration 
     return false;
 }
 
-/* An app is listed where its first hit stands, whether the hit is the app or one of its actions. */
+/* An app is listed at its first hit, whether the hit is the app or one of its actions. */
 static bool search_apps(struct web_request *request, struct apps *apps, slice query,
                         const struct connection_app *own, size_t own_count)
 {
@@ -62,8 +62,8 @@ static bool search_apps(struct web_request *request, struct apps *apps, slice qu
 static void list_all(struct apps *apps, const struct connection_app *own, size_t count)
 {
     size_t connected_count = 0;
-    /* Two passes keep the catalog's order among those that are connected, and among the others of
-     * one category, which stand together. */
+    /* Two passes keep the catalog's order among connected apps, and among the other apps of each
+     * category. */
     for (int connected = 1; connected >= 0; connected--)
         for (size_t i = 0; i < apps->catalog->integration_count; i++) {
             const struct catalog_integration *app = apps->catalog->integrations[i];
@@ -103,7 +103,7 @@ static void write_categories(const struct catalog *catalog, struct json_writer *
     json_close(w, ']');
 }
 
-/* The first of its actions that the search found. */
+/* The first of its actions among the hits. */
 static void write_hits(const struct apps *apps, const struct catalog_integration *app,
                        struct json_writer *w)
 {
@@ -147,7 +147,7 @@ static void write_list(const struct apps *apps, slice category, const struct con
     json_member_open(w, "apps", '[');
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
-        /* The category filters what a search found, too. */
+        /* The category filters hits, too. */
         if (!category.ptr || slice_eq(app->category, category))
             write_app(apps, app, connect_app_of(own, count, app->integration_id), w);
     }
@@ -163,7 +163,7 @@ static enum op_result finish_apps(struct web_request *request)
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
-    /* One more than there are apps: an empty catalog is no allocation of zero bytes. */
+    /* One more than there are apps: an empty catalog must not allocate zero bytes. */
     apps->list = ARENA_ARRAY(&request->serve.op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
     if (!apps->list || (query.ptr && !search_apps(request, apps, query, own, count)))

@@ -1,6 +1,6 @@
 /*
  * The style sheet, the script and the icon, compiled in, each also compressed (NAME.gz). Each has a
- * path that holds the hash of its bytes, so that browsers may cache it for good.
+ * path with the hash of its bytes, so that browsers may cache it permanently.
  */
 #include <stdio.h>
 

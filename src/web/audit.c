@@ -1,7 +1,7 @@
 /*
- * The audit trail: who did what, when and from where, newest first, and the same as CSV. The
- * filters are in the address, and the database's: a page ends after SCANS_MAX scans of 1,000 events
- * each at most, and "Older" continues there.
+ * The audit trail: events with actor, time and address, newest first, also as CSV. The filters are
+ * in the address, and the database applies them: a page ends after at most SCANS_MAX scans of 1,000
+ * events each, and "Older" continues there.
  */
 #include "base/clock.h"
 #include "store/audit.h"
@@ -13,10 +13,10 @@ enum {
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
     SCANS_MAX = 3,
     CSV_SCANS_MAX = 13,
-    CONNECTIONS_MAX = 200, /* that are named; the others have their ids */
+    CONNECTIONS_MAX = 200, /* with names; further ones are shown by id */
 };
 
-/* A group is a kind with all that begin so. */
+/* A group is a kind with all that begin with it. */
 static const struct {
     const char *name, *sentence;
 } groups[] = {
@@ -39,7 +39,7 @@ struct trail {
     struct serve_list list;
     struct pg_query keys_query, connections_query;
     struct api_key *keys;
-    struct connection *connections; /* none for CSV */
+    struct connection *connections; /* not loaded for CSV */
     size_t key_count, connection_count;
     bool is_csv;
     struct buf csv;
@@ -63,7 +63,7 @@ static slice key_name_of(struct web_request *request, slice id)
                : SLICE_NONE;
 }
 
-/* "key:<id>" is the key's name, while the account has it; the others are named by what they are. */
+/* "key:<id>" becomes the key's name, while the account has it; others are named by their kind. */
 static slice actor_name_of(struct web_request *request, slice actor)
 {
     slice id = actor, what = slice_split(&id, ':');
@@ -77,8 +77,8 @@ static slice actor_name_of(struct web_request *request, slice actor)
 
 /* ---- CSV (RFC 4180) ---- */
 
-/* Each cell is quoted. A spreadsheet takes what begins with one of these characters for a formula:
- * an apostrophe before it makes it a text. */
+/* Each cell is quoted. A spreadsheet takes a text that begins with one of these characters for a
+ * formula: a leading apostrophe prevents that. */
 static void add_cell(struct buf *out, slice text, bool is_last)
 {
     bool is_formula = text.len > 0 && memchr("=+-@\t\r\n", text.ptr[0], 7);
@@ -111,9 +111,9 @@ static void add_line(struct web_request *request, const struct audit_event *even
 
 /* ---- the page ---- */
 
-/* One member of an event's details: what it is called, and its text. */
+/* One member of an event's details: its name and its text. */
 struct detail {
-    slice id, text, path; /* path: of its page; SLICE_NONE: it has none */
+    slice id, text, path; /* path: of its page; SLICE_NONE: none */
 };
 typedef void name_detail(struct web_request *, const struct json *details, struct detail *);
 
@@ -166,7 +166,7 @@ static void name_key(struct web_request *request, const struct json *details, st
     it->path = arena_printf(&request->serve.op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
 }
 
-/* A flow is known by when it began, which its id says: "of 2026-01-31 23:59 UTC". */
+/* A flow is named by its start, which its id contains: "of 2026-01-31 23:59 UTC". */
 static void name_flow(struct web_request *request, const struct json *details, struct detail *it)
 {
     char at[TIME_TEXT_LEN + 1];
@@ -223,7 +223,7 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_member_str(w, "address", event->by.address);
     json_member_open(w, "details", '[');
     for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++)
-        /* An id without a page is left to the CSV. */
+        /* An id without a page is only in the CSV. */
         if (details->as.members[i].value.type == JSON_STRING &&
             !slice_eq_cstr(json_str(&details->as.members[i].key), "link_id"))
             write_detail(request, w, details, &details->as.members[i]);
@@ -307,7 +307,7 @@ static enum op_result on_events(struct web_request *request)
     struct uuid end;
     size_t count;
     int status = store_audit_list_result(&request->query, &found, &count, &end);
-    /* The keys were asked for with the first page; their names stay. */
+    /* The keys were loaded with the first page; their names stay. */
     if (status == OK && !trail->keys)
         status = store_api_key_list_result(&trail->keys_query, &trail->keys, &trail->key_count);
     if (status == OK && !trail->connections && !trail->is_csv)

@@ -11,7 +11,7 @@
 enum {
     COLUMN_WIDTH = 20,
     TICKS_MAX = 7,
-    PART_MIN = 10, /* a bar that is not 0 is seen */
+    PART_MIN = 10, /* so that a bar above 0 is visible */
     DAY_S = 24 * 60 * 60,
     PATH_BYTES_MAX = 4096,
 };
@@ -57,8 +57,8 @@ static uint64_t round_up(uint64_t most)
     return 2 * unit * (twos > 0 ? twos : 1);
 }
 
-/* A bar of one column above what stands at *top. Bars below their least height may reach past the
- * upper edge, where they end. */
+/* A bar of one column above *top. Bars below the minimum height may go past the upper edge, where
+ * they end. */
 static void draw_bar(struct buf *path, size_t column, int64_t number, uint64_t edge, int64_t *top)
 {
     char text[64];
@@ -155,7 +155,7 @@ void chart_write(struct json_writer *w, const char *key, const struct chart_colu
     }
     uint64_t edge = round_up((uint64_t)height_of(&columns[most]));
     json_open(w, '{');
-    write_time(w, columns[most].at); /* when there was most */
+    write_time(w, columns[most].at); /* when it was highest */
     chart_member_number(w, "sum", height_of(&sum));
     write_numbers(w, &sum);
     json_member_i64(w, "width", (int64_t)count * COLUMN_WIDTH);

@@ -1,5 +1,5 @@
 /*
- * chart: numbers over time as columns, as data of chart.html, which draws them as SVG. Heights are
+ * chart: numbers over time as columns, data for chart.html, which draws them as SVG. Heights are
  * thousandths of the picture, whose upper edge is a round number.
  */
 #ifndef WEB_CHART_H
@@ -9,18 +9,18 @@
 
 enum { CHART_COLUMNS_MAX = 64, CHART_HEIGHT = 1000, CHART_NUMBER_MAX = 27 };
 
-/* What happened in the step that begins `at` (microseconds); none is negative. */
+/* The counts of the step that begins `at` (microseconds); none is negative. */
 struct chart_column {
     int64_t at;
     int64_t ok, bad, warn;
 };
 
-/* A member `key`; null where the columns are all empty: there is nothing to draw. Sums that pass
- * INT64_MAX stay there. step_s: a column's time. */
+/* A member `key`; null if all columns are empty. Sums over INT64_MAX stay there. step_s: a column's
+ * time. */
 void chart_write(struct json_writer *w, const char *key, const struct chart_column *columns,
                  size_t count, int64_t step_s);
-/* Lines over the same columns: a number for each, in parts of the unit that the scale names, or
- * CHART_GAP where there is none. */
+/* Lines over the same columns: a number for each, in parts of the scale's unit, or CHART_GAP if
+ * there is none. */
 enum { CHART_GAP = -1, CHART_LINES_MAX = 4 };
 struct chart_line {
     const char *kind; /* its class */
@@ -28,15 +28,15 @@ struct chart_line {
 };
 struct chart_scale {
     const char *unit; /* "ms" */
-    int64_t parts;    /* of a unit: 10, where values are tenths */
+    int64_t parts;    /* of a unit: 10 if values are tenths */
 };
-/* A member `key` as chart_lines.html declares it; null where all are gaps. The upper edge, a round
- * number of units, is that of the highest of them. */
+/* A member `key` as chart_lines.html declares it; null if all are gaps. The upper edge, a round
+ * number of units, is that of the highest line. */
 void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
                        const struct chart_line *lines, size_t line_count, size_t count);
 /* A number's digits in groups of three: "11,403"; in room. Not negative. */
 slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
-/* A member that is such a text. */
+/* A member with that text. */
 void chart_member_number(struct json_writer *w, const char *key, int64_t number);
 
 #endif

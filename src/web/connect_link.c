@@ -1,11 +1,11 @@
 /*
- * A link that an end user was given (POST /api/connect/sessions). Its address serves one page
- * for the link's whole life: first the request (which account wants access to what); once it is
- * opened, the form, for the browser that opened it; at last what was connected. A GET changes
- * nothing, since mail scanners and previews follow links, too: the button opens the link, once.
+ * A link that an end user was given (POST /api/connect/sessions). Its address serves one page for
+ * the link's whole life: first the request (which account wants access to what); once it is opened,
+ * the form, for the browser that opened it; at the end the connection. A GET changes nothing, since
+ * mail scanners and previews follow links, too: the button opens the link, once.
  *
- * The holder of a link reads and changes what the link makes, or the one connection that it is to
- * reconnect, and nothing else: its session has its own cookie and its own pages.
+ * The holder of a link reads and changes only the connection that the link makes or reconnects: its
+ * session has its own cookie and its own pages.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -25,7 +25,7 @@ struct link {
     struct connect_command_request in;
 };
 
-/* ---- what the files of a link share ---- */
+/* ---- shared by the files of a link ---- */
 
 slice app_link_path(struct web_request *request)
 {
@@ -180,7 +180,8 @@ static enum op_result take_link(struct web_request *request)
     return web_wait(request, on_taken);
 }
 
-/* The API key that made the link was checked: the link is as valid as that key, and acts for it. */
+/* The API key that made the link was checked: the link is as valid as that key, and acts on its
+ * behalf. */
 static enum op_result on_key(struct web_request *request)
 {
     struct link *it = request->state;
@@ -192,7 +193,7 @@ static enum op_result on_key(struct web_request *request)
         return web_reply_redirect(request, app_link_path(request), "");
     if (it->is_taking)
         return take_link(request);
-    /* A used link is about the connection that it made, which replaces the one it was made for. */
+    /* A used link shows the connection that it made, which replaces the one it was made for. */
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show_link(request);

@@ -1,6 +1,6 @@
 /*
- * One connection: whether it works, what the app granted it and what that allows, when it was last
- * used, what failed last; and what a person can do about it.
+ * One connection: its state, its grant and what that allows, its last use and last failure, and a
+ * person's possible changes.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -11,12 +11,12 @@ enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20, SCOPE_TEXTS_BYTES_MAX = 64 * 1024 
 struct page {
     struct connection row;
     struct catalog *catalog;
-    const struct catalog_integration *app; /* NULL: it is not in the catalog any more */
+    const struct catalog_integration *app; /* NULL: no longer in the catalog */
     struct connect_lookup lookup;
     struct connection_users use;
 };
 
-/* ---- parts that an app's page has, too ---- */
+/* ---- parts shared with an app's page ---- */
 
 slice app_connection_path(struct web_request *request, int64_t id)
 {
@@ -95,7 +95,7 @@ static const struct catalog_auth *auth_of(const struct page *page)
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 
-/* Whether it is renewed by itself; SLICE_NONE: nothing is to be said of it. */
+/* Whether it is renewed automatically; SLICE_NONE: not shown. */
 static slice renewal_of(const struct page *page, bool has_expiry)
 {
     const struct connect_item *item = item_of(page);
@@ -119,7 +119,7 @@ static void write_scope(struct json_writer *w, const struct page *page, slice sc
     json_close(w, '}');
 }
 
-/* Those that were requested, then what the app granted besides, by an earlier grant. */
+/* The requested scopes, then further ones that the app granted, by an earlier grant. */
 static void write_scopes(struct json_writer *w, const struct page *page, const struct json *wanted)
 {
     slice granted = page->row.scopes;
@@ -136,7 +136,7 @@ static void write_scopes(struct json_writer *w, const struct page *page, const s
     json_close(w, ']');
 }
 
-/* The titles of the first actions that the app's refusal concerns, and how many there are. */
+/* The titles of the first actions that the app's refusal affects, and their number. */
 static void write_refused(struct json_writer *w, const struct page *page)
 {
     const struct catalog_integration *app = page->app;
@@ -152,7 +152,7 @@ static void write_refused(struct json_writer *w, const struct page *page)
 
 /* ---- the page ---- */
 
-/* Of an app that left the catalog only the row is known. */
+/* For an app that is no longer in the catalog only the row is known. */
 static void write_page(struct web_request *request, struct json_writer *w)
 {
     const struct page *page = request->state;
@@ -162,7 +162,7 @@ static void write_page(struct web_request *request, struct json_writer *w)
     bool is_oauth = auth && auth->kind == AUTH_OAUTH2;
     bool has_expiry = is_oauth || (auth && auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
     bool may_execute = serve_may(&request->serve, SCOPE_EXECUTE);
-    slice typed = web_field(request, "label"); /* when the form comes back with an error */
+    slice typed = web_field(request, "label"); /* if the form comes back with an error */
     json_member_open(w, "connection", '{');
     view_connection_members(request, w, row);
     json_close(w, '}');
@@ -170,10 +170,10 @@ static void write_page(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "in_catalog", app != NULL);
     json_member_str(w, "acts_as", app_acts_as(row));
     json_member_bool(w, "asks_identity", app && app->identity.from != IDENTITY_NONE);
-    /* Other kinds of credential have no expiry that is known here. */
+    /* Other kinds of credentials have no known expiry. */
     json_member_bool(w, "has_expiry", has_expiry);
     json_member_str(w, "renewal", renewal_of(page, has_expiry));
-    /* Only an app with a request to test by can be tested. */
+    /* Only an app with a test request can be tested. */
     json_member_bool(w, "may_test", may_execute && auth && auth->test_path.len > 0);
     json_member_bool(w, "is_oauth", is_oauth);
     json_member_bool(w, "scopes_known", row->scopes.ptr != NULL);
@@ -212,8 +212,8 @@ static enum op_result finish_connection(struct web_request *request)
         return web_reply_database(request, status);
     page->app = catalog_find_integration(page->catalog, page->row.integration_id, NULL);
     connection_users_begin(request, &page->use, page->catalog, &page->row, FLOWS_EXAMINED);
-    /* The lookup adds what the row does not have: whether the sealed credential has a refresh
-     * token. Known at once or not, the queries above are waited for. */
+    /* The lookup adds what is not in the row: whether the sealed credential has a refresh token.
+     * Known at once or not, the queries above are waited for. */
     bool is_known = connect_find(request->web->config.connect, &page->lookup,
                                  request->session.account_id, page->row.integration_id,
                                  page->row.id, &request->serve.op);

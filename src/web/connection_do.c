@@ -1,5 +1,5 @@
 /*
- * What a person can do with a connection: make it the default, rename it, test it, disconnect it.
+ * Changes of a connection by a person: make it the default, rename it, test it, disconnect it.
  */
 #include "web/app.h"
 
@@ -12,7 +12,7 @@ struct changing {
 };
 
 struct testing {
-    int64_t id, rev; /* rev: of the credential that is tested */
+    int64_t id, rev; /* rev: of the tested credential */
     struct changing known;
     slice integration_id;
     struct connect_lookup lookup;
@@ -26,7 +26,7 @@ static bool read_id(struct web_request *request, int64_t *id)
     return slice_to_i64(request->serve.match.params[0], id) && *id > 0;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 static enum op_result on_changed(struct web_request *request)
 {
@@ -80,14 +80,14 @@ enum op_result web_connection_delete(struct web_request *request)
     return change_connection(request, CONNECT_REMOVE);
 }
 
-/* ---- testing ---- */
+/* ---- test ---- */
 
 enum { RENEW_MS = 15 * 1000 };
 
 static void on_cancel(struct web_request *request)
 {
     struct testing *it = request->state;
-    /* Each call is a no-op for what is not under way. */
+    /* Each call has no effect on something that is not under way. */
     connect_renew_cancel(&it->renewal);
     op_cancel(&it->probe.op);
 }
@@ -106,7 +106,7 @@ static enum op_result find_credential(struct web_request *request)
     struct testing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
     ASSERT(it->integration_id.ptr);
-    /* After a renewal: the set that was found first has the old credential. */
+    /* After a renewal: the first set has the old credential. */
     connect_set_unref(it->lookup.set);
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
                         it->id, &request->serve.op)
@@ -114,7 +114,7 @@ static enum op_result find_credential(struct web_request *request)
                : web_wait(request, on_found);
 }
 
-/* The credential is tested also when its renewal failed: only the app's answer decides. */
+/* The credential is tested even if its renewal failed: only the app's answer decides. */
 static enum op_result on_renewed(struct web_request *request)
 {
     struct testing *it = request->state;
@@ -157,7 +157,7 @@ static enum op_result on_tested(struct web_request *request)
 {
     struct testing *it = request->state;
     const struct call_probe *probe = &it->probe;
-    /* 503 for an app that is unreachable, 409 where it rejected the credential. */
+    /* 503 for an unreachable app, 409 if it rejected the credential. */
     if (probe->verdict != CALL_PROBE_WORKS)
         return reply_test(request, probe->verdict == CALL_PROBE_OUTAGE ? 503 : 409, probe->message);
     if (!connection_identity_is_known(&probe->identity))
@@ -184,7 +184,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
                                           .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
                                           .params = item->params};
-    /* Without a credential the row is marked as to be reconnected, and the item says why. */
+    /* Without a credential the row is marked for reconnecting, and the item has the reason. */
     if (!item->credential)
         return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
     /* The identity is stored only if the credential is still this revision. */
@@ -207,7 +207,7 @@ static enum op_result on_found(struct web_request *request)
     const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
                                     clock_shared_us()) == CONNECT_EXPIRED;
-    /* Renewed once at most, so that a token that is born expired does not loop. */
+    /* Renewed at most once, so that a token that is issued expired does not loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);
     uint64_t deadline = loop_now_ns(request->serve.op.loop) + RENEW_MS * 1000000ULL;
@@ -217,7 +217,7 @@ static enum op_result on_found(struct web_request *request)
                : web_wait(request, on_renewed);
 }
 
-/* ---- the row first: it has the id of its app ---- */
+/* ---- the row first: it contains its app's id ---- */
 
 static enum op_result on_loaded(struct web_request *request)
 {

@@ -1,6 +1,6 @@
 /*
- * What uses a connection: each part is a bounded read by a key. Calls are counted by app, not by
- * connection, which the page says.
+ * The users of a connection: each part is a bounded read by a key. Calls are counted by app, not by
+ * connection; the page says so.
  */
 #include "web/connection_users.h"
 
@@ -86,7 +86,7 @@ void connection_users_keys(struct json_writer *w, const struct connection_users 
     json_close(w, ']');
 }
 
-/* Those with a step that calls the app. */
+/* Templates with a step that calls the app. */
 static void write_users(struct web_request *request, struct json_writer *w, slice integration_id)
 {
     const struct flow_template_set *set = *request->web->config.templates;
@@ -111,7 +111,7 @@ static void write_users(struct web_request *request, struct json_writer *w, slic
     json_close(w, ']');
 }
 
-/* Of the hours that have calls. */
+/* Of the hours with calls. */
 static void write_use_chart(struct json_writer *w, const struct connection_users *use)
 {
     struct chart_column columns[HOURS] = {0};

@@ -1,5 +1,5 @@
 /*
- * connection_users: what goes through a connection: flows that have steps left for it, templates
+ * connection_users: the users of a connection: flows with remaining steps that use it, templates
  * that call its app, keys that have used it; and the app's calls of a day.
  */
 #ifndef WEB_CONNECTION_USERS_H
@@ -9,9 +9,9 @@
 #include "web/pages.h"
 
 struct connection_users {
-    int64_t flows_max; /* that are examined of each status */
+    int64_t flows_max; /* examined of each status */
     struct flow_need need;
-    struct flow_page *running, *waiting; /* NULL: out of memory when they were started */
+    struct flow_page *running, *waiting; /* NULL: out of memory at the start */
     struct pg_query keys, calls;
     struct tally_range range;
     struct app_key *key_list;
@@ -19,13 +19,13 @@ struct connection_users {
     size_t key_count, sum_count;
 };
 
-/* Asks for all of it, each with a hold on the op. catalog and row: as long as the page. */
+/* Starts all queries, each with a hold on the op. catalog and row live as long as the page. */
 void connection_users_begin(struct web_request *request, struct connection_users *use,
                             const struct catalog *catalog, const struct connection *row,
                             int64_t flows_max);
-/* In the next step, before what follows: OK, ERR_NOMEM, or as pg_query. */
+/* In the next step, before the others: OK, ERR_NOMEM, or as pg_query. */
 int connection_users_result(struct connection_users *use) MUST_CHECK;
-/* Members "running" and "waiting" (flows), "count" of both, and "examined": 0 where that is all. */
+/* Members "running" and "waiting" (flows), "count" of both, and "examined": 0 if those are all. */
 void connection_users_flows(struct json_writer *w, const struct connection_users *use);
 /* A member "keys". */
 void connection_users_keys(struct json_writer *w, const struct connection_users *use);

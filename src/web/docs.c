@@ -1,8 +1,8 @@
 /*
- * Docs: the reference of the interface: a list of the operations, and for each of them what it
- * takes, what it answers and its call with curl. docs.pl makes the data of these pages from the
- * interface's document (src/api/openapi.json) when sluice is built. They are the same for every
- * reader; a session adds only the frame.
+ * Docs: the reference of the API: a list of the operations, and for each of them its parameters,
+ * its replies and its call with curl. docs.pl makes the data of these pages from the API's document
+ * (src/api/openapi.json) when sluice is built. They are the same for every reader; a session adds
+ * only the frame.
  */
 #include "base/embed.h"
 #include "web/pages.h"
@@ -14,7 +14,7 @@ static enum op_result reply_docs(struct web_request *request, slice data, const 
     return web_reply_view(request, 200, file);
 }
 
-/* The first line is the list's, each other one that of an operation. */
+/* The first line is the list, each other line an operation. */
 static slice list_of(slice *operations)
 {
     *operations = slice_of((const char *)embed_docs[0].data, embed_docs[0].len);

@@ -1,16 +1,16 @@
 /*
- * What calls do, in words; see effect.h.
+ * The effects of calls, in words; see effect.h.
  */
 #include "web/effect.h"
 
 #include "base/ascii.h"
 
-/* Of a field that are shown; the rest is counted. */
+/* Shown for a field; the rest is counted. */
 enum { LISTED_MAX = 50, ADDRESSES_MAX = 100000 };
 
 /* ---- verbs ---- */
 
-/* Titles of actions begin with their verb. A word that is not here says no more than the level. */
+/* Titles of actions begin with their verb. For other words only the level counts. */
 static const struct {
     const char *verb, *icon, *words;
 } verbs[] = {
@@ -107,7 +107,7 @@ bool effect_any_leaves(const struct web_request *request, const struct json *dom
     return false;
 }
 
-/* ---- whom they reach ---- */
+/* ---- recipients ---- */
 
 void reach_begin(struct reach *reach, struct web_request *request)
 {
@@ -115,7 +115,7 @@ void reach_begin(struct reach *reach, struct web_request *request)
     map_init(&reach->addresses, ADDRESSES_MAX);
 }
 
-/* Without room to remember it an address may count twice. */
+/* If there is no room to remember it an address may count twice. */
 static void count_recipient(void *user, slice field, const struct recipient *recipient)
 {
     struct reach *reach = user;
@@ -151,7 +151,7 @@ slice reach_end(struct reach *reach)
                         reach->outside, SLICE_ARG(home));
 }
 
-/* The fields of a call one after the other; one field's list is open. */
+/* The fields of a call one after another; one field's list is open. */
 struct recipients_view {
     struct json_writer *w;
     const struct web *web;
@@ -213,9 +213,9 @@ void view_recipients(struct web_request *request, struct json_writer *w,
     json_member_bool(w, "leaves", view.leaves);
 }
 
-/* ---- what changes ---- */
+/* ---- changes ---- */
 
-/* The step that was read: its title, and when it completed. */
+/* The read step: its title, and when it completed. */
 static void write_read_step(struct json_writer *w, slice key, const struct titled_steps *steps)
 {
     slice title = SLICE_NONE, at = SLICE_NONE;

@@ -1,19 +1,19 @@
 /*
- * One execution: how it ended, what came of it as a tree, what is known of the request, and the
- * same call by curl. What was sent is not stored, so the call has an example's input.
+ * One execution: its outcome, its output as a tree, the known parts of the request, and the same
+ * call with curl. The sent input is not stored, so the call has an example's input.
  */
 #include "call/summary.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/pages.h"
 
-/* The row, then its summary if that is stored apart because of its size: cut to what a page shows;
- * then the connection's label. */
+/* The row, then its summary if it is stored separately because of its size: cut to the page's
+ * limit; then the connection's label. */
 struct one {
     struct execution execution;
     struct exec_stored_read stored;
     struct connection connection;
-    bool has_connection; /* it is there still */
+    bool has_connection; /* it still exists */
 };
 
 static void cancel_one(struct web_request *request)
@@ -24,7 +24,7 @@ static void cancel_one(struct web_request *request)
 
 /* ---- writing ---- */
 
-/* As a tree, and as the JSON that it is; where it was cut, only the text that is left. */
+/* As a tree, and as its JSON; if it was cut, only the remaining text. */
 static void write_output(const struct execution *execution, const struct json *summary,
                          struct json_writer *w)
 {
@@ -99,7 +99,7 @@ static enum op_result no_execution(struct web_request *request)
     return web_reply_missing(request, "There is no such execution.");
 }
 
-/* A connection that was deleted since leaves its number. */
+/* For a deleted connection only its number is left. */
 static enum op_result on_connection(struct web_request *request)
 {
     struct one *one = request->state;
@@ -141,7 +141,7 @@ static enum op_result finish_one(struct web_request *request)
         return web_reply_database(request, status);
     if (one->execution.summary.ptr)
         return load_connection(request);
-    /* Not in the row, so the summary is read from its own chunks, up to what the page shows. */
+    /* Not in the row, so the summary is read from its own chunks, up to the page's limit. */
     struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
     exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
                       &request->serve.op, request->session.account_id, &wanted,

@@ -1,7 +1,7 @@
 /*
- * Running an execution again: a form that says as whom, what and how grave. What was sent is not
- * stored, so the input is to be written, beginning with an example of the action. A write needs its
- * box ticked. The form's id is the run's idempotency key: sent twice, it runs once.
+ * Running an execution again: a form with identity, action and effect. The sent input is not
+ * stored, so it has to be written, starting from an example of the action. A write needs its box
+ * ticked. The form's id is the run's idempotency key: sent twice, it runs once.
  */
 #include "store/connection.h"
 #include "store/execution.h"
@@ -14,8 +14,8 @@ struct rerun {
     slice integration_id, action_id; /* of the earlier execution */
     struct connection connection;
     int64_t connection_id;
-    bool has_connection; /* it is there still */
-    bool is_sent;        /* else the form is asked for */
+    bool has_connection; /* it still exists */
+    bool is_sent;        /* else the form is requested */
     struct pg_query named;
     struct exec *exec;
 };
@@ -94,7 +94,8 @@ static enum op_result finish_run(struct web_request *request)
                                    SLICE_ARG(out->hint)));
 }
 
-/* What was done is recorded, and not for a session whose key has ended meanwhile. */
+/* A finished run is recorded; its result is not shown to a session whose key has ended
+ * meanwhile. */
 static enum op_result finish_checked_run(struct web_request *request)
 {
     if (request->serve.check.status != ERR_REFUSED)
@@ -146,7 +147,7 @@ static enum op_result run_it(struct web_request *request)
         .input = input,
         .is_confirmed = is_confirmed,
         .idempotency_key = arena_printf(arena, "again-%s", text),
-        /* One that is deleted is not replaced by another without a word. */
+        /* A deleted connection is not silently replaced by another. */
         .connection_id = rerun->connection_id,
     };
     rerun->exec = exec_start(request->web->config.exec, &wanted, &request->serve.op);
@@ -189,7 +190,7 @@ static enum op_result on_earlier(struct web_request *request)
     return web_wait(request, on_connection_named);
 }
 
-/* is_sent is of the route and not of the method: after signing in again a form is rendered within
+/* is_sent depends on the route, not on the method: after signing in again a form is rendered within
  * the POST that signs in. */
 static enum op_result load_earlier(struct web_request *request, bool is_sent)
 {

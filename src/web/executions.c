@@ -1,8 +1,8 @@
 /*
- * The list of executions, newest first: what was tried, calls of flows among it, or what was
- * blocked, which the audit trail has. The filters are in the address. The database filters what it
- * can, this file all rows by everything; a page ends after SCANS_MAX scans, or one that has read
- * much and found little, and "Older" continues there.
+ * The list of executions, newest first: tried ones, including calls of flows, or blocked ones, from
+ * the audit trail. The filters are in the address. The database filters what it can, this file all
+ * rows by everything; a page ends after SCANS_MAX scans, or one that has read much and found
+ * little, and "Older" continues there.
  */
 #include "flow/template.h"
 #include "store/audit.h"
@@ -27,14 +27,14 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     {.name = "before", .kind = SERVE_CURSOR}};
 
 struct row {
-    struct uuid position;                        /* in the list; an execution's is its id */
+    struct uuid position;                        /* in the list; for an execution its id */
     enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* the first has no page */
     struct uuid flow_id;
     slice flow_title, step_key, step_title;
     bool is_fan_out;
-    slice app_id, action_id, status, code; /* the last is empty of what succeeded */
-    slice message;                         /* of what succeeded a sentence; may be empty */
-    struct uuid key_id;                    /* nil: not known */
+    slice app_id, action_id, status, code; /* the last is empty if succeeded */
+    slice message;                         /* a sentence if succeeded; may be empty */
+    struct uuid key_id;                    /* nil: unknown */
     slice key_name;
     int64_t at, took_us; /* 0: blocked */
 };
@@ -42,30 +42,30 @@ struct row {
 struct runs {
     struct serve_list list;
     struct execution_filter filter;
-    bool is_blocked;            /* what was, is listed */
-    struct pg_query keys_query; /* to choose one; and events of blocked runs have no names */
+    bool is_blocked;            /* blocked ones are listed */
+    struct pg_query keys_query; /* for the choice of a key; events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
 };
 
 /* ---- rows ---- */
 
-/* What is said of a run: of one that failed its message, of another the sentence of its display; of
- * a call that succeeded nothing. */
+/* The text of a run: if failed its message, else the sentence of its display; for a succeeded call
+ * nothing. */
 static slice said_of(const struct execution *execution, const struct json *summary)
 {
     return execution->is_succeeded ? json_get_str(JSON_GET(summary, "display"), SLICE("summary"))
                                    : json_get_str(summary, SLICE("message"));
 }
 
-/* The same for a blocked run, of whose reason the audit trail has the name. */
+/* The same for a blocked run, whose reason's name is in the audit trail. */
 static slice code_of_blocked(slice reason)
 {
     const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};
     return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
 }
 
-/* As the template of its key calls it now; SLICE_NONE: it gives it no title. */
+/* In the present template of its key; SLICE_NONE: no title there. */
 static slice title_of_step(const struct web_request *request, const struct execution *call)
 {
     const struct flow_template *tmpl =
@@ -101,8 +101,8 @@ static struct row row_of(struct web_request *request, const struct execution *on
 
 /* ---- writing ---- */
 
-/* All apps of the catalog, and the one that is filtered by if the catalog no longer has it; so for
- * that app's actions. */
+/* All apps of the catalog, and the one in the filter even if it is no longer in the catalog; the
+ * same for that app's actions. */
 static void write_choices(const struct web_request *request, struct json_writer *w)
 {
     const struct runs *runs = request->state;
@@ -129,7 +129,7 @@ static void write_choices(const struct web_request *request, struct json_writer 
     json_close(w, ']');
 }
 
-/* Where the catalog has the app or the action no more, the ids are their names. */
+/* If the catalog no longer has the app or the action, the ids are their names. */
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id)
 {
     const struct catalog_integration *app =
@@ -170,7 +170,7 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
     json_close(w, '}');
 }
 
-/* Those that are not revoked, and the one that is chosen. */
+/* Keys that are not revoked, and the chosen one. */
 static void write_keys(struct web_request *request, struct json_writer *w, const struct runs *runs)
 {
     struct uuid chosen = runs->filter.api_key_id;
@@ -203,7 +203,7 @@ static enum op_result reply_list(struct web_request *request)
 
 /* ---- reading ---- */
 
-/* The database filters blocked runs by their kind alone, others by all but a part of the codes. */
+/* The database filters blocked runs only by kind, others by everything except some of the codes. */
 static void add_row(struct web_request *request, const struct row *row)
 {
     struct runs *runs = request->state;
@@ -229,7 +229,7 @@ static int add_executions(struct web_request *request, struct uuid *end)
         struct row row = row_of(request, &list[i]);
         add_row(request, &row);
     }
-    /* It has read much and found little: a page costs no more than that. */
+    /* It has read much and found little: this bounds the cost of a page. */
     if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
         runs->list.scans_left = 1;
     return status;
@@ -299,7 +299,7 @@ enum op_result web_executions(struct web_request *request)
     if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
         return OP_DONE;
     const slice *values = runs->list.values;
-    bool has_code = values[CODE].ptr != NULL; /* which only what has failed has */
+    bool has_code = values[CODE].ptr != NULL; /* which only failed ones have */
     runs->is_blocked = slice_eq_cstr(values[STATUS], states[2]);
     runs->filter = (struct execution_filter){
         .integration_id = values[APP],

@@ -1,6 +1,5 @@
 /*
- * One flow: a step that waits for a decision first, with exactly what will be done; then all its
- * steps.
+ * One flow: first a waiting decision, with exactly what will be done; then all its steps.
  */
 #include "base/clock.h"
 #include "flow/load.h"
@@ -9,15 +8,15 @@
 #include "web/result.h"
 #include "web/waterfall.h"
 
-/* Of a step's input or output: more would make the page large, and the API returns all of it. The
+/* For a step's input or output: more would make the page large, and the API returns all of it. The
  * input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
 /* While the page is made. */
 struct flow_view_page {
-    struct flow_load *load; /* until it is there: it is freed while names are read */
+    struct flow_load *load; /* until it has arrived: it is freed while names are read */
     struct flow flow;
-    slice name, title, actor; /* title: SLICE_NONE: none of its own */
+    slice name, title, actor; /* title: SLICE_NONE: no title of its own */
     slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* as many as steps */
     bool is_fan_out[FLOW_STEPS_MAX];
     bool has_ended;
@@ -29,7 +28,7 @@ struct flow_view_page {
 
 /* ---- parts of steps ---- */
 
-/* Who rejected it and with which note, of an approval; SLICE_NONE: no person did. */
+/* The person who rejected an approval, and the note; SLICE_NONE: not a person. */
 static slice rejecter_of(const struct json *step, slice *note)
 {
     bool is_approval = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval");
@@ -42,7 +41,7 @@ static bool is_rejected(const struct json *step)
     return rejecter_of(step, &note).ptr != NULL;
 }
 
-/* Of an approval that a person rejected it begins with the key, which has a name. */
+/* For an approval rejected by a person it begins with the key, which has a name. */
 static slice error_message(struct web_request *request, const struct flow_view_page *page,
                            const struct json *step)
 {
@@ -76,7 +75,7 @@ static void write_part(struct json_writer *w, const struct json *step, const cha
         json_member_str(w, name, SLICE_NONE);
 }
 
-/* Of a list the first items, and how many there are; items 0: it is none. */
+/* For a list the first items, and their number; items 0: not a list. */
 static void write_output(struct json_writer *w, const struct json *step)
 {
     enum { ITEMS_MAX = 3 };
@@ -105,12 +104,12 @@ static const struct json *waiting_step(const struct json *steps)
     return NULL;
 }
 
-/* ---- when each step ran ---- */
+/* ---- the times of the steps ---- */
 
 _Static_assert((int)FLOW_STEPS_MAX <= (int)WATERFALL_SPANS_MAX, "all steps have a bar");
 
-/* What a bar looks like, and says. Nothing here depends on the time of day, so that a step's block
- * changes only when the flow has. */
+/* The look and text of a bar. Nothing here depends on the time of day, so a step's block changes
+ * only with the flow. */
 struct step_bar {
     const char *kind; /* NULL: it has not begun */
     slice text;
@@ -142,7 +141,7 @@ static struct step_bar bar_of(struct arena *arena, const struct json *step)
     return bar;
 }
 
-/* Returns how long steps have worked, the pauses left out. */
+/* Returns the working time of the steps, without pauses. */
 static int64_t draw_bars(struct web_request *request, const struct json *steps,
                          struct step_bar *bars, size_t count)
 {
@@ -166,7 +165,7 @@ static int64_t draw_bars(struct web_request *request, const struct json *steps,
 
 /* ---- the steps ---- */
 
-/* What a step is, beside its title: the app and how often it was called, or its kind. */
+/* The description of a step next to its title: the app and the number of calls, or its kind. */
 static slice kind_of(struct web_request *request, const struct flow_view_page *page, size_t at)
 {
     const struct json *step = &page->steps->as.items[at], *output = JSON_GET(step, "output");
@@ -202,7 +201,7 @@ static void write_step(struct web_request *request, const struct flow_view_page 
     json_member_i64(w, "x", bar->drawn.x);
     json_member_i64(w, "width", bar->drawn.width);
     write_error(request, page, step, w);
-    if (step == page->decision) /* the decision has its input already */
+    if (step == page->decision) /* the decision contains its input already */
         json_member_str(w, "input", SLICE_NONE);
     else
         write_part(w, step, "input");
@@ -212,8 +211,7 @@ static void write_step(struct web_request *request, const struct flow_view_page 
 
 /* ---- the page ---- */
 
-/* Without a title of its own a flow does what its approval says; before there is one it has its
- * template's name. */
+/* A flow without a title gets its approval's title; before there is one, its template's name. */
 static slice title_of(const struct flow_view_page *page)
 {
     slice title = page->title.ptr ? page->title : page->name;
@@ -298,10 +296,10 @@ static enum op_result name_those_of_flow(struct web_request *request)
                             finish_flow);
 }
 
-/* ---- who cancelled it ---- */
+/* ---- the canceller ---- */
 
-/* The events of cancelled flows around the time at which this one was. The row has no actor, and
- * events are found by their time alone, so that of very many at once the page may not say who. */
+/* The events of cancelled flows around this one's cancellation. The row has no actor, and events
+ * are found only by time, so with very many at once the page may not show the actor. */
 static void ask_cancels(struct web_request *request, struct flow_view_page *page)
 {
     enum { MARGIN_MS = 10000, EVENTS_MAX = 100 }; /* between two clocks, and until it is written */
@@ -314,7 +312,7 @@ static void ask_cancels(struct web_request *request, struct flow_view_page *page
                      SLICE_NONE);
 }
 
-/* The first one's, as a flow that is cancelled may be cancelled again. */
+/* The first one's, as a cancelled flow may be cancelled again. */
 static enum op_result name_canceller(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
@@ -333,8 +331,8 @@ static enum op_result name_canceller(struct web_request *request)
     return name_those_of_flow(request);
 }
 
-/* An approval's title is what it asks for, once that is known; a call has its app's name. The
- * view's steps are in the order of the template's. */
+/* An approval's title is its question, once that is known; a call has its app's name. The view's
+ * steps are in the template's order. */
 static void read_step_titles(struct web_request *request, struct flow_view_page *page,
                              const struct flow_template *tmpl)
 {

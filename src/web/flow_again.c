@@ -1,7 +1,7 @@
 /*
- * Running a flow again: a page that says as whom, what and how grave, and then a new flow of the
- * same template and inputs. Where its writes are confirmed by the start, that takes a second
- * decision, a box to tick; all others wait for an approval of their own.
+ * Running a flow again: a page with identity, calls and effect, and then a new flow of the same
+ * template and inputs. If the start confirms its writes, that takes a second decision, a box to
+ * tick; all others wait for an approval of their own.
  */
 #include "web/flow_decision.h"
 #include "web/once.h"
@@ -10,7 +10,7 @@ enum { ONCE_AGAIN = 'r', INPUT_BYTES_MAX = 3 * 1024 };
 
 struct again {
     struct flow_load *load;     /* until its next step */
-    struct flow_template *tmpl; /* as new flows get it; NULL: there is none any more */
+    struct flow_template *tmpl; /* the one that new flows get; NULL: no longer exists */
     slice key, title, input;
     bool is_changed; /* the earlier flow has another version */
     struct flow_names *names;
@@ -23,7 +23,7 @@ static void on_again_end(struct web_request *request)
         flow_template_unref(again->tmpl);
 }
 
-/* What is needed of the earlier flow. false: a reply was sent. */
+/* The needed parts of the earlier flow. false: a reply was sent. */
 static bool take_loaded(struct web_request *request, enum op_result *replied)
 {
     struct again *again = request->state;
@@ -49,7 +49,7 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
     return false;
 }
 
-/* Some call needs what only a person may say: that it is meant. */
+/* A call needs an explicit confirmation by a person. */
 static bool is_confirmed_by_start(const struct flow_template *tmpl)
 {
     for (size_t i = 0; i < tmpl->step_count; i++)
@@ -60,7 +60,7 @@ static bool is_confirmed_by_start(const struct flow_template *tmpl)
 
 /* ---- the question ---- */
 
-/* The calls whose connection is known before they are made, as the items of an approval. */
+/* The calls whose connection is known in advance, as the items of an approval. */
 static const struct json *calls_of(struct web_request *request, const struct flow_template *tmpl)
 {
     struct json_text text;
@@ -197,7 +197,7 @@ static enum op_result start_again(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     on_again_end(request);
     request->on_end = NULL;
-    request->state = NULL; /* the command's from here on */
+    request->state = NULL; /* belongs to the command from here on */
     return web_begin_command(request, &in, finish_again);
 }
 

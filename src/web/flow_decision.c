@@ -1,14 +1,14 @@
 /*
- * What a flow waits for a person to decide, as its page has it: each call with the connection it
- * goes through, how grave it is and exactly what is sent; and the names of the keys that have asked
- * and decided. The names are read from the database first, all at the same time.
+ * A flow's waiting decision, for its page: each call with its connection, its effect and exactly
+ * what is sent; and the names of the keys that have asked and decided. The names are read from the
+ * database first, all at the same time.
  */
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/app.h"
 #include "web/flow_decision.h"
 
-/* Connections that are named; where calls go through more, the rest have their ids. */
+/* Connections with names; further ones are shown by id. */
 enum { WHOM_MAX = 8, KEYS_MAX = 16 };
 
 struct flow_names {
@@ -31,7 +31,7 @@ static const struct catalog_action *action_of(const struct web_request *request,
     return catalog_find_tool(*request->web->config.catalog, json_get_str(item, SLICE("tool")));
 }
 
-/* An id may be a number or a text. 0: the call names none. */
+/* An id may be a number or a text. 0: the call has none. */
 static int64_t connection_id_of(const struct json *item)
 {
     const struct json *value = JSON_GET(item, "connection");
@@ -109,7 +109,7 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-/* SLICE_NONE: not known. *id: the connection that is meant, 0 where there is none yet. */
+/* SLICE_NONE: unknown. *id: the connection, 0 if there is none yet. */
 static slice name_whom(struct web_request *request, struct flow_names *names,
                        const struct json *item, int64_t *meant)
 {
@@ -123,8 +123,7 @@ static slice name_whom(struct web_request *request, struct flow_names *names,
     bool is_read = whom &&
                    (id != 0 ? store_connection_get_result(&whom->query, &row)
                             : store_connection_list_result(&whom->query, &list, &count)) == OK;
-    /* Without a default a call goes through the only one, and is refused where there are several.
-     */
+    /* Without a default a call uses the only one, and is refused if there are several. */
     if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
         *meant = list[0].id;
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
@@ -194,7 +193,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
     json_close(w, '}');
 }
 
-/* All calls of one action, which begin with that at `first`. */
+/* All calls of one action, starting with the one at `first`. */
 static void write_group(struct web_request *request, const struct json *items, size_t first,
                         struct json_writer *w)
 {

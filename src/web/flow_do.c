@@ -1,6 +1,6 @@
 /*
- * What a person can do with a flow. An approval is bound to what was displayed: the form carries
- * the revision of the page, and a flow that has changed since then is not approved.
+ * Changes of a flow by a person. An approval is bound to what was displayed: the form contains the
+ * revision of the page, and a flow that has changed since then is not approved.
  */
 #include "trace/trace.h"
 #include "web/flow_decision.h"
@@ -8,11 +8,11 @@
 struct doing {
     struct flow_command command;
     struct flow_request in;
-    struct flow_names *names; /* of who decided before */
+    struct flow_names *names; /* of the earlier decider */
 };
 
-/* A flow that is started here may be traced as any other. A browser has no trace of its own; what a
- * proxy adds counts. */
+/* A flow that is started here may be traced like any other. A browser has no trace of its own; one
+ * from a proxy counts. */
 static const struct trace_context *begin_trace(struct web_request *request)
 {
     const struct tracer *tracer = request->web->config.tracer;
@@ -112,7 +112,7 @@ static enum op_result reply_decided(struct web_request *request)
     json_member_str(w, "by",
                     is_own ? SLICE_NONE : flow_names_actor(doing->names, command->earlier.by));
     view_time(w, "at", command->earlier.at);
-    /* A note belongs to one decision; the later note has nothing to be stored with. */
+    /* A note belongs to one decision; the later note cannot be stored. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
     return web_reply_view(request, 200, "flow_decided");
 }
@@ -137,7 +137,7 @@ static enum op_result begin_approval(struct web_request *request, enum flow_comm
         return OP_DONE;
     in.step_key = web_field(request, "step");
     in.note = web_field(request, "note");
-    /* An empty field is no note; an empty note would be stored. */
+    /* An empty field means no note; an empty note would be stored. */
     if (in.note.len == 0)
         in.note = SLICE_NONE;
     if (!flow_note_fits(in.note))

@@ -1,11 +1,12 @@
 /*
- * Server-sent events for a flow's page, and for the pages of an account as a whole: they say that
- * something has changed, not what; the page then requests the new content. An event's id is the
- * flow's revision, or the account's stamp (flow.h). The page sends the one that it shows (`since`),
- * and a browser that reconnects sends the last id it received (Last-Event-ID): a known one is not
- * sent again, so that many browsers that reconnect at once request nothing. The stream ends with
- * the flow, when the session's key is revoked, when the server drains, and after STREAM_MS_MAX; the
- * browser reconnects by itself, and gets the sign-in page if the key was revoked.
+ * Server-sent events for a flow's page, and for the pages of an account as a whole: they report
+ * that something has changed, not what; the page then requests the new content. An event's id is
+ * the flow's revision, or the account's stamp (flow.h). The page sends the one that it displays
+ * (`since`), and a browser that reconnects sends the last id it received (Last-Event-ID): a known
+ * one is not sent again, so many browsers that reconnect at the same time request nothing. The
+ * stream ends with the flow, when the session's key is revoked, when the server drains, and after
+ * STREAM_MS_MAX; the browser reconnects by itself, and gets the sign-in page if the key was
+ * revoked.
  */
 #include <stdio.h>
 
@@ -69,7 +70,7 @@ static bool send_event(struct web_request *request, struct events *events)
     return http_reply_chunk(request->serve.exchange, slice_of(text, (size_t)len)) == OK;
 }
 
-/* The event is sent before the sleep, so that a change that came meanwhile goes out at once. For a
+/* The event is sent before the sleep, so that a change that came meanwhile is sent at once. For a
  * slow reader has_news stays set. */
 static enum op_result go_on_stream(struct web_request *request)
 {
@@ -106,7 +107,7 @@ static enum op_result begin_stream(struct web_request *request)
     events->watch.rev = load->whole.flow.rev;
     events->load = NULL;
     events->has_news = events->watch.rev != events->known_rev;
-    if (has_ended && !events->has_news) { /* a browser does not connect again after a 204 */
+    if (has_ended && !events->has_news) { /* a browser does not reconnect after a 204 */
         request->serve.is_answered = true;
         http_reply(request->serve.exchange, 204, NULL, 0, SLICE_NONE);
         return OP_DONE;
@@ -150,7 +151,7 @@ enum op_result web_flow_events(struct web_request *request)
     return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
 }
 
-/* The first poll of the account's stamp finds whether the browser has the present one. */
+/* The first poll of the account's stamp shows whether the browser has the present one. */
 enum op_result web_account_events(struct web_request *request)
 {
     if (!make_events(request, (struct uuid){{0}}))

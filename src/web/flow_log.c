@@ -1,6 +1,6 @@
 /*
- * What happened to a flow, as its page lists it; see flow_log.h. A step that failed often has its
- * last attempts alone, and how many there were before them.
+ * The history of a flow, for its page; see flow_log.h. For a step that failed often it has only the
+ * last attempts, and the number of earlier ones.
  */
 #include "web/flow_log.h"
 
@@ -9,16 +9,16 @@
 
 enum {
     LISTED_MAX = 3,        /* failed attempts of a step */
-    EVENTS_OF_ATTEMPT = 2, /* it began again, and how it ended */
+    EVENTS_OF_ATTEMPT = 2, /* it began again, and its end */
     EVENTS_ONCE = 3,       /* the start, a question, the end */
-    TEXT_BYTES_MAX = 1000, /* of what an app said; a note has at most 2,000 characters */
+    TEXT_BYTES_MAX = 1000, /* of an app's message; a note has at most 2,000 characters */
     DOCUMENT_BYTES_MAX = 65536
 };
 
 struct flow_log_event {
     int64_t at;
     const char *what;
-    slice step, by, code, text; /* SLICE_NONE: it has none */
+    slice step, by, code, text; /* SLICE_NONE: none */
 };
 
 static void add_event(struct flow_log *log, struct flow_log_event event)
@@ -26,7 +26,7 @@ static void add_event(struct flow_log *log, struct flow_log_event event)
     log->list[log->count++] = event;
 }
 
-/* What is parsed borrows from its text, which has to outlive the row. */
+/* Parsed values borrow from their text, which has to outlive the row. */
 static const struct json *parse_copy(struct arena *arena, slice text)
 {
     slice copy = text.len > 0 && text.len <= DOCUMENT_BYTES_MAX ? arena_dup(arena, text)
@@ -62,7 +62,7 @@ static void add_step(struct flow_log *log, const struct flow_step *attempts, siz
     size_t index = (size_t)attempts[0].step_index;
     size_t failed = count - attempts[count - 1].is_completed;
     size_t left_out = failed > LISTED_MAX ? failed - LISTED_MAX : 0;
-    /* The index is of this very template version; the check guards against a broken row. */
+    /* The index belongs to this very template version; the check guards against a broken row. */
     if (index >= tmpl->step_count)
         return;
     if (left_out > 0)

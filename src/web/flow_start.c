@@ -1,6 +1,6 @@
 /*
- * Starting a flow: the templates with the apps that they need and what they write, and the form of
- * one, whose fields are made of its input's schema. What does not fit that is said at its field.
+ * Starting a flow: the templates with their apps and writes, and the form of one, whose fields are
+ * made from its input's schema. Each fault is shown at its field.
  */
 #include <stdio.h>
 
@@ -12,9 +12,9 @@
 enum {
     LONG_TEXT_CHARS = 4000,
     ONCE_FLOW = 'f',
-    CHOICES_MAX = 4, /* inputs of a template that name a connection; further ones are typed */
+    CHOICES_MAX = 4, /* inputs of a template that name a connection; further ones are text fields */
     FAULT_BYTES_MAX = 4096,
-    CONNECTIONS_MAX = 50, /* that such a field has; of an app with more the id is typed */
+    CONNECTIONS_MAX = 50, /* choices of such a field; for an app with more the id is typed */
 };
 
 /* An input that names a connection of an app. */
@@ -46,7 +46,7 @@ static const struct json *properties_of(const struct flow_template *tmpl)
 }
 
 /* "input.<name>": property names are at most as long as a schema's keys; a longer one is cut, and
- * left empty then. */
+ * its field stays empty. */
 enum { FIELD_MAX = 160 };
 static slice input_field(const struct web_request *request, slice name)
 {
@@ -55,9 +55,9 @@ static slice input_field(const struct web_request *request, slice name)
     return web_field(request, field);
 }
 
-/* ---- what a schema asks for ---- */
+/* ---- fields from a schema ---- */
 
-/* How the field of an input is displayed, as flow_field.html knows it. */
+/* How the field of an input is displayed, for flow_field.html. */
 enum kind { KIND_TEXT, KIND_LONG, KIND_LINES, KIND_NUMBER, KIND_DATE, KIND_YES, KIND_CHOICE };
 
 static bool has_type(const struct json *property, const char *type)
@@ -65,7 +65,8 @@ static bool has_type(const struct json *property, const char *type)
     return slice_eq_cstr(json_get_str(property, SLICE("type")), type);
 }
 
-/* Several lines: the schema says so, or it allows a long text and forbids no line break. */
+/* Several lines: the schema requires it, or it allows a long text and does not forbid line
+ * breaks. */
 static bool is_long_text(const struct json *property)
 {
     return slice_starts_with(json_get_str(property, SLICE("contentMediaType")), SLICE("text/")) ||
@@ -74,7 +75,7 @@ static bool is_long_text(const struct json *property)
             !JSON_GET(property, "pattern"));
 }
 
-/* Values to choose from are texts, as an option's value is. */
+/* Values to choose from are texts, like an option's value. */
 static bool is_choice(const struct json *property)
 {
     const struct json *values = JSON_GET(property, "enum");
@@ -142,7 +143,7 @@ static const struct choice *choice_of(const struct start *start, slice name)
     return NULL;
 }
 
-/* A limit of numbers, as an attribute has it; null without one. */
+/* A numeric limit, as an attribute; null if there is none. */
 static void write_limit(struct json_writer *w, const char *key, const struct json *limit)
 {
     if (limit)
@@ -151,7 +152,7 @@ static void write_limit(struct json_writer *w, const char *key, const struct jso
         json_member_str(w, key, SLICE_NONE);
 }
 
-/* What is wrong with an input, in words; "" for nothing. A part of it is named by its rest. */
+/* The fault of an input, in words; "" for none. A part of it is named by the rest of its path. */
 static slice fault_of(struct web_request *request, const struct start *start, slice name,
                       bool is_missing)
 {
@@ -171,7 +172,7 @@ static slice fault_of(struct web_request *request, const struct start *start, sl
         buf_append(&text, one->message);
     }
     slice words = text.len > 0 ? arena_take(&request->serve.op.arena, &text) : SLICE("");
-    return words.ptr ? words : SLICE("it does not fit"); /* too long to be said */
+    return words.ptr ? words : SLICE("it does not fit"); /* too long to show */
 }
 
 static void write_input(struct web_request *request, const struct start *start,
@@ -191,7 +192,7 @@ static void write_input(struct web_request *request, const struct start *start,
     bool is_required = is_asked && (kind != KIND_YES || JSON_GET(property, "const"));
     json_open(w, '{');
     json_member_str(w, "name", name);
-    /* Of a choice of connections it is no id that is chosen. */
+    /* In a choice of connections the id is hidden. */
     bool is_id = choice && name.len > 2 && slice_eq_cstr(slice_from(name, name.len - 2), "Id");
     value_view_name(w, "label", is_id ? slice_first(name, name.len - 2) : name);
     json_member_str(w, "value", value);
@@ -212,7 +213,7 @@ static void write_input(struct web_request *request, const struct start *start,
     json_close(w, '}');
 }
 
-/* The id of the flow that the form will start: a second press starts no second flow. */
+/* The id of the flow that the form will start: a second press does not start a second flow. */
 static void write_once(struct web_request *request, struct json_writer *w)
 {
     struct uuid id = uuid_v7();
@@ -221,7 +222,7 @@ static void write_once(struct web_request *request, struct json_writer *w)
     once_view_field(request, slice_of(plain, sizeof(plain)), w);
 }
 
-/* ---- what a template needs and does ---- */
+/* ---- a template's needs and effects ---- */
 
 /* Whether an earlier step calls the same app. */
 static bool is_known_app(const struct web_request *request, const struct flow_template *tmpl,
@@ -238,7 +239,7 @@ static bool is_known_app(const struct web_request *request, const struct flow_te
     return false;
 }
 
-/* Its state, as badge.html knows it; SLICE_NONE: it needs no connection. */
+/* Its state, for badge.html; SLICE_NONE: it needs no connection. */
 static slice state_of(const struct catalog_integration *app, const struct connection_app *own,
                       size_t count)
 {
@@ -313,7 +314,7 @@ static enum op_result finish_page(struct web_request *request)
         return web_reply_view(request, 200, "flow_new");
     }
     const struct json *properties = properties_of(tmpl);
-    /* After an error the form comes back with what was typed (web_field), and a fresh id. */
+    /* After an error the form comes back with the typed values (web_field), and a fresh id. */
     json_member_str(w, "problem", start->problem);
     json_key(w, "does");
     write_does(request, w, tmpl, own, count);
@@ -325,7 +326,7 @@ static enum op_result finish_page(struct web_request *request)
     return web_reply_view(request, start->status, "flow_start");
 }
 
-/* The connections that inputs may name, by the app of each. */
+/* The connections for inputs, by the app of each. */
 static void ask_choices(struct web_request *request, struct start *start)
 {
     const struct json *properties = properties_of(start->tmpl);
@@ -353,7 +354,7 @@ static void on_start_end(struct web_request *request)
         flow_template_unref(start->tmpl);
 }
 
-/* report: what is wrong with what was typed; NULL: nothing is known to be. */
+/* report: the faults of typed values; NULL: none known. */
 static enum op_result begin_page(struct web_request *request, unsigned status,
                                  struct flow_template *tmpl, slice problem,
                                  const struct schema_report *report)
@@ -361,7 +362,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
     struct start *start = ARENA_NEW(&request->serve.op.arena, struct start);
     if (!start)
         return web_reply_database(request, ERR_NOMEM);
-    /* Held until the page is there: a reload may replace the set meanwhile. */
+    /* Held until the page is ready: a reload may replace the set meanwhile. */
     start->tmpl = tmpl ? flow_template_ref(tmpl) : NULL;
     start->status = status;
     start->problem = problem;
@@ -386,9 +387,9 @@ enum op_result web_flow_new(struct web_request *request)
                       SLICE_NONE, NULL);
 }
 
-/* ---- what was typed ---- */
+/* ---- typed values ---- */
 
-/* Line ends as programs expect them; browsers send CR LF. */
+/* Line ends for programs; browsers send CR LF. */
 static slice plain_lines(struct arena *arena, slice text)
 {
     char *to = arena_alloc_text(arena, text.len + 1);
@@ -399,7 +400,7 @@ static slice plain_lines(struct arena *arena, slice text)
     return to ? slice_of(to, len) : text;
 }
 
-/* A text a line; empty ones are none. */
+/* One text for each line; empty lines are skipped. */
 static struct json lines_of(struct arena *arena, slice text)
 {
     struct json list = json_array();
@@ -411,8 +412,8 @@ static struct json lines_of(struct arena *arena, slice text)
     return list;
 }
 
-/* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
- * such. Empty fields are left out. */
+/* Converted by the schema: text if a string is allowed, else JSON if the text parses as such. Empty
+ * fields are left out. */
 static struct json typed_input(struct web_request *request, const struct json *property, slice text)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -420,12 +421,11 @@ static struct json typed_input(struct web_request *request, const struct json *p
     enum kind kind = kind_of(property);
     const struct json *parsed = json_parse(arena, text, &json_limits_request, NULL);
     bool is_text = slice_eq_cstr(type, "string") || !parsed;
-    if (kind == KIND_YES) /* a box that is ticked */
+    if (kind == KIND_YES) /* a ticked box */
         return json_bool(true);
     if (kind == KIND_LINES && !json_is(parsed, JSON_ARRAY))
         return lines_of(arena, text);
-    /* for a choice of types only an object is taken as JSON; anything else is text as it was typed
-     */
+    /* for a choice of types only an object is read as JSON; anything else stays text */
     if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
         is_text = true;
     return is_text ? json_string(text) : *parsed;
@@ -441,7 +441,7 @@ static const struct json *read_input(struct web_request *request, const struct f
     *input = json_object();
     for (size_t i = 0; properties && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
-        /* An empty field is left out, so that the schema's default holds. */
+        /* An empty field is left out, so that the schema's default applies. */
         const struct json *property = &properties->as.members[i].value;
         slice text = input_field(request, name);
         if (text.len > 0)
@@ -451,7 +451,7 @@ static const struct json *read_input(struct web_request *request, const struct f
                  json_has_text(JSON_GET(tmpl->input_schema, "required"), name))
             json_object_set(arena, input, name, json_bool(false));
     }
-    /* json_object_set fails only for want of memory, which the arena remembers. */
+    /* json_object_set fails only if out of memory, which the arena remembers. */
     return arena->is_exhausted ? NULL : input;
 }
 
@@ -493,7 +493,7 @@ enum op_result web_flow_start(struct web_request *request)
     in.input = read_input(request, tmpl);
     if (!in.input)
         return web_reply_database(request, ERR_NOMEM);
-    /* Said here at each field; the command checks it again. */
+    /* Reported here at each field; the command checks it again. */
     schema_report_init(&report, &request->serve.op.arena, SLICE(""));
     if (!schema_validate(tmpl->schema, in.input, &report))
         return begin_page(request, 400, tmpl,

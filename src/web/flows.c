@@ -1,5 +1,5 @@
 /*
- * Flows: the list, with how many stand how.
+ * Flows: the list, with counts by state.
  */
 #include "base/clock.h"
 #include "store/flow_inbox.h"
@@ -7,14 +7,14 @@
 
 enum {
     FLOWS_A_PAGE = 25,
-    COUNTED_MS = 24 * 60 * 60 * 1000 /* what has ended is counted since then */
+    COUNTED_MS = 24 * 60 * 60 * 1000 /* ended ones are counted from then on */
 };
 
 /* In the order of enum flow_status. */
 #define STATUSES "running waiting completed failed cancelled"
 enum { STATUS, TEMPLATE, STATUS_APPROVAL = FLOW_CANCELLED + 1 };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
-    /* The last is of waiting flows those that wait for an approval. */
+    /* The last one is for waiting flows that wait for an approval. */
     [STATUS] = {.name = "status", .words = STATUSES " approval"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
     {.name = "before", .kind = SERVE_CURSOR}};
@@ -78,7 +78,7 @@ static enum op_result finish_flows_page(struct web_request *request)
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));
     json_member_str(w, "before", web_query(request, "before"));
-    /* Of a template that few flows have, a page looks at some, and "Older" goes on. */
+    /* For a template with few flows, a page reads a limited number, and "Older" continues. */
     view_pager(request, w, page->older);
     return web_reply_view(request, 200, "flows");
 }

@@ -3,7 +3,7 @@
  */
 #include "web/gzip.h"
 
-#define ZLIB_CONST /* what is read is const */
+#define ZLIB_CONST /* zlib reads const data */
 #include <zlib.h>
 
 #include "base/mem.h"
@@ -66,11 +66,11 @@ slice gzip_compress(struct gzip *gzip, slice text, struct arena *arena)
     stream->next_out = (Bytef *)out;
     stream->avail_out = (uInt)room;
     int status = deflate(stream, Z_FINISH);
-    ASSERT(status == Z_STREAM_END); /* the bound is enough for all */
+    ASSERT(status == Z_STREAM_END); /* the bound always suffices */
     return slice_of(out, stream->total_out);
 }
 
-/* Whether the parameters behind a coding's name are a weight other than zero, or none. */
+/* Whether the parameters after a coding's name are a weight other than zero, or none. */
 static bool has_weight(slice parameters)
 {
     slice name = slice_trim(slice_split(&parameters, '='));

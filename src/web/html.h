@@ -6,12 +6,12 @@
 
 #include "base/buf.h"
 
-/* Escaped: & < > " ' and what is no UTF-8 (U+FFFD); control characters but tab and newline become
- * U+FFFD, too. */
+/* Escaped: & < > " ' and bytes that are not UTF-8 (U+FFFD); control characters except tab and
+ * newline become U+FFFD, too. */
 void html_text(struct buf *out, slice text);
-/* The same of what is there to be read, and not to be sent again: what no reader sees appears as
- * \uXXXX, and a text with letters from right to left is isolated (U+2068, U+2069), so that it moves
- * nothing around it, wherever it is. */
+/* The same for text to be read, not to be sent again: invisible characters appear as \uXXXX, and a
+ * text with right-to-left letters is isolated (U+2068, U+2069), so that it never moves the text
+ * around it. */
 void html_visible(struct buf *out, slice text);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * API keys: the list, a new one, revoking. A new key's text is drawn when the form is rendered, and
  * sealed into it: a second press or a reload makes no second key, and still displays the first. The
- * text is on the page that answers, and nowhere else.
+ * text is only on the page that answers.
  *
- * A key never gets a scope that the creator's own key lacks, and one that is bound to addresses
- * makes none.
+ * A key never gets a scope that the creator's own key does not have, and a key that is bound to
+ * addresses cannot create keys.
  */
 #include <stdio.h>
 
@@ -33,8 +33,8 @@ static const struct {
 
 enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
 
-/* For so long the sender of the same form is shown the key again: a browser that sends it twice
- * displays the second answer alone. key_new.html says it. */
+/* How long the sender of the same form is shown the key again: a browser that sends it twice
+ * displays only the second answer. key_new.html mentions it. */
 static const int64_t reveal_us = 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
@@ -112,7 +112,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* problem: what is wrong with the form; SLICE_NONE: nothing yet. */
+/* problem: the fault of the form; SLICE_NONE: none yet. */
 static enum op_result reply_key_form(struct web_request *request, slice problem)
 {
     struct json_writer *w = view_begin(request);
@@ -148,7 +148,7 @@ enum op_result web_keys(struct web_request *request)
     return web_wait(request, finish_keys_page);
 }
 
-/* ---- changing them ---- */
+/* ---- changes ---- */
 
 struct changing {
     struct vault_command command;
@@ -216,8 +216,8 @@ static enum op_result reply_repeated(struct web_request *request)
     int status = store_api_key_find_result(&request->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
-    /* The hash finds the key; its id proves that this very form made it. What was changed in the
-     * form since then is not the key's, and would be believed of it. */
+    /* The hash finds the key; its id proves that this form made it. Later changes in the form are
+     * not part of the key, but would be believed to be. */
     const struct api_key *key = &it->in.key.key;
     bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
                    row.scopes == key->scopes && slice_eq(row.addresses, key->addresses);
@@ -278,7 +278,7 @@ enum op_result web_key_create(struct web_request *request)
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
-    /* The field was sealed by write_new_key, so it holds a key that is well-formed. */
+    /* The field was sealed by write_new_key, so it contains a well-formed key. */
     if (!vault_key_hash(it->text, key->hash))
         UNREACHABLE("what was sealed here is a key");
     /* Only the prefix and the hash are stored. */

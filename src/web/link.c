@@ -18,7 +18,7 @@ bool web_link_read(slice token, struct web_link *link)
     bool is_whole = decode_base64url(&bytes, token) == OK && buf_is_ok(&bytes) &&
                     bytes.len == TOKEN_BYTES && bytes.ptr[0] == CONNECT_SESSION_TOKEN_VERSION;
     if (is_whole) {
-        /* Rows are keyed by account and hash, so the token carries the account's id. */
+        /* Rows are keyed by account and hash, so the token contains the account's id. */
         memcpy(link->account_id.bytes, bytes.ptr + 1, 16);
         /* The database has only the hash: a copy of the table opens no link. */
         vault_sha256(buf_slice(&bytes), link->hash);

@@ -13,10 +13,11 @@
 enum { WEB_LINK_MARK_LEN = 16 };
 
 struct web_link {
-    slice token; /* as the address has it; borrowed */
+    slice token; /* as in the address; borrowed */
     struct uuid account_id;
     uint8_t hash[CONNECT_SESSION_HASH_LEN];
-    char mark[WEB_LINK_MARK_LEN + 1]; /* names its cookie: the hash's beginning, in hex */
+    char
+        mark[WEB_LINK_MARK_LEN + 1]; /* the name of its cookie: the beginning of the hash, in hex */
 };
 
 /* false: no link can have such a token. */

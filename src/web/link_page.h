@@ -1,12 +1,12 @@
 /*
- * What the page of a connect link says, in each state of the link. Private to the room.
+ * The content of a connect link's page, in each state of the link. Private to the room.
  */
 #ifndef WEB_LINK_PAGE_H
 #define WEB_LINK_PAGE_H
 
 #include "web/app.h"
 
-/* Why the link cannot be used any more. */
+/* Why the link can no longer be used. */
 enum link_over {
     LINK_UNKNOWN, /* it never existed, or ended long ago */
     LINK_EXPIRED,
@@ -22,7 +22,7 @@ struct link_page {
     const struct catalog_integration *app;
     struct connection row; /* has_row: the one to reconnect, or the one it made */
     bool has_row;
-    bool lacks_client; /* signing in is a way to connect it, and there is no OAuth client for it */
+    bool lacks_client; /* signing in is a way to connect it, but there is no OAuth client for it */
 };
 
 /* link NULL: there is no row. */

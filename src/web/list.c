@@ -1,13 +1,12 @@
 /*
- * What the pages of lists have in common: their arguments, the choices of a filter, "Newer" and
- * "Older".
+ * Common parts of list pages: arguments, the choices of a filter, "Newer" and "Older".
  */
 #include "base/clock.h"
 #include "web/pages.h"
 
-enum { TRAIL_BYTES_MAX = 1000 /* of the pages before this one, for "Newer" */ };
+enum { TRAIL_BYTES_MAX = 1000 /* of the earlier pages, for "Newer" */ };
 
-/* As the words of VIEW_PERIOD. */
+/* In the order of VIEW_PERIOD's words. */
 static const struct {
     const char *value, *label;
     int64_t hours;
@@ -54,8 +53,8 @@ struct uuid view_period_since(int choice)
     return uuid_v7_floor(choice < 0 ? 0 : ms - periods[choice].hours * 3600 * 1000);
 }
 
-/* "Newer" leads to the page that "Older" was pressed on: the address has where each page before
- * this one began, with a point between two, "0" for the first. */
+/* "Newer" leads to the page that "Older" was pressed on: the address contains the start of each
+ * earlier page, separated by points, "0" for the first. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next)
 {
     slice trail = web_query(request, "newer"), before = web_query(request, "before");

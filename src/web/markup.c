@@ -21,7 +21,7 @@ struct render {
 
 /* ---- values ---- */
 
-/* null and false are no text, so that `a && 'text'` writes nothing where a is false. */
+/* null and false are not text, so that `a && 'text'` writes nothing if a is false. */
 static void write_value(struct render *r, const struct json *value,
                         void (*write)(struct buf *out, slice text))
 {
@@ -35,7 +35,7 @@ static void write_value(struct render *r, const struct json *value,
     buf_init(&text, BYTES_MAX);
     json_write(&text, value);
     write(r->out, buf_slice(&text));
-    /* A value that could not be written must not be missing in silence. */
+    /* A value that could not be written must not be silently missing. */
     r->out->is_failed = r->out->is_failed || !buf_is_ok(&text);
     buf_deinit(&text);
 }
@@ -55,7 +55,7 @@ static void write_url_part(struct render *r, const struct json *value)
 }
 
 /* Browsers drop tabs and line breaks and read a backslash as a slash: with any of them the URL
- * could be another one than it seems. */
+ * could be another one than it appears. */
 static bool is_safe_url(slice url)
 {
     for (size_t i = 0; i < url.len; i++)
@@ -150,7 +150,7 @@ static int run_value(struct render *r, const struct markup *file, uint32_t *at,
         write_attribute(r, op, &value);
         return OK;
     case MARKUP_IF:
-        /* The loop that runs this goes on behind. */
+        /* The loop that runs this continues after it. */
         *at = expr_is_true(&value) ? *at : op->to - 1;
         return OK;
     case MARKUP_EACH:
@@ -192,7 +192,7 @@ static int run(struct render *r, const struct markup *file, uint32_t from, uint3
             status = run_value(r, file, &i, current);
             break;
         }
-        /* A full buffer takes nothing more: the rest of a long list need not be evaluated. */
+        /* A full buffer accepts nothing more: the rest of a long list need not be evaluated. */
         if (status == OK && !buf_is_ok(r->out))
             status =
                 err_set(r->err, ERR_LIMIT, "%.*s: the page is too large", SLICE_ARG(file->name));

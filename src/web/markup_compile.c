@@ -1,7 +1,7 @@
 /*
  * The compiler of pages; see markup_compile.h. One pass over the bytes of a file: literal text
- * collects in `text` until an op has to be written. The stack has the elements and tags that are
- * open; `current` and `root` are samples of what `@` and `$` are at this position.
+ * collects in `text` until an op has to be written. The stack has the open elements and tags;
+ * `current` and `root` are samples of `@` and `$` at this position.
  */
 #include "web/markup_compile.h"
 
@@ -26,7 +26,7 @@ struct open {
 struct file {
     slice path, source;
     struct json *sample;
-    size_t body;  /* where the source goes on behind <data> */
+    size_t body;  /* where the source continues after <data> */
     bool is_page; /* it has a title, and is not used by others */
     struct markup made;
 };
@@ -93,7 +93,7 @@ static uint32_t emit(struct compiler *c, enum markup_kind kind, slice text, slic
     return add_op(c, kind, text, source);
 }
 
-/* Checks an expression and the names in it. *sample (may be NULL): of what it gives. */
+/* Checks an expression and its names. *sample (may be NULL): of its result. */
 static int check_expression(struct compiler *c, size_t at, slice source, const struct json **sample)
 {
     struct err err = {0};
@@ -119,7 +119,7 @@ static int read_placeholder(struct compiler *c, size_t at, size_t limit, slice *
     return check_expression(c, at, *source, sample);
 }
 
-/* What a <textarea> holds is sent again. */
+/* The content of a <textarea> is sent again. */
 static bool is_in_field(const struct compiler *c)
 {
     for (size_t i = 0; i < c->depth; i++)
@@ -162,8 +162,8 @@ static bool is_url_attr(slice name)
     return is_one_of(name, names, ARRAY_LEN(names));
 }
 
-/* What is written before a part of a URL fixes scheme and host, or the beginning of a path, or it
- * is a place on this page. */
+/* The text before a part of a URL fixes scheme and host, or the beginning of a path, or it is a
+ * position on this page. */
 static bool is_url_start(slice text)
 {
     if (slice_starts_with(text, SLICE("#")))
@@ -179,7 +179,7 @@ static bool is_whole_url(slice text)
     return text.len == 0 || slice_eq_cstr(text, "/") || is_url_start(text);
 }
 
-/* What may hold values is a matter of its element and its name. */
+/* Whether it may contain values depends on its element and its name. */
 static int check_attr(struct compiler *c, slice element, const struct attr *attr)
 {
     static const char *const elements[] = {"script", "meta", "base", "object", "embed", "iframe"};
@@ -349,7 +349,7 @@ static int open_push(struct compiler *c, struct open open)
 
 /* ---- tags of the language ---- */
 
-/* The value of the tag's attribute of that name; SLICE_NONE without. */
+/* The value of the tag's attribute of that name; SLICE_NONE: absent. */
 static slice attr_of(const struct attr *attrs, size_t count, const char *name, size_t *at)
 {
     for (size_t i = 0; i < count; i++)
@@ -387,7 +387,8 @@ static struct file *find_file(const struct compiler *c, slice name)
     return NULL;
 }
 
-/* Whether data of one sample have what another one wants. NULL and null are anything. */
+/* Whether data of one sample has the members that another one requires. NULL and null match
+ * anything. */
 static bool sample_fits(const struct json *wanted, const struct json *given, slice *missing)
 {
     if (!given || given->type == JSON_NULL || wanted->type == JSON_NULL)
@@ -460,7 +461,7 @@ static bool is_in_svg(const struct compiler *c)
     return false;
 }
 
-/* A picture has elements of its own by two of the names: <title>, and <use href>. */
+/* SVG has elements of its own with two of the names: <title>, and <use href>. */
 static bool is_language(const struct compiler *c, slice name, const struct attr *attrs,
                         size_t count)
 {
@@ -521,7 +522,7 @@ static bool is_void(slice name)
     return is_one_of(name, names, ARRAY_LEN(names));
 }
 
-/* The text of a script or a style goes out as it is, so that it can hold no value. */
+/* The text of a script or a style is written unchanged, so it cannot contain a value. */
 static int copy_raw(struct compiler *c, size_t from, slice name)
 {
     slice rest = slice_from(c->file->source, c->at);
@@ -587,7 +588,7 @@ static int compile_close(struct compiler *c, size_t from)
         buf_append(&c->text, name);
         buf_append_char(&c->text, '>');
     }
-    /* A block ends before its closing tag or behind it: its content is the same. */
+    /* A block ends before or after its closing tag: its content is the same. */
     if (open->op != NONE || open->go != NONE || open->kind == OPEN_TITLE)
         flush(c);
     for (uint32_t go = open->go; go != NONE;) {
@@ -685,7 +686,7 @@ static int compile_file(struct compiler *c)
 
 /* ---- samples ---- */
 
-/* <data>JSON</data> at the beginning; without, a page has no data, another file takes any. */
+/* <data>JSON</data> at the beginning; without it, a page has no data, another file accepts any. */
 static int read_sample(struct compiler *c)
 {
     static const char open[] = "<data>", close[] = "</data>";
@@ -736,7 +737,8 @@ static slice name_of(slice path)
     return slice_first(name, name.len - (slice_ends_with(name, SLICE(".html")) ? 5 : 0));
 }
 
-/* `$` is the page's data and the frame's; in a file that is used, and in the frame, the latter. */
+/* `$` is the page's data and the frame's; in a file that is used, and in the frame, only the
+ * latter. */
 static int compile_one(struct compiler *c, struct buf *pack)
 {
     const struct file *file = c->file, *frame = find_file(c, SLICE("frame"));
@@ -784,7 +786,7 @@ int markup_compile(const struct markup_source *sources, size_t count, struct are
     if (!c.files)
         return err_set(err, ERR_NOMEM, "out of memory");
     buf_init(&c.text, TEXT_MAX);
-    /* All samples first: files name one another. */
+    /* All samples first: files refer to each other. */
     for (size_t i = 0; i < count && status == OK; i++) {
         c.file = &c.files[i];
         status = read_file(&c, &sources[i]);

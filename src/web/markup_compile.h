@@ -1,7 +1,7 @@
 /*
  * Compiles the files of src/web/pages; the build runs it, and tests. README.md there has the
- * language. A file's markup has to be whole: every element and every tag of the language is closed
- * in the file, in the loop and in the branch in which it was opened, so that the position of each
+ * language. A file's markup has to be complete: every element and every tag of the language is
+ * closed in the file, the loop and the branch in which it was opened, so that the position of each
  * `${...}` is known here.
  */
 #ifndef WEB_MARKUP_COMPILE_H
@@ -13,8 +13,8 @@ struct markup_source {
     slice path, text; /* "src/web/pages/flow_row.html" */
 };
 
-/* Appends the pack of all files; they name one another. *err: "path:line: what is wrong and what to
- * do". Allocates in the arena; nothing is left of it afterwards. */
+/* Appends the pack of all files; they refer to each other. *err: "path:line: what is wrong and what
+ * to do". Allocates in the arena; nothing there is needed afterwards. */
 int markup_compile(const struct markup_source *sources, size_t count, struct arena *arena,
                    struct buf *pack, struct err *err) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
  * The packed form of compiled files, which is built into the program: for each its name, its sample
- * as JSON text, its ops. Numbers are the machine's own. Expressions are text: compiling them all
- * takes less than a millisecond at the start.
+ * as JSON text, its ops. Numbers are in the machine's byte order. Expressions are text: compiling
+ * them all at the start takes less than a millisecond.
  */
 #include "web/markup.h"
 
@@ -79,7 +79,7 @@ static int load_op(struct reader *reader, struct arena *arena, const struct mark
     bool jumps = kind == MARKUP_BLOCK || kind == MARKUP_IF || kind == MARKUP_GO ||
                  kind == MARKUP_EACH;
     bool is_forward = op->to > (uint32_t)(op - file->ops) && op->to <= file->count;
-    /* Jumps go forward alone, so that rendering ends. */
+    /* Jumps only go forward, so that rendering ends. */
     if (reader->is_broken || kind >= MARKUP_KINDS || (jumps && !is_forward))
         return err_set(err, ERR_INVALID, "the pack is broken at \"%.*s\"", SLICE_ARG(file->name));
     if (op->source.len == 0)

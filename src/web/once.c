@@ -34,23 +34,23 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
     buf_append(&text, plain);
     buf_append(&sealed, vault_ring_key_id(ring));
-    /* Without memory the page goes out without the field, and its form is refused as too old. */
+    /* Out of memory the page is sent without the field, and its form is refused as too old. */
     if (buf_is_ok(&text) && vault_seal(ring, &binding, buf_slice(&text), &sealed) == OK) {
         encode_base64url(&token, buf_slice(&sealed));
     }
     json_member_str(w, "once", buf_is_ok(&token) && token.len > 0 ? buf_slice(&token) : SLICE_NONE);
-    /* The text may hold a new key. */
+    /* The text may contain a new key. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
     buf_deinit(&sealed);
     buf_deinit(&token);
 }
 
-/* The id in the unsealed text. SLICE_NONE: another API key's, or too old. */
+/* The id in the unsealed text. SLICE_NONE: from another API key, or too old. */
 static slice once_id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_shared_us() / 1000;
-    /* Bound to the API key: signing in with another one makes the form worthless. */
+    /* Bound to the API key: signing in with another one invalidates the form. */
     if (text.len <= HEAD_LEN || memcmp(text.ptr, request->serve.grant.key_id.bytes, 16) != 0)
         return SLICE_NONE;
     memcpy(&made_ms, text.ptr + 16, sizeof(made_ms));
@@ -71,7 +71,7 @@ slice once_read_field(struct web_request *request, char kind)
         vault_open(request->web->config.ring, &binding, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
                    slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
         id = once_id_of(request, secret_reveal(plain));
-    /* The kind keeps an id of one form from being used in another one. */
+    /* The kind prevents the use of one form's id in another form. */
     id = id.len > 0 && id.ptr[0] == kind ? arena_dup(&request->serve.op.arena, id) : SLICE_NONE;
     secret_unref(plain);
     buf_deinit(&bytes);

@@ -16,11 +16,11 @@ enum {
 };
 
 /* Writes the member "once" of a page's data, the value of the hidden field (once.html). plain: the
- * id, at most ONCE_PLAIN_MAX bytes, whose first byte is its kind. Out of memory, nothing is
- * written: the form is then refused as too old. */
+ * id, at most ONCE_PLAIN_MAX bytes, whose first byte is its kind. Out of memory nothing is written:
+ * the form is then refused as too old. */
 void once_view_field(struct web_request *request, slice plain, struct json_writer *w);
 /* The id in the form that was sent, in the op's arena (the caller wipes it if it is secret).
- * SLICE_NONE: there is none, it is of another session or kind, or it is too old. */
+ * SLICE_NONE: there is none, it is from another session or of another kind, or it is too old. */
 slice once_read_field(struct web_request *request, char kind);
 
 #endif

@@ -9,7 +9,7 @@ static struct web_request *page_of(struct api_request *call)
     return CONTAINER_OF(call, struct web_request, call);
 }
 
-/* For a person, an argument that is wrong is an address that is wrong. */
+/* For a person, a wrong argument is a wrong address. */
 static enum op_result reply_refusal(struct web_request *request, unsigned status)
 {
     if (status == 400 || status == 404)
@@ -17,7 +17,7 @@ static enum op_result reply_refusal(struct web_request *request, unsigned status
     return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
 }
 
-/* The rows of its list get what the page adds to each. */
+/* The rows of its list get the page's additions. */
 static void put_member(struct web_request *request, struct json_writer *w,
                        const struct json_member *member)
 {

@@ -1,6 +1,6 @@
 /*
- * The overview: what needs a person, how the flows stand, calls and what fails, what is connected;
- * at first, what to begin with. Five queries that run at the same time.
+ * The overview: what needs a person, the states of flows, calls and failures, connections; at
+ * first, the first steps. Five queries that run at the same time.
  */
 #include "base/clock.h"
 #include "store/connection.h"
@@ -52,7 +52,7 @@ static void write_counts(struct json_writer *w, const struct flow_counts *counts
     write_count(w, "failed", counts->failed);
 }
 
-/* A read to try, which has an example: of the first app that is connected, else of the mail app. */
+/* A read to try, with an example: of the first connected app, else of the mail app. */
 static const struct catalog_action *first_read(struct web_request *request,
                                                const struct overview *overview)
 {
@@ -72,7 +72,7 @@ static const struct catalog_action *first_read(struct web_request *request,
         if (!action || action->level != LEVEL_READ || !action->examples ||
             action->examples->count == 0)
             continue;
-        /* It works as it stands where it needs no id of the reader's. */
+        /* It works unchanged if it needs no id of the reader's. */
         const struct json *required = JSON_GET(action->input_schema, "required");
         if (!json_is(required, JSON_ARRAY) || required->count == 0)
             return action;
@@ -81,7 +81,7 @@ static const struct catalog_action *first_read(struct web_request *request,
     return found;
 }
 
-/* "Gmail as sam@example.com", of the first few. */
+/* "Gmail as sam@example.com", for the first few. */
 static void write_connected(struct web_request *request, struct json_writer *w,
                             const struct overview *overview)
 {
@@ -100,8 +100,8 @@ static void write_connected(struct web_request *request, struct json_writer *w,
     json_close(w, ']');
 }
 
-/* What one begins with, and whether it was done; to have signed in is the first of five. It is not
- * shown to an account that has gone its own way: as many flows as the page lists. */
+/* The first steps, and whether they are done; signing in is the first of five. Not shown to an
+ * account that is in use: with as many flows as the page lists. */
 static void write_begun(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
@@ -128,7 +128,7 @@ static void write_begun(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* One that ended, as todo_connection.html declares it. */
+/* An ended connection, as todo_connection.html declares it. */
 static void write_one_ended(struct web_request *request, struct json_writer *w,
                             const struct connection *row, const struct overview_stats *stats)
 {
@@ -149,7 +149,7 @@ static void write_one_ended(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* Those that ended stand first. */
+/* Ended ones come first. */
 static void write_ended(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
@@ -193,7 +193,7 @@ static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
     if (overview_stats_goes_on(&it->stats)) {
-        start_latest(request, it); /* the former's memory goes with this turn */
+        start_latest(request, it); /* the memory of the previous one is freed with this turn */
         return web_wait(request, finish_overview);
     }
     int status = it->latest ? it->latest->status : ERR_NOMEM;
@@ -206,7 +206,7 @@ static enum op_result finish_overview(struct web_request *request)
     if (status == OK)
         status = store_connection_list_result(&it->connections_query, &it->connections,
                                               &it->connection_count);
-    /* Any part that failed fails the page: half an overview would read as "nothing waits". */
+    /* If any part failed the page fails: half an overview would read as "nothing waits". */
     if (status != OK)
         return web_reply_database(request, status);
     write_overview(request, it, view_begin(request));

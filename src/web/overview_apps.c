@@ -1,6 +1,6 @@
 /*
- * The overview's apps: how each does in the period, those with most calls first; then connected
- * ones that had none.
+ * The overview's apps: their state in the period, those with most calls first; then connected ones
+ * without calls.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 
 enum {
     SLOW_MS = 2000,    /* p95 over it: slow */
-    FAILING_PART = 20, /* one in so many of those tried, and more than one: failing */
+    FAILING_PART = 20, /* one in this many of those tried, and more than one: failing */
     SPARK_STEP = 4,
     SPARK_HEIGHT = 20,
 };
 
-/* ---- how it does ---- */
+/* ---- state ---- */
 
 struct state {
     const char *dot, *text;
@@ -46,7 +46,7 @@ static bool needs_reconnecting(slice app_id, const struct connection *connection
     return false;
 }
 
-/* A stroke for each step that had calls, the one with most as high as the picture. */
+/* A stroke for each step with calls; the highest fills the picture. */
 static slice spark_path(struct arena *arena, const struct tally_sum *sum, size_t steps)
 {
     char path[TALLY_STEPS_MAX * 16];
@@ -108,7 +108,7 @@ void overview_apps_write(struct web_request *request, struct json_writer *w,
     while ((sum = overview_next_sum(stats, TALLY_BY_APP, &at, &lines)) != NULL)
         write_app(request, w, stats, sum,
                   needs_reconnecting(sum->integration_id, connections, count));
-    /* An app's connections that ended stand before its others, but not side by side with them. */
+    /* An app's ended connections come before its others, but not adjacent to them. */
     for (size_t i = 0; i < count && lines <= OVERVIEW_LINES_MAX; i++) {
         const struct tally_sum none = {.integration_id = connections[i].integration_id};
         bool is_new = !has_calls(stats, none.integration_id);

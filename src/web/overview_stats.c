@@ -1,6 +1,6 @@
 /*
- * The overview's numbers: calls over a period as a chart, beside those of the period before, and
- * what fails by action and code, all of one statement over tallies.
+ * The overview's numbers: calls over a period as a chart, compared with the period before, and
+ * failures by action and code, all from one statement over tallies.
  */
 #include "web/overview_stats.h"
 
@@ -12,8 +12,8 @@ enum { PERIOD_DEFAULT = 1, TIMES_MAX = 10 };
 
 static const struct {
     uint64_t hours;
-    const char *text, *name, *period; /* period: as the page of executions names it */
-    const char *before;               /* NULL: nothing is kept of it */
+    const char *text, *name, *period; /* period: the name on the page of executions */
+    const char *before;               /* NULL: not stored */
 } periods[] = {{1, "1", "1 h", "1h", "the hour before"},
                {24, "24", "24 h", "24h", "the day before"},
                {168, "168", "7 days", "7d", "the week before"},
@@ -22,7 +22,7 @@ static const struct {
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats)
 {
     slice hours = web_query(request, "hours");
-    stats->period = PERIOD_DEFAULT; /* also for what is none of them */
+    stats->period = PERIOD_DEFAULT; /* also for an unknown value */
     for (size_t i = 0; i < ARRAY_LEN(periods); i++)
         if (slice_eq_cstr(hours, periods[i].text))
             stats->period = i;
@@ -109,7 +109,7 @@ static slice change_text(struct arena *arena, double calls, double before, const
                         percent > 0 ? "more" : "fewer", when);
 }
 
-/* Beside those of the period before, where they are known. */
+/* Compared with the period before, if that is known. */
 static void write_change(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct tally_sum *all)
 {
@@ -136,7 +136,7 @@ static void add_up(struct tally_sum *to, const struct tally_sum *sum)
         to->buckets[i] += sum->buckets[i];
 }
 
-/* The share of those that failed, in tenths of a percent, and how long they took. */
+/* The share of failed ones, in tenths of a percent, and the durations. */
 static void write_lines(struct json_writer *w, const struct tally_sum *steps, size_t count)
 {
     struct chart_line share = {.kind = "bad"}, times[] = {{.kind = "ok"}, {.kind = ""}};
@@ -152,7 +152,7 @@ static void write_lines(struct json_writer *w, const struct tally_sum *steps, si
                       count);
 }
 
-/* The charts, and what holds for the period as a whole. */
+/* The charts, and the numbers for the period as a whole. */
 static void write_calls(struct web_request *request, struct json_writer *w,
                         const struct overview_stats *stats)
 {
@@ -166,7 +166,7 @@ static void write_calls(struct web_request *request, struct json_writer *w,
     for (size_t i = 0; i < stats->count && stats->list[i].kind == TALLY_BY_TIME; i++) {
         const struct tally_sum *sum = &stats->list[i];
         int64_t at = (sum->at - stats->reading.range.since) / step_us;
-        /* Rows of a node whose clock is ahead belong to the last column. */
+        /* Rows of a node with a fast clock belong to the last column. */
         size_t column = at < 0 ? 0 : at < (int64_t)count ? (size_t)at : count - 1;
         add_up(&steps[column], sum);
         add_up(&all, sum);

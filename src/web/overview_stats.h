@@ -1,5 +1,5 @@
 /*
- * The overview's numbers over a period, which the address names; see overview_stats.c.
+ * The overview's numbers over a period, which is in the address; see overview_stats.c.
  */
 #ifndef WEB_OVERVIEW_STATS_H
 #define WEB_OVERVIEW_STATS_H
@@ -10,7 +10,7 @@
 struct overview_stats {
     struct tally_reading reading;
     struct tally_sum *list;  /* of the result, in the op's arena */
-    struct tally_sum before; /* calls of as long a time before */
+    struct tally_sum before; /* calls of the equally long period before */
     size_t count, period;
 };
 
@@ -23,9 +23,9 @@ int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
 void overview_stats_write(struct web_request *request, struct json_writer *w,
                           const struct overview_stats *stats);
 
-/* What the period is called: "24 h". */
+/* The name of the period: "24 h". */
 slice overview_period(const struct overview_stats *stats);
-/* Calls of an app that were blocked because its connection has to be made again. */
+/* Calls of an app that were blocked because its connection has to be reconnected. */
 int64_t overview_refused(const struct overview_stats *stats, slice integration_id);
 
 /* overview_apps.c: a member "apps", as overview_apps.html declares it: those with most calls, then
@@ -35,12 +35,13 @@ void overview_apps_write(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct connection *connections,
                          size_t count);
 
-/* Of those that were tried, the share that failed: "0.6 %", "-" of none. */
+/* The share of failed ones among those tried: "0.6 %", "-" for none. */
 slice overview_failed_share(struct web_request *request, const struct tally_sum *sum);
-/* A member: how long so many in 100 took at most, as people read it. */
+/* A member: the percentile of the duration, for people. */
 void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
                        const struct tally_sum *sum, unsigned percent);
-/* Those of a kind, the first OVERVIEW_LINES_MAX: the next one from *at on; NULL behind the last. */
+/* The sums of a kind, the first OVERVIEW_LINES_MAX: the next one from *at on; NULL after the
+ * last. */
 enum { OVERVIEW_LINES_MAX = 8 };
 const struct tally_sum *overview_next_sum(const struct overview_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines);

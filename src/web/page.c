@@ -1,5 +1,5 @@
 /*
- * How replies go out: pages in their frame, redirects, assets; cookies and security headers.
+ * Replies: pages in their frame, redirects, assets; cookies and security headers.
  */
 #include "web/page.h"
 
@@ -10,8 +10,8 @@
 #include "store/account.h"
 #include "web/view.h"
 
-/* Displayed once after a form was carried out. The query string has the word and this table the
- * sentence, so that a link cannot make a page display a text of its own. */
+/* Displayed once after a form was carried out. The query string contains the word and this table
+ * the sentence, so that a link cannot make a page display arbitrary text. */
 static const struct {
     const char *word, *sentence;
 } notices[] = {
@@ -84,12 +84,12 @@ void web_clear_cookie(struct web_request *request)
 
 void web_allow_form_to(struct web_request *request, slice origin)
 {
-    ASSERT(!request->form_origin.ptr); /* a page has the form of one app */
+    ASSERT(!request->form_origin.ptr); /* a page has the form of at most one app */
     request->form_origin = origin;
 }
 
-/* Only resources of this site, and nothing inline: text from outside that became markup could still
- * not run. */
+/* Only resources of this site, and nothing inline: even if external text became markup it could not
+ * run. */
 static void add_guards(struct web_request *request)
 {
     slice policy = arena_printf(
@@ -99,7 +99,7 @@ static void add_guards(struct web_request *request)
         request->form_origin.len ? " " : "", SLICE_ARG(request->form_origin));
     if (policy.ptr)
         serve_header(&request->serve, "Content-Security-Policy", policy);
-    /* Assets and pages are never to be read as another type. */
+    /* Assets and pages must never be read as another type. */
     serve_header(&request->serve, "X-Content-Type-Options", SLICE("nosniff"));
     serve_header(&request->serve, "Referrer-Policy", SLICE("same-origin"));
     serve_header(&request->serve, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
@@ -111,8 +111,8 @@ bool web_takes_gzip(struct web_request *request)
     return gzip_is_taken(http_request_header(request->serve.exchange, SLICE("Accept-Encoding")));
 }
 
-/* Only where the browser says that this site asked for the page, or its reader by an address that
- * was typed or a bookmark; gzip.h has the reason. */
+/* Only if the browser reports that this site requested the page, or its reader by typing the
+ * address or by a bookmark; gzip.h has the reason. */
 static bool may_compress(const struct web_request *request)
 {
     slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
@@ -122,7 +122,7 @@ static bool may_compress(const struct web_request *request)
     return is_ours && !is_link && !request->holds_secret;
 }
 
-/* A page that may be cached gets an ETag of its text. Whether the browser has this one. */
+/* A page that may be cached gets an ETag of its text. Returns whether the browser has this one. */
 static bool is_known(struct web_request *request, slice page)
 {
     if (!request->is_cacheable)
@@ -133,7 +133,7 @@ static bool is_known(struct web_request *request, slice page)
     return slice_eq(http_request_header(request->serve.exchange, SLICE("If-None-Match")), etag);
 }
 
-/* The page as it is sent, in the op's arena; "": the browser has it. */
+/* The page as sent, in the op's arena; "": the browser has it. */
 static slice pack_page(struct web_request *request, slice page)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -169,8 +169,8 @@ static const char *sentence_of(slice word)
     return NULL;
 }
 
-/* Nothing of it where it is not known: without a session, or while the database does not answer,
- * which the page then says. */
+/* Empty if unknown: without a session, or while the database does not answer, which the page then
+ * reports. */
 static void write_brief(struct web_request *request, struct json_writer *w)
 {
     struct account_brief brief = {0};
@@ -183,7 +183,7 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     json_member_i64(w, "broken", brief.broken);
 }
 
-/* What src/web/pages/frame.html declares. */
+/* The data declared in src/web/pages/frame.html. */
 static void write_frame(struct web_request *request, struct json_writer *w)
 {
     const struct http_exchange *exchange = request->serve.exchange;
@@ -269,7 +269,7 @@ enum op_result web_reply_view(struct web_request *request, unsigned status, cons
     }
     add_guards(request);
     serve_header(&request->serve, "Content-Type", SLICE("text/html; charset=utf-8"));
-    /* Pages hold an account's data, so that no cache may keep them. */
+    /* Pages contain an account's data, so caches must not store them. */
     serve_header(&request->serve, "Cache-Control",
                  request->is_cacheable ? SLICE("private, no-cache") : SLICE("no-store"));
     if (text.len == 0)
@@ -314,7 +314,7 @@ enum op_result web_reply_database(struct web_request *request, int status)
 
 static enum op_result redirect(struct web_request *request, slice url)
 {
-    /* An URL that could not be allocated. */
+    /* A URL that could not be allocated. */
     if (!url.ptr)
         return web_reply_problem(request, 503, "Not available now", "Try again.");
     add_guards(request);

@@ -1,5 +1,5 @@
 /*
- * The pages by file, for the route table, and what more than one of them needs.
+ * The pages by file, for the route table, and parts that several of them share.
  */
 #ifndef WEB_PAGES_H
 #define WEB_PAGES_H
@@ -11,7 +11,7 @@
 
 /* flows.c */
 web_step web_flows;
-/* An object as flow_row.html declares it; so for the other ones below. */
+/* An object as flow_row.html declares it; likewise for the other ones below. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
 /* flow_start.c */
 web_step web_flow_new, web_flow_start;
@@ -26,7 +26,7 @@ web_step web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then);
 const struct flow_command *web_command_of(const struct web_request *request);
-/* A page that says why it was not done. */
+/* A page with the reason why it was not done. */
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
 /* flow_again.c */
 web_step web_flow_again_ask, web_flow_again;
@@ -49,20 +49,19 @@ void view_action_curl(struct web_request *request, struct json_writer *w, slice 
 web_step web_executions;
 /* Members "app" and "action": their names. */
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
-/* {id, name}: one of several that a list may be limited to. */
+/* {id, name}: one of several values of a list's filter. */
 void view_choice(struct json_writer *w, slice id, slice name);
-/* An argument `period`, a member "periods": the choices; and where the chosen one begins. */
+/* An argument `period`, a member "periods": the choices; and the start of the chosen one. */
 #define VIEW_PERIOD                                 \
     {                                               \
         .name = "period", .words = "1h 24h 7d 30d", \
     }
 void view_periods(struct json_writer *w);
 struct uuid view_period_since(int choice);
-/* Reads the arguments of a list of so many rows a page. false: answered. */
+/* Reads the arguments of a list with that many rows on a page. false: answered. */
 bool web_list_read(struct web_request *request, struct serve_list *list,
                    const struct serve_filter *filters, size_t limit) MUST_CHECK;
-/* Members "newer" and "older" of a list by ids; next: where the page behind this one begins, nil:
- * there is none. */
+/* Members "newer" and "older" of a list by ids; next: the start of the next page, nil: none. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next);
 /* audit.c */
 web_step web_audit_trail, web_audit_csv;

@@ -1,5 +1,5 @@
 /*
- * Confirmations: before a key is revoked, a connection deleted or a flow cancelled, a page says
+ * Confirmations: before a key is revoked, a connection deleted or a flow cancelled, a page shows
  * what depends on it and asks. Its form posts to its own address, so that it works without a
  * script.
  */
@@ -82,7 +82,7 @@ enum op_result web_key_revoke_ask(struct web_request *request)
 
 /* ---- a connection ---- */
 
-enum { FLOWS_EXAMINED = 50 }; /* the newest of each status; the page says if that was not all */
+enum { FLOWS_EXAMINED = 50 }; /* the newest of each status; the page says if those were not all */
 
 struct disconnecting {
     struct catalog *catalog;
@@ -135,7 +135,7 @@ enum op_result web_connection_delete_ask(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
-    /* on_end releases it; what uses the connection points into it. */
+    /* on_end releases it; the users of the connection point into it. */
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_disconnect_end;
@@ -153,7 +153,7 @@ static void write_change(struct web_request *request, const struct flow_step_def
     const struct catalog_action *action =
         step->type == FLOW_TOOL_CALL ? catalog_find_tool(*request->web->config.catalog, step->tool)
                                      : NULL;
-    /* A tool that left the catalog may have written, so it is listed. */
+    /* A tool that is no longer in the catalog may have written, so it is listed. */
     if (step->type != FLOW_TOOL_CALL || (action && action->level == LEVEL_READ))
         return;
     json_open(w, '{');
@@ -173,13 +173,13 @@ static enum part part_of(const struct json *step)
     slice status = json_get_str(step, SLICE("status"));
     if (slice_eq_cstr(status, "completed"))
         return PART_DONE;
-    /* A skipped step writes nothing, and is part of no list. */
+    /* A skipped step writes nothing, and is in no list. */
     if (slice_eq_cstr(status, "skipped"))
         return PART_NONE;
     return slice_eq_cstr(status, "running") ? PART_BEGUN : PART_LEFT;
 }
 
-/* The view's steps are in the order of the template's, so that both have the same index. */
+/* The view's steps are in the template's order, so both have the same index. */
 static void write_part(struct web_request *request, const struct flow_template *tmpl,
                        const struct json *steps, enum part part, struct json_writer *w)
 {
@@ -196,7 +196,7 @@ static void write_part(struct web_request *request, const struct flow_template *
 }
 
 struct cancelling {
-    struct flow_load *load; /* until it is there */
+    struct flow_load *load; /* until it has arrived */
     slice actor;
     struct flow_names *names;
 };

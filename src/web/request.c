@@ -1,6 +1,6 @@
 /*
- * What pages do of a request's life (serve/request.h). The order: session, route, access, body, the
- * form and where it came from, then the page.
+ * The pages' part of a request's life (serve/request.h). The order: session, route, access, body,
+ * the form and its origin, then the page.
  */
 #include "web/request.h"
 
@@ -20,7 +20,7 @@
 #include "web/page.h"
 #include "web/pages.h"
 
-/* Who may see a page, and with which scope of the session's key, 0: any. */
+/* The access to a page, and the scope of the session's key that it needs, 0: any. */
 #define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
 #define VIEW(view)                 (&(const struct web_page){WEB_SESSION, 0, NULL, view})
 
@@ -91,7 +91,7 @@ static const struct http_route routes[] = {
 };
 
 enum {
-    SIGN_INS_AT_ONCE = 10, /* from one address; after that one a second */
+    SIGN_INS_AT_ONCE = 10, /* from one address; after that one per second */
     MARKUP_BYTES_MAX = 16 * 1024 * 1024,
 };
 
@@ -118,11 +118,12 @@ static slice find_cookie(const struct web_request *request, slice wanted)
  * cookie; "": a malformed link, which has no cookie. */
 static slice find_link_mark(struct web_request *request)
 {
-    /* admit and its refusals answers this; until then the request has no page. */
+    /* admit and its refusals answer this; until then the request has no page. */
     if (request->serve.found != HTTP_MATCH_FOUND)
         return SLICE_NONE;
     request->page = request->serve.match.route->data;
-    /* The callback serves both: the state says who started it, a link's page or the dashboard. */
+    /* The callback serves both: the state shows whether a link's page or the dashboard started
+     * it. */
     if (request->page->access == WEB_CALLBACK)
         return web_link_mark_of_state(web_query(request, "state"));
     if (request->page->access != WEB_LINK)
@@ -153,7 +154,7 @@ static enum op_result find_session(struct serve_request *serve)
         session_unseal(request->web->config.ring, cookie, mark.ptr, &serve->op.arena, session) !=
             OK ||
         (mark.ptr && !is_for_page(request))) {
-        /* A cookie that does not open is no error: the request continues without a session. */
+        /* A cookie that does not open is not an error: the request continues without a session. */
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
@@ -169,17 +170,17 @@ static enum op_result take_session(struct serve_request *serve)
 {
     struct web_session *session = &request_of(serve)->session;
     const struct vault_grant *grant = &serve->check.grant;
-    ASSERT(!session->is_open); /* a cookie that opens is no session before its key was checked */
+    ASSERT(!session->is_open); /* a cookie that opens is not a session before its key was checked */
     if (serve->check.status != OK && serve->check.status != ERR_REFUSED)
         return web_reply_database(request_of(serve), serve->check.status);
-    /* Revoked, expired or signed out; or the seal, which proves that the cookie belongs to an
-     * account, and the key's row do not agree. The page decides what a missing session means. */
+    /* Revoked, expired or signed out; or the account of the seal and that of the key's row differ.
+     * The page decides what a missing session means. */
     if (serve->check.status == ERR_REFUSED || !uuid_eq(grant->account_id, session->account_id)) {
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
     session->is_open = true;
-    /* With the key's present scopes: one that was taken from it is gone in open sessions, too. */
+    /* With the key's present scopes: a removed one is gone in open sessions, too. */
     serve_caller_set(serve, grant);
     return OP_NEXT;
 }
@@ -195,7 +196,7 @@ static slice line_of(const struct serve_request *serve)
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
     if (request->serve.exchange->head.method == HTTP_METHOD_POST) {
-        request->is_signed_out = true; /* step_form answers, with what was typed */
+        request->is_signed_out = true; /* step_form answers, with the typed values */
         return OP_NEXT;
     }
     struct buf path;
@@ -234,9 +235,9 @@ static enum op_result check_access(struct web_request *request)
     return OP_NEXT;
 }
 
-/* Under a name that is not ours a page is of another site, for the browser: the owner of a name
- * that leads here (DNS rebinding) could read it, and act with what is typed into it. No site has an
- * address or localhost as its name. */
+/* Under a foreign name a page belongs to another site, for the browser: the owner of a name that
+ * points here (DNS rebinding) could read it, and use typed values. Addresses and localhost never
+ * belong to another site. */
 static bool is_at_our_name(const struct web_request *request)
 {
     slice host = request->serve.exchange->head.host;
@@ -328,7 +329,7 @@ static bool read_fields(struct web_request *request)
     return true;
 }
 
-/* If the browser names the site that a form came from, it must be this one. */
+/* If the browser reports the site of a form, it must be this one. */
 static bool is_from_here(const struct web_request *request)
 {
     slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
@@ -336,7 +337,7 @@ static bool is_from_here(const struct web_request *request)
     slice host = http_request_header(request->serve.exchange, SLICE("Host"));
     if (site.ptr && !slice_eq_cstr(site, "same-origin"))
         return false;
-    /* Clients that are no browsers send neither header; they have no cookies to abuse. */
+    /* Clients that are not browsers send neither header; they have no cookies to abuse. */
     if (!origin.ptr)
         return true;
     ptrdiff_t at = slice_find(origin, SLICE("://"));
@@ -344,7 +345,7 @@ static bool is_from_here(const struct web_request *request)
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
-/* Whether the browser names the site that a form came from. */
+/* Whether the browser reports the site of a form. */
 static bool names_site(const struct web_request *request)
 {
     return http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site")).ptr ||
@@ -355,7 +356,7 @@ static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
     /* A form of a page that needs no session may be older than the session that the browser has
-     * now, by another tab or the same form; it names this site, so that it is accepted. */
+     * now, from another tab or the same form; it comes from this site, so it is accepted. */
     bool needs_none = is_for_everyone(request->page) && request->page->scope == 0 &&
                       names_site(request);
     return !session->is_open || needs_none ||
@@ -406,7 +407,7 @@ enum op_result web_go_to(struct web_request *request, slice path)
     ASSERT(path.len > 0 && path.ptr[0] == '/');
     /* Without a session check_access would wait for a form, which has been read. */
     ASSERT(request->session.is_open);
-    ASSERT(!request->state && !request->on_end); /* the page that is left holds nothing */
+    ASSERT(!request->state && !request->on_end); /* the page that is left must not hold anything */
     /* A path has at most as many segments as characters. */
     slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
     size_t count = 0;
@@ -419,12 +420,12 @@ enum op_result web_go_to(struct web_request *request, slice path)
         return web_reply_redirect(request, SLICE("/"), "");
     request->page = request->serve.match.route->data;
     enum op_result result = check_access(request);
-    /* It begins again, for the page that is now set. */
+    /* It starts again, for the page that is now set. */
     return result == OP_NEXT ? op_jump(&request->serve.op, SERVE_BEGIN) : result;
 }
 
-/* What the frame has of the account, read while the page reads its own: web_reply_view waits for
- * it where the page has nothing to wait for. */
+/* The frame's data of the account, read while the page reads its own: web_reply_view waits for it
+ * if the page has nothing to wait for. */
 static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
@@ -476,13 +477,13 @@ static void on_end(struct serve_request *serve, enum op_end end)
         request->on_end(request);
 }
 
-/* A form is carried out even if its client disconnects; a page is not rendered then. Pages that
- * wait release what they hold in web_request.on_end. */
+/* A form is carried out even if its client disconnects; a page is then not rendered. Pages that
+ * wait release their resources in web_request.on_end. */
 static bool on_gone(struct serve_request *serve)
 {
     struct api_request *call = &request_of(serve)->call;
     bool has_begun = serve->op.step >= SERVE_BEGIN;
-    if (call->on_gone) { /* of the endpoint that the page is a view of */
+    if (call->on_gone) { /* of the endpoint behind the page */
         call->on_gone(call);
         return true;
     }

@@ -25,25 +25,25 @@ enum {
 
 struct web_request;
 
-/* Who has access to a page. */
+/* The access to a page. */
 enum web_access {
     WEB_OPEN,    /* everyone: sign-in, assets */
     WEB_SESSION, /* a session; without one the reader is sent to the sign-in */
     /* the pages of a connect link: everyone. The session, if any, is the one that this very link
-     * opened; it is valid for nothing else */
+     * opened; it is valid only there */
     WEB_LINK,
-    WEB_CALLBACK, /* a session, or a link's: the state says which of them started it */
+    WEB_CALLBACK, /* a session, or a link's: the state shows which of them started it */
 };
 
 /* A page, and each part of it that runs after a wait. */
 typedef enum op_result web_step(struct web_request *request);
 
-/* A page whose data are the reply of an endpoint: its members, what `row` adds to each object of a
- * list, and a member "asked" with what the address has of the arguments. */
+/* A page whose data are the reply of an endpoint: its members, the additions of `row` to each
+ * object of a list, and a member "asked" with the arguments in the address. */
 struct web_view {
     const char *file; /* of pages/ */
     const struct api_endpoint *endpoint;
-    /* The endpoint's arguments: the page's of that name, or a value that is always the same */
+    /* The endpoint's arguments: the page's of that name, or a fixed value */
     struct {
         const char *name, *from, *value;
     } arguments[WEB_VIEW_ARGUMENTS_MAX];
@@ -65,30 +65,30 @@ struct web_field {
 struct web_request {
     union { /* first */
         struct serve_request serve;
-        struct api_request call; /* begins with it; of a page that is a view of an endpoint */
+        struct api_request call; /* begins with it; for a page that is a view of an endpoint */
     };
     struct web *web;
     const struct web_page *page;
-    web_step *then;       /* after the wait; NULL: the page has not waited */
-    struct web_link link; /* named by the address of a WEB_LINK page; token SLICE_NONE: none */
+    web_step *then;             /* after the wait; NULL: the page has not waited */
+    struct web_link link;       /* in the address of a WEB_LINK page; token SLICE_NONE: none */
     struct web_session session; /* is_open: whether there is one; its key is serve.grant */
     struct web_field *fields;   /* of a form */
     size_t field_count;
     struct pg_query query;
-    struct pg_query brief;   /* of the account, for the frame; no stmt: not asked */
+    struct pg_query brief;   /* of the account, for the frame; no stmt: not queried */
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* its page, which is rendered once the frame's data are there */
     unsigned late_status;
     void *state;                                    /* the page's, in the op's arena */
-    void (*on_end)(struct web_request *request);    /* NULL, or releases what the page holds */
-    void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */
+    void (*on_end)(struct web_request *request);    /* NULL, or releases the page's resources */
+    void (*on_cancel)(struct web_request *request); /* NULL, or cancels its waits */
     int64_t stamp;     /* of the account, before the page read anything (flow_watch_stamp) */
     bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
-    bool is_cacheable; /* the browser may keep the page, and asks whether it is the present one */
+    bool is_cacheable; /* the browser may cache the page, and checks whether it is current */
     slice form_origin;
-    /* a form that could not be accepted is rendered again with what was typed (again.c) */
-    bool is_signed_out; /* a form without a session: it is read, and kept */
+    /* a form that could not be accepted is rendered again with its values (again.c) */
+    bool is_signed_out; /* a form without a session: it is read and kept */
     slice again_notice; /* SLICE_NONE: no such form */
     slice again_path;   /* of that page */
     unsigned again_status;
@@ -103,14 +103,14 @@ struct web {
     struct gzip *gzip;
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
     char public_url[WEB_URL_MAX];
-    bool is_public_url_set; /* an operator has, and pages are at no other name */
+    bool is_public_url_set; /* by an operator: pages are refused under any other name */
 };
 
 /* ---- the request's values ---- */
 
-/* A field of the form (also of one that is rendered again), trimmed; SLICE_NONE when absent. */
+/* A field of the form (also of one that is rendered again), trimmed; SLICE_NONE if absent. */
 slice web_field(const struct web_request *request, const char *name);
-/* A parameter of the query string; SLICE_NONE when absent or empty. */
+/* A parameter of the query string; SLICE_NONE if absent or empty. */
 slice web_query(struct web_request *request, const char *name);
 /* The id in the path's i-th parameter. false: answered with 404. */
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_CHECK;
@@ -118,24 +118,24 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
 
-/* ---- answering; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
+/* ---- replies; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
 
-/* A page that says what is wrong and what to do. */
+/* A page with the problem and what to do. */
 enum op_result web_reply_problem(struct web_request *request, unsigned status, const char *title,
                                  const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* The same with 404. */
 enum op_result web_reply_missing(struct web_request *request, const char *text);
-/* What could not be loaded or stored, by its cause: 503 without memory or a database, else 500. */
+/* A failed load or store, by its cause: 503 without memory or a database, else 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
 /* 303 to a path of this site; notice (a word of the table in page.c) is displayed there once, ""
  * for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
-/* 303 to another site: an authorization server, a return URL that was checked. */
+/* 303 to another site: an authorization server, a checked return URL. */
 enum op_result web_reply_external(struct web_request *request, slice url);
-/* A file to save, which no cache keeps; bytes in the op's arena. */
+/* A file to save, which caches do not store; bytes in the op's arena. */
 enum op_result web_reply_download(struct web_request *request, slice type, slice disposition,
                                   slice bytes);
-/* Constant bytes with an ETag, cached for good: their path has their hash. */
+/* Constant bytes with an ETag, cached permanently: their path contains their hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
 /* An origin that a form of this page may lead to, besides this site (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
@@ -144,13 +144,13 @@ void web_allow_form_to(struct web_request *request, slice origin);
 
 /* For a form without a session: the sign-in page, which keeps what was typed except secrets. */
 enum op_result web_again_sign_in(struct web_request *request);
-/* After signing in: the page of the form that the sign-in form has kept, with its values; a
- * redirect to next, a path of this site, if nothing was kept. */
+/* After signing in: the page of the form that the sign-in form has kept, with its values; if none
+ * was kept, a redirect to next, a path of this site. */
 enum op_result web_again_go_on(struct web_request *request, slice next);
 /* For a form of an earlier session that came from this site: its page again, with what was typed.
  */
 enum op_result web_again_show(struct web_request *request);
-/* Renders the page of another address, as by GET, instead of the one that was requested. */
+/* Renders the page of another address, as by GET, instead of the requested one. */
 enum op_result web_go_to(struct web_request *request, slice path);
 
 /* ---- pages that are views of endpoints (over.c) ---- */

@@ -1,6 +1,6 @@
 /*
- * result: what a flow has come to, for people: the short facts of what its last step gave, and
- * links to what was made.
+ * result: the result of a flow, for people: the short facts of its last step's output, and links to
+ * created objects.
  */
 #ifndef WEB_RESULT_H
 #define WEB_RESULT_H
@@ -10,8 +10,8 @@
 enum { RESULT_FACTS_MAX = 10, RESULT_LINKS_MAX = 20 };
 
 /* A member "result": {facts: [{name, text}], links: [{title, url}]}. steps: of the flow's view.
- * Null where nothing can be said. A link is a text of its own that begins with https://, and has
- * the title of the object that it stands in, else its own. */
+ * Null if there is nothing to show. A link is a text that is only a URL with https://, and has the
+ * title of its object, else its own. */
 void result_view(struct json_writer *w, const struct json *steps);
 
 #endif

@@ -34,7 +34,7 @@ static void write_plain(const struct web_session *session, struct buf *out)
     char hex[2 * API_KEY_HASH_LEN + 1];
     struct json_writer w;
     encode_hex_in(hex, sizeof(hex), slice_of(session->key_hash, API_KEY_HASH_LEN));
-    /* A compact form: a cookie has 4 KB in all, with its name and attributes. */
+    /* A compact form: a cookie has 4 KB in total, with its name and attributes. */
     json_begin(&w, out);
     json_open(&w, '{');
     json_member_str(&w, "key", slice_cstr(hex));
@@ -56,7 +56,7 @@ slice session_seal(const struct vault_ring *ring, const struct web_session *sess
     buf_init(&bytes, SESSION_COOKIE_MAX);
     buf_init(&text, 2 * SESSION_COOKIE_MAX);
     write_plain(session, &plain);
-    /* The account's id is in clear: the seal is bound to it, and opening needs it first. */
+    /* The account's id is unencrypted: the seal is bound to it, and opening needs it first. */
     buf_append(&bytes, slice_of(session->account_id.bytes, 16));
     buf_append(&bytes, vault_ring_key_id(ring));
     if (buf_is_ok(&plain) && vault_seal(ring, &binding, buf_slice(&plain), &bytes) == OK) {
@@ -101,7 +101,7 @@ struct vault_caller session_caller(const struct web_session *session)
         .begun_at = (session->until_ms - (is_link ? SESSION_LINK_MS : SESSION_MS)) * 1000,
     };
     memcpy(caller.key_hash, session->key_hash, API_KEY_HASH_LEN);
-    /* One session is ended by this hash, so that the token itself need not be stored. */
+    /* A session is ended by this hash, so that the token itself need not be stored. */
     vault_sha256(slice_of(session->csrf, SESSION_CSRF_LEN), caller.session_hash);
     return caller;
 }
@@ -115,7 +115,7 @@ int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, st
     *session = (struct web_session){0};
     buf_init(&bytes, SESSION_COOKIE_MAX);
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
-        /* A forged id opens nothing: it is part of what the seal authenticates. */
+        /* A forged id opens nothing: the seal authenticates it. */
         memcpy(session->account_id.bytes, bytes.ptr, 16);
         const struct vault_binding binding = cookie_binding_of(session->account_id, is_link);
         status = vault_open(ring, &binding, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),

@@ -2,7 +2,7 @@
  * Sessions: the content of a sealed cookie, checked against the API key that opened the session.
  *
  * The cookie's plain text is JSON {key, csrf, until, link?}: the key's SHA-256 as hex, the token
- * that forms must carry, the end in milliseconds, and for a session of a connect link the link's
+ * that forms must contain, the end in milliseconds, and for a session of a connect link the link's
  * token. It is sealed with the master key and bound to the account. A link's session is sealed
  * under another id and has a cookie of its own, so that it is never taken for a session of the
  * dashboard.
@@ -41,7 +41,7 @@ slice session_seal(const struct vault_ring *ring, const struct web_session *sess
  * (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
-/* The caller that the session is checked as. */
+/* The caller for checking the session. */
 struct vault_caller session_caller(const struct web_session *session);
 
 #endif

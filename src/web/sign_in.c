@@ -6,7 +6,7 @@
 #include "vault/command.h"
 #include "web/view.h"
 
-/* A path of this site to continue at, and nothing that a browser would take for another site. */
+/* A path of this site to continue at, never one that a browser would take for another site. */
 static slice next_path(slice wanted)
 {
     /* "//host" and "/\host" are other sites for a browser. */
@@ -50,7 +50,7 @@ static enum op_result finish_post(struct web_request *request)
             "This key is unknown, expired or revoked. Check that it was copied completely.");
     if (request->serve.check.status != OK)
         return web_reply_database(request, request->serve.check.status);
-    /* All of it is new, the CSRF token too: forms of the session before are refused. */
+    /* Everything is new, including the CSRF token: forms of the earlier session are refused. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->serve.check.grant.account_id,
                                     .until_ms = clock_shared_us() / 1000 + SESSION_MS};
@@ -60,13 +60,13 @@ static enum op_result finish_post(struct web_request *request)
     request->serve.grant = request->serve.check.grant;
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
-    /* A form that was kept is rendered again; nothing is sent on the reader's behalf. */
+    /* A kept form is rendered again; nothing is sent on the reader's behalf. */
     return web_again_go_on(request, next);
 }
 
 enum op_result web_sign_in_post(struct web_request *request)
 {
-    /* Counted by address, since a wrong key names no account. */
+    /* Counted by address, since a wrong key belongs to no account. */
     struct uuid address = uuid_v5((struct uuid){{0}}, serve_client_address(&request->serve));
     uint64_t wait_ms =
         account_rate_take(request->web->sign_ins, address, loop_now_ns(request->serve.op.loop));
@@ -109,7 +109,7 @@ static enum op_result sign_out(struct web_request *request, enum vault_command_k
          */
         .session_until = session->until_ms * 1000,
     };
-    /* The hash that ends the session is of the cookie that this request came with. */
+    /* The hash that ends the session belongs to the cookie of this request. */
     ASSERT(memcmp(request->serve.check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
     if (!command)
         return web_reply_database(request, ERR_NOMEM);

@@ -6,7 +6,7 @@
 #include "base/ascii.h"
 #include "web/view.h"
 
-/* At most bytes_max of the text, cut between characters, and `more` where something is cut. */
+/* At most bytes_max of the text, cut between characters, and `more` if it was cut. */
 static void put_cut(struct json_writer *w, slice text, size_t bytes_max, const char *more)
 {
     struct buf cut;
@@ -93,7 +93,7 @@ static slice headline_at(const struct json *value, unsigned depth)
         return SLICE_NONE;
     for (size_t i = 0; value->type == JSON_OBJECT && i < ARRAY_LEN(names) && found.len == 0; i++)
         found = headline_at(json_get(value, slice_cstr(names[i])), depth + 1);
-    /* Other members next, since requests often wrap what matters in one object. */
+    /* Other members next, since requests often wrap the relevant part in one object. */
     for (size_t i = 0; value->type == JSON_OBJECT && i < value->count && found.len == 0; i++)
         if (!json_is(&value->as.members[i].value, JSON_STRING))
             found = headline_at(&value->as.members[i].value, depth + 1);
@@ -108,8 +108,8 @@ slice value_headline(const struct json *value)
     return headline_at(value, 0);
 }
 
-/* Writes texts of more than one word, which leaves out ids and names of types. Returns how many
- * more may follow. */
+/* Writes texts of more than one word, which excludes ids and names of types. Returns how many more
+ * may follow. */
 static unsigned put_sentences(struct json_writer *w, const struct json *value, slice headline,
                               unsigned left, unsigned depth)
 {
@@ -166,7 +166,7 @@ void value_view_name(struct json_writer *w, const char *key, slice name)
     buf_init(&words, VALUE_TEXT_BYTES_MAX);
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        /* A capital after a small letter begins a word: taskParent. */
+        /* A capital after a lower-case letter begins a word: taskParent. */
         bool is_word = is_upper_at(name, i) && i > 0 && !is_upper_at(name, i - 1);
         if (is_word)
             buf_append_char(&words, ' ');

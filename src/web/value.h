@@ -1,6 +1,6 @@
 /*
- * value: JSON for people, as data of a page: lists of names and values where it is small, its text
- * where it is not.
+ * value: JSON for people, as data of a page: lists of names and values if it is small, else its
+ * text.
  */
 #ifndef WEB_VALUE_H
 #define WEB_VALUE_H
@@ -15,15 +15,15 @@ enum {
 };
 
 /* A member `key` as value.html displays it: {members: [{name, value}], more}, {items, more},
- * {text}, or {json} deeper than VALUE_DEPTH_MAX. Past VALUE_ITEMS_MAX items or VALUE_TEXT_BYTES_MAX
- * of a text it says what is left out. value NULL: "-". */
+ * {text}, or {json} deeper than VALUE_DEPTH_MAX. Beyond VALUE_ITEMS_MAX items or
+ * VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */
 void value_view(struct json_writer *w, const char *key, const struct json *value);
 /* The first text among its members (and theirs) that is a title, a subject, a name or the like;
- * SLICE_NONE when there is none. */
+ * SLICE_NONE: none. */
 slice value_headline(const struct json *value);
 /* The brief form, above the full one, as two members: "brief", its own short texts except the
- * headline and the members that are shown elsewhere, names with a space between two ([{name,
- * text}], the name in words), and "sentences", the first ones found further inside. */
+ * headline and the members shown elsewhere, names separated by spaces ([{name, text}], the name in
+ * words), and "sentences", the first ones found further inside. */
 void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
                       slice elsewhere);
 /* A member's name in words: "taskParent" and "task_parent" become "Task parent". */

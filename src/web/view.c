@@ -11,7 +11,7 @@
 
 struct json_writer *view_begin(struct web_request *request)
 {
-    /* A page that has failed midway is left for one that says so. */
+    /* If a page has failed midway, another one replaces it with the reason. */
     buf_deinit(&request->view_text);
     buf_init(&request->view_text, WEB_PAGE_BYTES_MAX);
     json_begin(&request->view, &request->view_text);
@@ -54,7 +54,7 @@ void view_key(struct json_writer *w, struct uuid id, slice name)
 
 slice view_span(struct arena *arena, int64_t us)
 {
-    /* what a unit is for: spans up to so much, which is so many microseconds, with decimals */
+    /* the units: spans below a limit, in that many microseconds, with decimals */
     static const struct {
         double below, unit;
         int decimals;
@@ -76,7 +76,7 @@ void view_took(struct web_request *request, struct json_writer *w, const char *k
     json_member_str(w, key, view_span(&request->serve.op.arena, us));
 }
 
-/* One of the grounds of the style sheet, h0 to h5; the same each time. */
+/* One of the style sheet's backgrounds, h0 to h5; the same each time. */
 static int64_t ground_of(slice id)
 {
     uint32_t sum = 0;
@@ -109,7 +109,7 @@ void view_app_icon(struct json_writer *w, slice id, const struct catalog_integra
     json_close(w, '}');
 }
 
-/* The share of light that a channel of "#rrggbb" gives, by WCAG 2. */
+/* The relative luminance of a channel of "#rrggbb", by WCAG 2. */
 static double light_of(slice colour, size_t channel)
 {
     ASSERT(colour.len == 7); /* the column's check */
@@ -122,7 +122,7 @@ slice view_ink_on(slice colour)
 {
     double light =
         0.2126 * light_of(colour, 0) + 0.7152 * light_of(colour, 1) + 0.0722 * light_of(colour, 2);
-    /* Where white has less than 4.5 to 1, black has more than 4.6. */
+    /* If white has less than 4.5 to 1, black has more than 4.6. */
     return 1.05 / (light + 0.05) >= 4.5 ? SLICE("#fff") : SLICE("#000");
 }
 

@@ -1,8 +1,8 @@
 /*
  * Bars of a waterfall; see waterfall.h.
  *
- * The begins and ends of all spans cut the time into pieces. A piece in which something works has
- * its length, any other one has it up to a bound.
+ * The starts and ends of all spans divide the time into pieces. A piece with work has its full
+ * length, any other one has it up to a bound.
  */
 #include "web/waterfall.h"
 

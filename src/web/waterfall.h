@@ -1,7 +1,7 @@
 /*
- * waterfall: when each step of a flow ran, as bars below one another on one scale, in thousandths
- * of its width. Pauses (a wait, an approval, nothing at all) may take days where the work takes a
- * second: of each uninterrupted one at most a fifth of all work is drawn.
+ * waterfall: the times of a flow's steps, as bars below each other on one scale, in thousandths of
+ * its width. Pauses (a wait, an approval, nothing at all) may take days while the work takes a
+ * second: for each uninterrupted pause at most a fifth of all work is drawn.
  */
 #ifndef WEB_WATERFALL_H
 #define WEB_WATERFALL_H
@@ -13,7 +13,7 @@
 enum { WATERFALL_SPANS_MAX = 64, WATERFALL_WIDTH = 1000 };
 
 struct waterfall_span {
-    int64_t begin, end;     /* microseconds; not before its begin, else it is taken for empty */
+    int64_t begin, end;     /* microseconds; not before its start, else it counts as empty */
     bool is_pause, is_open; /* open: a pause without an end yet */
 };
 

@@ -1,10 +1,10 @@
 /*
- * web: the dashboard, where people connect apps, approve steps and see what happened. Pages are
- * files of pages/ over data that are made here, and work without JavaScript; the one script only
- * keeps a page fresh.
+ * web: the dashboard, where people connect apps, approve steps and follow flows and executions.
+ * Pages are files of pages/ over data that are made here, and work without JavaScript; the one
+ * script only keeps a page fresh.
  *
- * A session is a sealed cookie: it names an API key by its hash, so that it ends with the key,
- * needs no table and is good on every node. What may be done is what the key's scopes allow.
+ * A session is a sealed cookie: it refers to an API key by its hash, so that it ends with the key,
+ * needs no table and is valid on every node. The key's scopes limit it.
  */
 #ifndef WEB_WEB_H
 #define WEB_WEB_H
@@ -13,14 +13,14 @@
 
 struct web;
 
-/* It works with the services of the API, and runs endpoints for its pages; api and everything in
- * config outlive it. NULL: err. */
+/* It uses the services of the API, and runs endpoints for its pages; api and everything in config
+ * outlive it. NULL: see err. */
 struct web *web_new(const struct api_config *config, struct api *api, struct err *err) MUST_CHECK;
-/* No request may be under way (asserted). NULL is fine. */
+/* No request may be under way (asserted). Accepts NULL. */
 void web_free(struct web *web);
-/* "https://sluice.example.com", as browsers reach this server: redirect URIs begin with it, and
- * with https the cookie is __Host-. Set once the server listens; copied. is_set: by an operator, so
- * that pages are refused under any other name (421). */
+/* "https://sluice.example.com", the address for browsers: redirect URIs begin with it, and with
+ * https the cookie is __Host-. Set once the server listens; copied. is_set: by an operator, so that
+ * pages are refused under any other name (421). */
 void web_public_url_set(struct web *web, slice url, bool is_set);
 /* Whether the path is one of its pages; other paths get a 404 elsewhere. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
