@@ -14,7 +14,7 @@ static size_t index_of(uint64_t us)
     return (size_t)bucket * HISTOGRAM_PARTS + (size_t)(us >> bucket);
 }
 
-/* The smallest value that is counted at this index. */
+/* The smallest value counted at this index. */
 static uint64_t value_at(size_t index)
 {
     if (index < 2 * HISTOGRAM_PARTS)

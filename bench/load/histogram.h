@@ -1,6 +1,6 @@
 /*
- * Latencies in a histogram of fixed size with 3 significant digits from 1 microsecond to 60 s, as
- * Gil Tene's HdrHistogram lays it out: buckets of doubling width, each of 1024 equal parts.
+ * Latencies in a histogram of fixed size with 3 significant digits from 1 microsecond to 60 s, in
+ * the layout of Gil Tene's HdrHistogram: buckets of doubling width, each of 1024 equal parts.
  */
 #ifndef LOAD_HISTOGRAM_H
 #define LOAD_HISTOGRAM_H
@@ -21,13 +21,13 @@ struct histogram {
 };
 
 void histogram_clear(struct histogram *histogram);
-/* What is longer than 60 s counts as 60 s in the buckets; max_us keeps the true value. */
+/* Longer values count as 60 s in the buckets; max_us keeps the true value. */
 void histogram_record(struct histogram *histogram, uint64_t us);
 void histogram_merge(struct histogram *into, const struct histogram *from);
-/* The value that `percent` (0 to 100) of all values do not exceed; 0 when it is empty. */
+/* The value that `percent` (0 to 100) of all values do not exceed; 0: empty. */
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 double histogram_mean(const struct histogram *histogram);
-/* How many lie in [from_us, to_us). */
+/* The number of values in [from_us, to_us). */
 uint64_t histogram_between(const struct histogram *histogram, uint64_t from_us, uint64_t to_us);
 
 #endif

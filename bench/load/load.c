@@ -1,5 +1,5 @@
 /*
- * One load process: its connections, and the closed or open loop that begins operations on them.
+ * One load process: its connections, and the closed or open loop that starts operations on them.
  */
 #include "load/load.h"
 
@@ -15,7 +15,7 @@ enum {
     REQUEST_BYTES_MAX = SCENARIO_BYTES_MAX + 8192,
     GRACE_MS = 5000,
     REST_MS = 100
-}; /* of a connection that failed, so that a server which is gone is no flood */
+}; /* after a failed connection, so that an unreachable server is not flooded */
 
 struct connection {
     struct load *load;
@@ -23,7 +23,7 @@ struct connection {
     struct list idle_link;
     const struct scenario *scenario;
     size_t scenario_index, step;
-    uint64_t due_ns;  /* when the operation began, or should have begun */
+    uint64_t due_ns;  /* when the operation started, or should have started */
     uint64_t rest_ns; /* until then */
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
@@ -34,19 +34,19 @@ struct load {
     struct load_result *result;
     struct loop *loop;
     struct connection *connections;
-    struct list idle, resting; /* resting: by the time */
+    struct list idle, resting; /* resting: ordered by time */
     struct buf request;
     struct arena arena; /* of one reply */
     unsigned weight_sum;
     uint64_t uniques, random;
     struct histogram second; /* the running second */
     struct timer starting, ending, ticking, rested;
-    double cpu_s; /* that had been used when the measured time began */
+    double cpu_s; /* CPU time used before the measured time */
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
-    uint64_t interval_ns, next_due_ns; /* next_due_ns: of the next operation to come */
-    uint64_t *due;                     /* a ring of those that no connection was free for */
+    uint64_t interval_ns, next_due_ns; /* next_due_ns: of the next operation */
+    uint64_t *due;                     /* a ring of operations waiting for a free connection */
     size_t due_first, due_count;
     bool is_over;
 };
@@ -115,8 +115,8 @@ static void begin_due(struct load *load)
     }
 }
 
-/* Counts an operation that began (or was due) and ended in the measured time; in a closed loop also
- * one that began before it, since throughput counts ends. */
+/* Counts an operation that started (or was due) and ended in the measured time; in a closed loop
+ * also one that started before it, since throughput counts ends. */
 static void count(struct connection *connection, uint64_t now_ns, bool is_right)
 {
     struct load *load = connection->load;
@@ -208,7 +208,7 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
 
 /* ---- time ---- */
 
-/* A timerfd, which has expired `late` times since it was read. libuv's timers have a resolution of
+/* A timerfd that has expired `late` times since the last read. libuv's timers have a resolution of
  * milliseconds, which at thousands of operations a second would be most of the latency. */
 static void on_timer(void *owner, int events)
 {
@@ -238,7 +238,7 @@ static int start_open_loop(struct load *load)
     load->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (!load->due || load->timer_fd < 0)
         return ERR_NOMEM;
-    /* the processes take turns */
+    /* interleaves the processes */
     uint64_t begin_ns =
         clock_mono_ns() + 1000000 + load->interval_ns / plan->options->processes * plan->process;
     load->next_due_ns = begin_ns;

@@ -1,8 +1,8 @@
 /*
- * load: what one load process does. Its connections begin operations in a closed loop (the next
- * when one has ended) or in an open loop (at a constant rate, whatever the server does; an
- * operation's latency then counts from when it was due, so that a stall counts for all operations
- * that it delays: no coordinated omission).
+ * load: one load process. Its connections start operations in a closed loop (the next one when the
+ * last has ended) or in an open loop (at a constant rate, whatever the server does; an operation's
+ * latency then counts from when it was due, so that a stall counts for all operations that it
+ * delays: no coordinated omission).
  */
 #ifndef LOAD_LOAD_H
 #define LOAD_LOAD_H
@@ -26,7 +26,7 @@ struct load_result {
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* live, for the progress line and the time line; since the start */
     volatile uint64_t live_done, live_wrong;
-    /* of the second that has just ended */
+    /* of the last full second */
     volatile uint64_t second, second_p50_us, second_p99_us, second_max_us;
 };
 
@@ -37,11 +37,11 @@ struct load_plan {
     const struct peer_target *target;
     unsigned process;          /* its number */
     uint64_t connections;      /* its share */
-    uint64_t connection_first; /* the number of its first one */
+    uint64_t connection_first; /* the number of its first connection */
     uint64_t start_ns, end_ns; /* of the measured time, CLOCK_MONOTONIC */
 };
 
-/* Runs until the end. Not 0: it could not run, why is in result. */
+/* Runs until the end. Not 0: it could not run, see result->why. */
 int load_run(const struct load_plan *plan, struct load_result *result);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * sluice-bench: loads a sluice server and reports throughput and latencies. The parent prepares,
- * forks the load processes before any loop exists, watches, and reports.
+ * sluice-bench: loads a sluice server and reports throughput and latencies. The parent prepares the
+ * run, forks the load processes before any loop exists, watches them, and reports.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ struct bench {
     pid_t pids[LOAD_PROCESSES_MAX];
     size_t running;
     struct report report;
-    bool is_hopeless; /* every operation failed from the start, so the run was ended */
+    bool is_hopeless; /* every operation has failed since the start, so the run was stopped */
     /* while it runs */
     struct loop *loop;
     struct sampler sampler;
@@ -33,7 +33,7 @@ struct bench {
     uint64_t start_ns, last_ns, last_done, last_wrong;
 };
 
-/* ---- preparing: requests that are made once, one after the other ---- */
+/* ---- preparing: requests that are made once, one by one ---- */
 
 struct preparing {
     struct bench *bench;
@@ -42,7 +42,7 @@ struct preparing {
     struct arena arena;
     struct err err;
     size_t step;
-    uint64_t connection; /* of a request that is made for each */
+    uint64_t connection; /* of a request that is made for each connection */
     bool is_done;
 };
 
@@ -91,8 +91,8 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
     loop_stop(preparing->bench->loop);
 }
 
-/* Runs in the parent, since the load processes inherit the values that are captured. Its loop is
- * freed before they are forked. */
+/* Runs in the parent, since the load processes inherit the captured values. Its loop is freed
+ * before they are forked. */
 static int prepare(struct bench *bench, struct scenario *scenario, struct err *err)
 {
     struct preparing preparing = {.bench = bench, .scenario = scenario};
@@ -146,7 +146,7 @@ static int start_processes(struct bench *bench, struct err *err)
             return err_set(err, ERR_IO, "fork: %s", strerror(errno));
         if (bench->pids[i] == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-            /* random state must not be shared by the children */
+            /* children must not share random state */
             if (bench->target.tls && tls_library_init(NULL) != OK)
                 _exit(1);
             _exit(load_run(&plan, &bench->results[i]) == OK ? 0 : 1);
@@ -218,7 +218,7 @@ static void on_tick(struct timer *timer)
     print_progress(bench, &second);
     if (done > 0 && done == wrong && bench->report.second_count == HOPELESS_S) {
         bench->is_hopeless = true;
-        stop_processes(bench); /* on_child notices their end */
+        stop_processes(bench); /* on_child notices their exit */
     }
     sampler_ask(&bench->sampler);
     timer_start_in_ms(timer, 1000);
@@ -238,7 +238,7 @@ static int watch(struct bench *bench, struct err *err)
     timer_init(&bench->tick, bench->loop, on_tick);
     timer_start_in_ms(&bench->tick, 1000);
     sampler_ask(&bench->sampler);
-    on_child(&bench->children, SIGCHLD); /* one may have ended before the watch */
+    on_child(&bench->children, SIGCHLD); /* one may have exited before the watch started */
     if (bench->running > 0)
         loop_run(bench->loop);
     timer_stop(&bench->tick);
@@ -295,7 +295,7 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Checked before the run, whose results would be lost otherwise. */
+/* Checked before the run, because its results would be lost otherwise. */
 static int check_writable(const char *path, struct err *err)
 {
     FILE *file = path ? fopen(path, "ae") : NULL;

@@ -25,7 +25,7 @@ struct load_options {
     size_t scenario_count;
 };
 
-/* Parses the command line. OK, or ERR_INVALID with a sentence; is_help: print the help, exit 0. */
+/* Parses the command line. OK, or ERR_INVALID with a message; is_help: print the help, exit 0. */
 int load_options_parse(struct load_options *options, int argc, char **argv, bool *is_help,
                        struct err *err) MUST_CHECK;
 void load_options_print_help(void);

@@ -12,9 +12,10 @@
 #include "http/url.h"
 #include "loop/tcp.h"
 
-/* ---- where to ---- */
+/* ---- address ---- */
 
-/* Tried once before the load: the error of a wrong address is clearer than a run of failures. */
+/* Tried once before the load: the error for a wrong address is clearer than a series of
+ * failures. */
 static int try_connect(const struct sockaddr_storage *address, socklen_t len, slice base,
                        struct err *err)
 {
@@ -83,7 +84,7 @@ static int on_complete(llhttp_t *parser)
         return 0;
     peer->is_complete = true;
     peer->closes = !llhttp_should_keep_alive(parser);
-    return HPE_PAUSED; /* nothing may follow: one request at a time */
+    return HPE_PAUSED; /* nothing may follow: no pipelining */
 }
 
 static const llhttp_settings_t settings = {.on_body = on_body, .on_message_complete = on_complete};

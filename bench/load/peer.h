@@ -14,22 +14,23 @@
 
 enum { PEER_BODY_BYTES_MAX = 16 * 1024 * 1024, PEER_WRITE_BYTES_MAX = 4 * 1024 * 1024 };
 
-/* Where all peers go; resolved once, before the loop runs. */
+/* The address for all peers; resolved once, before the loop runs. */
 struct peer_target {
     struct sockaddr_storage address;
     slice host;              /* the Host header, borrowed */
     char name[256];          /* for TLS */
-    struct tls_context *tls; /* NULL: plain */
+    struct tls_context *tls; /* NULL: no TLS */
 };
 
 struct peer {
     struct loop *loop;
     const struct peer_target *target;
     void *owner;
-    /* With a whole reply: its status (100 to 599) and body (borrowed; empty unless keeps_body, or
-     * the status is an error's). Or status 0 and why (borrowed). Never from inside peer_send. */
+    /* With a complete reply: its status (100 to 599) and body (borrowed; empty unless keeps_body is
+     * set or the status is an error). Otherwise with status 0 and why (borrowed). Never called from
+     * inside peer_send. */
     void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why);
-    bool keeps_body; /* of the request under way */
+    bool keeps_body; /* of the request in progress */
     /* private */
     struct stream *stream; /* NULL: not connected */
     llhttp_t parser;
@@ -46,10 +47,10 @@ void peer_target_deinit(struct peer_target *target);
 
 void peer_init(struct peer *peer, struct loop *loop, const struct peer_target *target, void *owner,
                void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why));
-/* A whole request with its head; copied where it cannot be sent at once. Not while one is under
- * way (asserted). */
+/* A complete request with its head; copied if it cannot be sent at once. Not while another is in
+ * progress (asserted). */
 void peer_send(struct peer *peer, slice request, bool keeps_body);
-/* Closes; no callback follows. The memory is the caller's again after the next turn. */
+/* Closes; no callback follows. The caller may free the memory after the next turn. */
 void peer_close(struct peer *peer);
 
 #endif

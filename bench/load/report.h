@@ -25,13 +25,13 @@ struct report {
     struct load_part parts[SCENARIOS_MAX];
     uint64_t dropped;
     uint64_t unmeasured; /* ended outside the measured time */
-    double cpu, cpu_max; /* cores that the load processes used, all together and the busiest */
+    double cpu, cpu_max; /* cores used by the load processes, all together and the busiest */
     char why[LOAD_WHY_MAX];
     struct report_second *seconds;
     size_t second_count;
 };
 
-/* A load process that has used so much of a core may be what limits the figures. */
+/* A load process that uses this much of a core may limit the results. */
 #define REPORT_CPU_BUSY 0.9
 
 extern const double report_percents[];
@@ -39,7 +39,7 @@ extern const size_t report_percent_count;
 
 void report_print(const struct report *report);
 void report_write_json(const struct report *report, struct buf *out);
-/* One self-contained file: no script, no other host. */
+/* One self-contained file: no script, no external resources. */
 void report_write_html(const struct report *report, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The figures as a page: tables and SVG made here, no script and nothing from another host, so that
+ * The figures as a page: tables and SVG made here, without scripts or external resources, so that
  * the file can be kept and mailed.
  */
 #include <math.h>
@@ -177,7 +177,7 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* A value of second i; negative: not known. server: the figure that is asked for, else NULL. */
+/* A value of second i; negative: unknown. server: the requested figure, otherwise NULL. */
 typedef double (*second_fn)(const struct report *report, size_t i,
                             const struct sampler_figure *server);
 
@@ -191,7 +191,7 @@ static double p99_ms(const struct report *report, size_t i, const struct sampler
 {
     const struct report_second *second = &report->seconds[i];
     (void)server;
-    return second->max_us == 0 ? -1 : (double)second->p99_us / 1000; /* nothing has ended */
+    return second->max_us == 0 ? -1 : (double)second->p99_us / 1000; /* no operation has ended */
 }
 
 static double of_server(const struct report *report, size_t i, const struct sampler_figure *server)

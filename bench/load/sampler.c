@@ -19,7 +19,7 @@ const struct sampler_figure sampler_figures[SAMPLER_FIGURES] = {
     {"sluice_pg_commits_total", "server_commits", "Database commits", "a second", 1, true},
 };
 
-/* The value of a sample without labels in the Prometheus text format; -1 when there is none. */
+/* The value of a sample without labels in the Prometheus text format; -1: none. */
 static double find(slice text, slice name)
 {
     while (text.ptr) {
@@ -33,7 +33,7 @@ static double find(slice text, slice name)
     return -1;
 }
 
-/* "name{le="0.002"} 18" and so on; the counts are summed up in the text. */
+/* "name{le="0.002"} 18" and so on; the counts in the text are cumulative. */
 static double take_lags(struct sampler *sampler, slice text)
 {
     static const slice prefix = SLICE_INIT("sluice_loop_lag_seconds_bucket{le=\"");
@@ -46,7 +46,7 @@ static double take_lags(struct sampler *sampler, slice text)
         (void)snprintf(part, sizeof(part), "%.*s", SLICE_ARG(slice_from(line, prefix.len)));
         const char *count_text = strchr(part, ' ');
         double here = strtod(part, NULL), sum = count_text ? strtod(count_text, NULL) : before;
-        bound = isfinite(here) ? here : bound; /* of +Inf the one before */
+        bound = isfinite(here) ? here : bound; /* for +Inf the previous bound */
         if (sampler->has_lags && sum - before > sampler->lags[i])
             longest = bound;
         sampler->lags[i++] = sum - before;

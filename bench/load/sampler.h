@@ -9,18 +9,18 @@
 
 enum { SAMPLER_FIGURES = 5 };
 
-/* What a sample holds of the server, and how a report shows it. */
+/* A server figure in a sample, and how a report shows it. */
 struct sampler_figure {
-    const char *metric; /* NULL: of the turns since the sample before, the bound of the highest
-                         * bucket of sluice_loop_lag_seconds in which there is one */
+    const char *metric; /* NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
+                           that got a turn since the last sample */
     const char *key;    /* in the JSON report */
     const char *title, *unit;
     double factor;   /* to that unit */
-    bool is_counter; /* its rise a second is shown */
+    bool is_counter; /* shown as a rate a second */
 };
 extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];
 
-/* As sampler_figures; negative: not known. */
+/* As sampler_figures; negative: unknown. */
 struct sample {
     double values[SAMPLER_FIGURES];
 };
@@ -30,14 +30,14 @@ enum { SAMPLER_BUCKETS_MAX = 40 };
 struct sampler {
     struct peer peer;
     struct sample last;
-    double lags[SAMPLER_BUCKETS_MAX]; /* turns in each bucket, not summed up */
+    double lags[SAMPLER_BUCKETS_MAX]; /* turns in each bucket, not cumulative */
     bool is_busy, has_lags;
     slice key;
 };
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key);
-/* Sends a request unless one is under way; the reply is in `last` some time later. */
+/* Sends a request unless one is in progress; the reply is in `last` some time later. */
 void sampler_ask(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
 

@@ -1,5 +1,5 @@
 /*
- * Scenario files, and the requests made of them.
+ * Scenario files, and the requests made from them.
  */
 #include "load/scenario.h"
 
@@ -8,7 +8,7 @@
 #include "base/embed.h"
 #include "base/file.h"
 
-enum { SAID_BYTES_MAX = 200 }; /* of a reply that is not the right one */
+enum { SAID_BYTES_MAX = 200 }; /* how much of a wrong reply is quoted */
 
 /* ---- texts with ${name} in them ---- */
 
@@ -35,7 +35,7 @@ static int add_part(struct scenario_text *text, slice literal, int value, struct
     return OK;
 }
 
-/* source lives as long as the scenario. */
+/* source must live as long as the scenario. */
 static int compile_text(struct scenario *scenario, slice source, struct scenario_text *text,
                         struct err *err)
 {
@@ -138,7 +138,7 @@ static bool names_connection(const struct scenario_text *text)
     return false;
 }
 
-/* A value that prepare captures is the same for all connections; a request that is made for each
+/* A value captured by prepare is the same for all connections. A request that is made for each
  * connection has no such value, so it may not capture one. */
 static int mark_each(struct scenario *scenario, struct err *err)
 {
@@ -241,7 +241,7 @@ void scenario_print_all(void)
     }
 }
 
-/* Values go into JSON texts and paths as they are. */
+/* Values are inserted into JSON texts and paths unescaped. */
 static int take_value(struct scenario_value *value, slice text, struct err *err)
 {
     if (text.len >= SCENARIO_VALUE_BYTES_MAX)
@@ -320,7 +320,7 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
         buf_append(out, SLICE("\r\n"));
         return;
     }
-    /* the length goes in front of what is not written yet: into a gap of fixed width */
+    /* the length precedes the body, which is not written yet: a gap of fixed width */
     buf_append(out, SLICE("Content-Type: application/json\r\nContent-Length: "));
     size_t gap = out->len;
     buf_append(out, SLICE("0000000\r\n\r\n"));

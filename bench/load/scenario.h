@@ -19,13 +19,13 @@ enum {
     SCENARIOS_MAX = 16, /* in a mix */
 };
 
-/* What `${name}` stands for in this run of the operation. */
+/* The value of `${name}` in this run of the operation. */
 struct scenario_value {
     char text[SCENARIO_VALUE_BYTES_MAX];
     size_t len;
 };
 
-/* Literal text, and then the value (if any). */
+/* Literal text, followed by the value (if any). */
 struct scenario_part {
     slice literal;
     int value; /* index of the name; SCENARIO_UNIQUE, SCENARIO_CONNECTION; -1: nothing */
@@ -39,19 +39,19 @@ struct scenario_text {
 
 struct scenario_capture {
     int value;
-    slice pointer; /* RFC 6901 into the reply */
+    slice pointer; /* RFC 6901, in the reply */
 };
 
 struct scenario_step {
     slice method;
     struct scenario_text path, body;
     struct scenario_text headers; /* further header lines, each ended by CR LF */
-    unsigned expect;              /* the status that is right */
+    unsigned expect;              /* the expected status */
     struct scenario_capture captures[SCENARIO_VALUES_MAX];
     size_t capture_count;
-    /* Asked again until the member at the pointer is this text; SLICE_NONE: once. */
+    /* Repeated until the member at the pointer is this text; SLICE_NONE: sent once. */
     slice until_pointer, until_text, fail_text;
-    bool is_each; /* of prepare: names ${connection}, so it is made once for each of them */
+    bool is_each; /* of prepare: uses ${connection}, so it is sent once for each of them */
 };
 
 struct scenario {
@@ -59,7 +59,7 @@ struct scenario {
     slice name, description;
     slice names[SCENARIO_VALUES_MAX];
     size_t name_count;
-    /* run before the load; what they capture is there in every operation */
+    /* run before the load; values that they capture are available in every operation */
     struct scenario_step prepare[SCENARIO_STEPS_MAX];
     size_t prepare_count;
     struct scenario_step steps[SCENARIO_STEPS_MAX];
@@ -67,16 +67,17 @@ struct scenario {
     struct scenario_value values[SCENARIO_VALUES_MAX]; /* given with --var, or by prepare */
 };
 
-/* name: one of those compiled in, or a file with a '/' or ".json" in it. err names the file and
- * the position in it. */
+/* name: a built-in scenario, or a file if it has a '/' or ".json" in it. err names the file and the
+ * position in it. */
 int scenario_load(struct scenario *scenario, const char *name, struct err *err) MUST_CHECK;
 void scenario_deinit(struct scenario *scenario);
-/* A value given from outside; names that the scenario lacks are ignored. ERR_LIMIT, ERR_INVALID. */
+/* Sets a value from outside; names that the scenario does not use are ignored. ERR_LIMIT,
+ * ERR_INVALID. */
 int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err) MUST_CHECK;
 /* Every name must have a value by now, given, or captured by a request before its first use.
- * ERR_INVALID names the one that has none. */
+ * ERR_INVALID names the first one without a value. */
 int scenario_check(const struct scenario *scenario, struct err *err) MUST_CHECK;
-/* Names and descriptions of those compiled in, a line each. */
+/* Names and descriptions of the built-in scenarios, one a line. */
 void scenario_print_all(void);
 
 struct scenario_context {
@@ -85,15 +86,15 @@ struct scenario_context {
     uint64_t unique;
     uint64_t connection; /* its number among those of all processes, from 0 */
 };
-/* The whole request, appended. */
+/* Appends the complete request. */
 void scenario_write(const struct scenario_step *step, const struct scenario_context *context,
                     struct buf *out);
 
 enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
 /* Whether the step needs the body of its reply. */
 bool scenario_reads_body(const struct scenario_step *step);
-/* Checks a reply against the step and stores what it captures in values; why (a sentence) when the
- * reply is wrong. */
+/* Checks a reply against the step and stores the captures in values. why says what is wrong with
+ * the reply. */
 enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
                                            slice body, struct scenario_value *values,
                                            struct arena *arena, struct err *why);

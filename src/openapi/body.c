@@ -1,13 +1,13 @@
 /*
- * Request bodies. The members of an object become inputs next to the parameters, where the schema
- * says plainly which members there are; any other body is one input, `body`. Flat inputs are what
- * models fill in best, so flattening is worth some care, but only where it loses nothing.
+ * Request bodies. If the schema states exactly which members the object has, they become inputs
+ * next to the parameters; any other body is one input, `body`. Models fill in flat inputs best, so
+ * bodies are flattened, but only if nothing is lost.
  */
 #include "openapi/internal.h"
 
 enum { FLATTEN_DEPTH_MAX = 8, MERGE_ARGS_MAX = EXPR_ARGS_MAX - 1 };
 
-/* Ascending by how much of it an action can express; choose_media() takes the largest. */
+/* Ordered by how much of it an action can express; choose_media() takes the largest. */
 enum media { MEDIA_NONE, MEDIA_BYTES, MEDIA_TEXT, MEDIA_MULTIPART, MEDIA_FORM, MEDIA_JSON };
 
 struct member {
@@ -16,7 +16,7 @@ struct member {
     bool is_required;
 };
 
-/* The members of an object schema, those of its allOf too. */
+/* The members of an object schema, including those of its allOf. */
 struct members {
     struct import *im;
     struct member items[IMPORT_PROPERTIES_MAX];
@@ -44,7 +44,7 @@ static bool add_members(struct members *members, const struct json *properties)
             continue;
         if (members->count == IMPORT_PROPERTIES_MAX || !import_is_plain(name))
             return false;
-        /* Two parts of an allOf describe it; the later one, which refines, is taken. */
+        /* Two parts of an allOf describe it. The later one, which refines, wins. */
         if (known)
             known->schema = schema;
         else
@@ -53,7 +53,7 @@ static bool add_members(struct members *members, const struct json *properties)
     return true;
 }
 
-/* Keywords about the object as a whole, which a list of members cannot express. Where one is there
+/* Keywords about the object as a whole, which a list of members cannot express. If there is one,
  * the body stays one input with its schema, so that nothing is lost. */
 static bool has_more_to_say(const struct json *schema)
 {
@@ -66,8 +66,8 @@ static bool has_more_to_say(const struct json *schema)
     return false;
 }
 
-/* Collects the members of an object schema and of its allOf. false: it is no object, or one that
- * says what its other members are. depth bounds references that lead back to themselves. */
+/* Collects the members of an object schema and of its allOf. false: it is not an object, or it
+ * describes its other members. depth bounds references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -84,7 +84,7 @@ static bool collect(struct members *members, const struct json *schema, unsigned
     return add_members(members, JSON_GET(schema, "properties"));
 }
 
-/* Once all members are known: a part of an allOf may require what another one describes. */
+/* Runs when all members are known: one part of an allOf may require what another one describes. */
 static void mark_required(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -111,16 +111,16 @@ static void append_pair(struct import_op *op, struct buf *out, const struct impo
                SLICE_ARG(import_input_path(op, input)));
 }
 
-/* A member whose template gives null is left out of the request, so a null that the caller gave
- * would be lost. Where null means something to the provider ("clear this field"), the body is one
- * expression that asks which inputs are there: merge({"a": input.a}, contains(keys(input), 'b') &&
- * {"b": input.b} || `{}`, ...). */
+/* A member whose template gives null is left out of the request, so a null from the caller would be
+ * lost. If null means something to the provider ("clear this field"), the body is one expression
+ * that checks which inputs are present: merge({"a": input.a}, contains(keys(input), 'b') && {"b":
+ * input.b} || `{}`, ...). */
 static bool make_merge(struct import_op *op, size_t first, struct json *body)
 {
     struct buf out;
     size_t args = 0, required = 0;
     bool is_good = true;
-    ASSERT(first < op->input_count); /* merge() of nothing is no expression */
+    ASSERT(first < op->input_count); /* merge() without arguments is not an expression */
     buf_init(&out, EXPR_SOURCE_MAX + 8);
     buf_append_cstr(&out, "${merge(");
     for (size_t i = first; i < op->input_count; i++)
@@ -145,7 +145,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
         buf_append_cstr(&out, "} || `{}`");
     }
     buf_append_cstr(&out, ")}");
-    /* As in write_manifest: far below the limit it was memory. */
+    /* As in write_manifest: a failure far below the limit means out of memory. */
     if (!buf_is_ok(&out) && out.len < EXPR_SOURCE_MAX / 2)
         import_starve(op->im);
     is_good = is_good && buf_is_ok(&out) && args <= MERGE_ARGS_MAX && out.len <= EXPR_SOURCE_MAX;
@@ -185,7 +185,7 @@ static void set_body(struct import_op *op, const char *kind, struct json value)
     json_object_set(op->im->arena, &op->body, slice_cstr(kind), value);
 }
 
-/* What the document does not describe and does not rule out is sent as it is given. */
+/* Members that the document neither describes nor rules out are sent as given. */
 static void take_others(struct import_op *op, const struct members *members)
 {
     op->is_open = !members->is_closed;
@@ -257,9 +257,8 @@ static bool is_file(struct import *im, const struct json *schema)
     return slice_eq_cstr(format, "binary") || slice_eq_cstr(type, "application/octet-stream");
 }
 
-/* Members of a form are texts: no objects, no files, and arrays only where names may repeat. A
- * member that may be missing is dropped; a required one skips the operation, since every call would
- * fail. */
+/* Members of a form are texts: no objects, no files, and arrays only where names may repeat. An
+ * optional member is dropped; a required one skips the operation, since every call would fail. */
 static bool drop_unfit(struct import_op *op, struct members *members, bool takes_arrays)
 {
     size_t kept = 0;
@@ -344,8 +343,7 @@ static enum media media_of(slice type)
 {
     slice rest = type;
     slice name = slice_trim(slice_split(&rest, ';'));
-    /* RFC 6839 section 3.1 for "+json". The range of all types says nothing; JSON is the best
-     * guess. */
+    /* RFC 6839 section 3.1 for "+json". The wildcard type says nothing; JSON is the best guess. */
     if (slice_eq_nocase(name, SLICE("application/json")) || slice_ends_with(name, SLICE("+json")) ||
         slice_eq_cstr(name, "*/*"))
         return MEDIA_JSON;
@@ -358,7 +356,8 @@ static enum media media_of(slice type)
     return slice_eq_nocase(name, SLICE("application/octet-stream")) ? MEDIA_BYTES : MEDIA_NONE;
 }
 
-/* The content type that an action can express best; among several JSON types the plain one. */
+/* The content type that an action can express best; among several JSON types, plain
+ * application/json. */
 static const struct json_member *choose_media(const struct json *content, enum media *kind)
 {
     const struct json_member *best = NULL;
@@ -383,7 +382,7 @@ static void put_media(struct import_op *op, const struct json *request_body, sli
         return;
     members->im = op->im;
     if (!collect(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX))
-        /* Not plain: no members means one input for the whole. */
+        /* Not flat: no members means one input for the whole. */
         members->count = 0;
     mark_required(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX);
     if (kind == MEDIA_JSON) {

@@ -1,12 +1,12 @@
 /*
  * Other files of a description: what a $ref names in its folder or below. A file is read once, and
- * its references are made absolute ("/schemas/pet.yaml#/Pet", from the folder) as it is read, so
- * that they mean the same wherever they are followed. Nothing outside of the folder is named, and
+ * its references are made absolute ("/schemas/pet.yaml#/Pet", from the folder) while it is read, so
+ * that they mean the same wherever they are followed. Nothing outside the folder is read, and
  * nothing is fetched.
  *
- * A document from elsewhere must not read this machine's files: a path is joined here, cannot leave
- * the folder by "..", and is opened by the caller's `read`, which knows the folder. A file that
- * cannot be read is entered as such, so it is tried and reported once.
+ * An untrusted document must not read this machine's files: paths are joined here, cannot leave the
+ * folder by "..", and are opened by the caller's `read`, which knows the folder. A file that cannot
+ * be read is entered as such, so it is tried and reported once.
  */
 #include "base/encode.h"
 #include "json/yaml.h"
@@ -24,15 +24,15 @@ struct json *import_parse(struct arena *arena, slice text, struct err *err)
     if (start.len > 0 && (start.ptr[0] == '{' || start.ptr[0] == '['))
         return json_parse(arena, text, &document_limits, err);
     /* YAML 1.2 contains JSON, but the JSON parser is stricter and faster. NODES_MAX bounds aliases,
-     * by which a short text can stand for billions of nodes. */
+     * with which a short text can expand to billions of nodes. */
     return yaml_parse(arena, text, IMPORT_DEPTH_MAX, NODES_MAX, err);
 }
 
 /* ---- paths ---- */
 
-/* Joins base's folder and the relative path behind it, without "." and ".."; a path that begins
- * with "/" starts at the description's folder. SLICE_NONE: it leads out of that folder, is too
- * long, or is a URL. */
+/* Joins base's folder and the relative path, without "." and "..". A path that begins with "/"
+ * starts at the description's folder. SLICE_NONE: it leads out of that folder, is too long, or is a
+ * URL. */
 static slice join(struct import *im, slice base, slice relative)
 {
     char out[PATH_BYTES_MAX];
@@ -45,7 +45,7 @@ static slice join(struct import *im, slice base, slice relative)
             len = i;
             break;
         }
-    /* Once for all parts: leaving some out only makes it shorter. */
+    /* Checked once for all parts: leaving some out only makes it shorter. */
     if (len + relative.len + 1 >= sizeof(out))
         return SLICE_NONE;
     if (len > 0)
@@ -79,7 +79,7 @@ static slice decode_path(struct import *im, slice text)
 /* ---- references ---- */
 
 /* The same reference as seen from the folder, "/path#pointer". One that is absolute, is a URL or
- * leads out stays as it is; import_file_root refuses the latter two when it is followed. */
+ * leads out is kept; import_file_root refuses the latter two when it is followed. */
 static slice absolute(struct import *im, slice base, slice text)
 {
     slice rest = text, path = slice_split(&rest, '#');

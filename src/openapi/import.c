@@ -1,11 +1,11 @@
 /*
- * The document as a whole: versions, overrides, the walk over its operations, the manifest's
- * text, and the report.
+ * The document as a whole: versions, overrides, the walk over its operations, the manifest's text,
+ * and the report.
  *
- * Everything of a run lives in the result's arena, which is bounded; out of memory is noted
- * there (import_starve) and fails the run at its end, so that no operation is lost without a
- * word. The manifest is made as JSON text and then loaded as any other: so the linter decides
- * whether it is good, not the importer.
+ * Everything of a run lives in the result's arena, which is bounded; out of memory is noted there
+ * (import_starve) and fails the run at its end, so that no operation is lost silently. The manifest
+ * is made as JSON text and then loaded like any other, so the linter decides whether it is valid,
+ * not the importer.
  */
 #include "openapi/import.h"
 
@@ -21,7 +21,7 @@ enum {
     REFS_MAX = 200000,
 };
 
-/* Written by a person, so a key given twice is a mistake to report. */
+/* Written by hand, so a duplicate key is a mistake to report. */
 static const struct json_limits override_limits = {.depth_max = 64, .refuse_dup_keys = true};
 
 const char *import_kind_name(enum import_kind kind)
@@ -36,8 +36,7 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 {
     struct import_result *result = im->result;
     if (result->line_count == im->lines_cap) {
-        /* Doubled, so the copies that stay behind in the arena are at most as large as the last
-         * one. */
+        /* Doubled, so the old copies in the arena are together at most as large as the last one. */
         size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
         struct import_line *lines = arena_realloc(
             im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));
@@ -82,7 +81,7 @@ void import_skip(struct import_op *op, const char *fmt, ...)
 void import_weaken(struct import_op *op, const char *fmt, ...)
 {
     va_list args;
-    /* One document repeats a fault in many places; the report stays readable. */
+    /* A document repeats a mistake in many places; the report stays readable. */
     if (op->is_skipped || op->reasons.len > REASONS_BYTES_MAX)
         return;
     va_start(args, fmt);
@@ -90,7 +89,7 @@ void import_weaken(struct import_op *op, const char *fmt, ...)
     va_end(args);
     if (op->reasons.len == 0)
         op->reasons = text;
-    /* A search in the text is enough: a reason that is a part of another one says nothing new. */
+    /* A text search is enough: a reason that is part of another one adds nothing. */
     else if (slice_find(op->reasons, text) < 0)
         op->reasons =
             arena_printf(op->im->arena, "%.*s; %.*s", SLICE_ARG(op->reasons), SLICE_ARG(text));
@@ -144,8 +143,8 @@ static int check_override_members(const struct json *object, slice where, const 
 
 static int check_operations(const struct json *operations, struct err *err)
 {
-    /* Strict, because an override that is misspelt would be ignored, and nothing in the manifest
-     * would show it. */
+    /* Strict, because a misspelt override would be ignored, and nothing in the manifest would show
+     * it. */
     static const char members[] =
         "skip action_id title description tags side_effect_level requires_confirmation idempotent "
         "idempotency_header idempotency_member scopes response display";
@@ -210,7 +209,7 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
                        IMPORT_PREFIX_MAX);
     im->prefix = given.len > 0 ? arena_dup(im->arena, given)
                                : import_title_id(im, title, IMPORT_PREFIX_MAX / 2);
-    /* The cut at the maximum may have left a "_" at the end, and a tool name puts one behind it. */
+    /* The cut at the maximum may have left a "_" at the end, and a tool name appends one. */
     while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
         im->prefix.len--;
     if (im->prefix.len == 0)
@@ -256,7 +255,7 @@ static struct json make_manifest(struct import *im, struct json actions)
     put_given_member(im, &manifest, "tags");
     put_member_text(im, &manifest, "docs_url",
                     json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
-    /* The order is that of the format's description, since people read and edit the file. */
+    /* In the order of the format's description, since people read and edit the file. */
     import_set(im, &manifest, "base_url", im->base_url);
     put_given_member(im, &manifest, "headers");
     if (im->connection_params.type == JSON_OBJECT)
@@ -268,7 +267,7 @@ static struct json make_manifest(struct import *im, struct json actions)
         import_set(im, &manifest, "scope_words", im->scope_words);
     put_given_member(im, &manifest, "limits");
     put_given_member(im, &manifest, "errors");
-    /* Of a vendor that nothing else is known of, only these statuses say that nothing was done. */
+    /* For an unknown vendor, only these statuses prove that nothing was done. */
     struct json statuses = json_array();
     for (size_t i = 0; i < ARRAY_LEN(not_done_statuses); i++)
         json_array_push(im->arena, &statuses, json_i64(not_done_statuses[i]));
@@ -282,7 +281,7 @@ static struct json make_manifest(struct import *im, struct json actions)
 
 /* ---- the walk ---- */
 
-/* The method in capitals; SLICE_NONE for a member that is no operation (parameters, servers,
+/* The method in capitals; SLICE_NONE for a member that is not an operation (parameters, servers,
  * summary, x-...). */
 static slice method_of(slice name)
 {
@@ -324,10 +323,10 @@ static int walk(struct import *im, struct json *actions, struct err *err)
 {
     const struct json *paths = JSON_GET(im->document, "paths");
     int result = OK;
-    ASSERT(json_is(paths, JSON_OBJECT)); /* check_version has refused others */
+    ASSERT(json_is(paths, JSON_OBJECT)); /* check_version refuses others */
     for (uint32_t i = 0; i < paths->count && result == OK; i++) {
         slice path = json_str(&paths->as.members[i].key);
-        /* Extensions stand among the paths. */
+        /* Extensions are among the paths. */
         if (!slice_starts_with(path, SLICE("x-")))
             result = walk_path(im, path, &paths->as.members[i].value, actions, err);
     }
@@ -350,7 +349,7 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     struct buf text;
     buf_init(&text, CATALOG_MANIFEST_BYTES_MAX);
     json_write_pretty(&text, manifest);
-    /* Far below the limit it was memory that ran out, not the limit that was reached. */
+    /* A failure far below the limit means out of memory, not that the limit was reached. */
     if (!buf_is_ok(&text) && text.len < CATALOG_MANIFEST_BYTES_MAX / 2) {
         buf_deinit(&text);
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -371,7 +370,7 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     return result;
 }
 
-/* What the overrides brought in is only checked here. The first error is enough: it names the
+/* Content from the overrides is only checked here. The first error is enough: it names the
  * member. */
 static int check_manifest(struct import *im, struct err *err)
 {
@@ -430,7 +429,7 @@ int openapi_import(const struct import_options *options, struct import_result *r
     *result = (struct import_result){.total = 0};
     arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
     map_init(&im.files, REFS_MAX);
-    /* Maximums against documents that are made to cost memory; map_put fails past them. */
+    /* Limits against documents made to exhaust memory; map_put fails beyond them. */
     map_init(&im.refs, REFS_MAX);
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);

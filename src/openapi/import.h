@@ -1,9 +1,9 @@
 /*
  * From an OpenAPI 3.0 or 3.1 document (JSON or YAML) to a manifest
- * (contrib/integrations/README.md). Each operation becomes an action or a line of the report that
- * says why not; what an action can not do that the operation can is a line, too.
+ * (contrib/integrations/README.md). Each operation becomes an action or a line of the report with
+ * the reason why not. What the operation can do and the action cannot is also a line.
  *
- * Overrides are a JSON object that says what a description does not know:
+ * Overrides are a JSON object with what the description does not say:
  *   {"integration": {"name", "description", "category", "tags", "docs_url", "base_url", "headers",
  *                    "connection_params", "auth", "limits", "errors",
  *                    "not_done_statuses": as in a manifest},
@@ -12,7 +12,7 @@
  *                    "idempotency_header", "idempotency_member", "scopes", "response", "display":
  * as in a manifest}}}
  *
- * Everything is bounded: the limits below, and the linter's. Nothing is fetched: a $ref that leads
+ * Everything is bounded by the limits below and the linter's. Nothing is fetched: a $ref that leads
  * out of the document's folder is reported.
  */
 #ifndef OPENAPI_IMPORT_H
@@ -29,11 +29,11 @@ enum {
     IMPORT_DEPTH_MAX = 200, /* nested containers of the document */
 };
 
-/* The folder of the document, for what its references name there. */
+/* The folder of the document, for other files that its references name. */
 struct import_folder {
-    slice name; /* the document's own, in it */
-    /* A file of the folder or below: path has no "..", and does not begin with a slash. Its text
-     * lies in the arena. Not OK: err says why. */
+    slice name; /* the document's own name in it */
+    /* A file in the folder or below: path has no "..", and does not begin with a slash. Its text is
+     * in the arena. Not OK: see err. */
     int (*read)(void *ctx, slice path, struct arena *arena, slice *text, struct err *err);
     void *ctx;
 };
@@ -42,12 +42,12 @@ struct import_options {
     slice document;
     const struct import_folder *folder; /* NULL: other files are not read */
     slice overrides;                    /* empty: none */
-    slice integration_id;               /* empty: made of the title */
+    slice integration_id;               /* empty: made from the title */
 };
 
 enum import_kind {
     IMPORT_SKIPPED,  /* the operation is not in the manifest */
-    IMPORT_WEAKENED, /* it is, but can not do all that was described */
+    IMPORT_WEAKENED, /* in the manifest, but cannot do all that was described */
     IMPORT_NOTE,     /* about the document as a whole; operation is empty */
 };
 
@@ -57,20 +57,20 @@ struct import_line {
     slice text;      /* reasons, joined by "; " */
 };
 
-/* All texts live in the arena. total == imported + skipped; weakened are among the imported. */
+/* All texts are in the arena. total == imported + skipped; weakened are among the imported. */
 struct import_result {
     struct arena arena;
     slice integration_id;
     slice manifest;            /* JSON, indented, at most CATALOG_MANIFEST_BYTES_MAX */
-    struct import_line *lines; /* in the document's order, notes where they came up */
+    struct import_line *lines; /* in the document's order, notes where they arose */
     size_t line_count;
     size_t total, imported, skipped, weakened;
 };
 
 /* Fills *result, which openapi_import_free frees in any case. The manifest is as `catalog lint`
  * wants it: input schemas have been compiled and examples validated. ERR_SYNTAX, ERR_INVALID: the
- * document or the overrides are at fault, err says where; ERR_LIMIT; ERR_NOTFOUND: no operation
- * could be imported (the lines tell why); ERR_NOMEM. */
+ * document or the overrides are wrong, see err; ERR_LIMIT; ERR_NOTFOUND: no operation could be
+ * imported (see the lines); ERR_NOMEM. */
 int openapi_import(const struct import_options *options, struct import_result *result,
                    struct err *err) MUST_CHECK;
 void openapi_import_free(struct import_result *result);

@@ -13,19 +13,19 @@
 
 enum {
     IMPORT_PROPERTIES_MAX = 200, /* inputs of an action */
-    IMPORT_NAME_MAX = 64,        /* bytes of an input's name: what model vendors accept */
+    IMPORT_NAME_MAX = 64,        /* bytes of an input's name: the limit of model vendors */
     IMPORT_REF_HOPS_MAX = 16,    /* a $ref to a $ref to ... */
     IMPORT_PREFIX_MAX = 40,
 };
 
-/* In `$defs` where it is needed: any value. */
+/* Added to `$defs` when needed: any value. */
 #define IMPORT_ANY_NAME "any_json"
 
-/* A place that some $ref names. Schemas there become `$defs` of the action that needs them. */
+/* A target that some $ref names. Schemas there become `$defs` of the action that needs them. */
 struct import_ref {
-    const struct json *target; /* NULL: leads nowhere */
+    const struct json *target; /* NULL: dangling */
     slice name;                /* in $defs; unique in the document; made when first needed */
-    uint64_t used_by;          /* the conversion that has queued it last */
+    uint64_t used_by;          /* the last conversion that queued it */
     struct import_ref *next;   /* in that conversion's queue */
 };
 
@@ -35,7 +35,7 @@ struct import_file {
 };
 
 struct import {
-    struct arena *arena; /* of the result: everything lives there */
+    struct arena *arena; /* the result's: everything is allocated there */
     struct import_result *result;
     const struct json *document;
     const struct json *integration, *operations; /* of the overrides, may be NULL */
@@ -50,8 +50,8 @@ struct import {
     uint64_t conversions;
     size_t lines_cap;
     /* server.c, security.c */
-    slice server_url;  /* of the document, as it stands there, without a slash at its end */
-    slice scheme_name; /* of the security scheme that was chosen; empty: none */
+    slice server_url;            /* of the document, verbatim, without a trailing slash */
+    slice scheme_name;           /* of the security scheme that was chosen; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */
     struct json base_url, connection_params, auth, scope_words;
 };
@@ -86,23 +86,23 @@ struct import_op {
     slice idempotency_header;
 };
 
-/* Adds a member to an object of the manifest. name lives as long as the program. */
+/* Adds a member to an object of the manifest. name must be a literal. */
 void import_set(struct import *im, struct json *object, const char *name, struct json value);
-/* Likewise, but an empty text adds nothing. */
+/* The same, but an empty text adds nothing. */
 void import_set_text(struct import *im, struct json *object, const char *name, slice text);
 
 /* ---- the report: import.c ---- */
 
 void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text);
 void import_note(struct import *im, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Whether it has a query or a fragment, behind which no path can be written. */
+/* Whether it has a query or a fragment, after which no path can follow. */
 bool import_has_query(slice path);
 /* The operation will be skipped, for this reason alone; the first one counts. */
 void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* The action can do less than the operation; reasons that are known already are not repeated. */
+/* The action can do less than the operation; repeated reasons are dropped. */
 void import_weaken(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Memory ran out somewhere: the import fails at its end, instead of losing things quietly. */
+/* Out of memory: the import fails at its end, instead of losing things silently. */
 static inline void import_starve(struct import *im)
 {
     im->arena->is_exhausted = true;
@@ -110,30 +110,30 @@ static inline void import_starve(struct import *im)
 
 /* ---- references ---- */
 
-/* Where a `$ref` text leads, NULL past memory; its target is NULL when that is nowhere in
- * this document and its folder. */
+/* The target of a `$ref` text, NULL: out of memory. Its target is NULL if it is not in this
+ * document or its folder. */
 struct import_ref *import_ref_find(struct import *im, slice text) MUST_CHECK;
-/* value, or what its chain of $ref leads to; NULL when that is nowhere. */
+/* value, or the end of its chain of $ref; NULL if that does not exist. */
 const struct json *import_resolve(struct import *im, const struct json *value);
 
 /* ---- other files ---- */
 
-/* JSON, or else YAML. */
+/* JSON, otherwise YAML. */
 struct json *import_parse(struct arena *arena, slice text, struct err *err) MUST_CHECK;
-/* The document that a $ref names before its '#' (empty: the one that is imported). NULL: there is
- * none in its folder, or it could not be read, which a note says. */
+/* The document that a $ref names before its '#' (empty: the imported one). NULL: its folder does
+ * not have it, or it could not be read, which a note reports. */
 const struct json *import_file_root(struct import *im, slice reference);
 
 /* ---- schemas ---- */
 
 /* One conversion into 2020-12: schemas of one action's input, or of its output, whose references
- * end in one `$defs`. */
+ * share one `$defs`. */
 struct import_schema {
     struct import *im;
     struct import_op *op; /* for what is lost; NULL: not reported */
-    bool is_request;      /* what is readOnly is left out; else what is writeOnly */
+    bool is_request;      /* leave out readOnly, otherwise writeOnly */
     bool has_any;         /* some array's items may be anything */
-    bool is_over;         /* more than nodes_max subschemas: the result is of no use */
+    bool is_over;         /* more than nodes_max subschemas: the result is unusable */
     unsigned nodes, nodes_max;
     uint64_t id;
     struct import_ref *first, **end; /* to be put into $defs */
@@ -147,24 +147,25 @@ struct json import_schema_convert(struct import_schema *schemas, const struct js
 void import_schema_finish(struct import_schema *schemas, struct json *root);
 /* Whether null is among the values of the schema. */
 bool import_schema_is_nullable(struct import *im, const struct json *schema);
-/* Whether some branch of the schema has that type; a schema without one may be anything but says
+/* Whether some branch of the schema has that type; a schema without one may be anything, except
  * false. */
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
 /* Left out of requests: readOnly. */
 bool import_schema_is_read_only(struct import *im, const struct json *schema);
-/* Some value that the description itself shows: example, examples, default, const, enum. NULL. */
+/* Some value that the description itself shows: example, examples, default, const, enum. NULL:
+ * none. */
 const struct json *import_schema_sample(struct import *im, const struct json *schema);
 /* Whether it nests at most `depth` containers. */
 bool import_is_shallow(const struct json *value, unsigned depth);
-/* Whether its text has about that many bytes at most (escapes do not count). Allocates nothing. */
+/* Whether its text is at most about that many bytes (escapes do not count). Allocates nothing. */
 bool import_is_small(const struct json *value, size_t bytes_max);
 
 /* ---- one operation ---- */
 
 void import_operation(struct import *im, const struct json *path_item, slice path, slice method,
                       const struct json *node, struct json *actions);
-/* A new input. place ("query", "body") goes before the name when that is taken. NULL when there are
- * too many: the operation is skipped then. */
+/* A new input. place ("query", "body") is put before a name that is taken. NULL: too many, and the
+ * operation is skipped. */
 struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required);
@@ -183,23 +184,24 @@ void import_body(struct import_op *op);
 /* ---- the document ---- */
 
 int import_servers(struct import *im, struct err *err) MUST_CHECK;
-/* What the operation's own servers put before its path; skips when they are on another host. */
+/* The path prefix of the operation's own servers; skips if they are on another host. */
 slice import_server_prefix(struct import_op *op);
 void import_security(struct import *im);
-/* The scopes of the operation, any one of which suffices; reports what the credential lacks. */
+/* The scopes of the operation, any one of which suffices; reports what the credential does not
+ * cover. */
 struct json import_scopes(struct import_op *op);
 
 /* ---- words ---- */
 
-/* [a-z][a-z0-9_]* of any text: "listPets" is list_pets. Empty when no letter or digit is in it. */
+/* [a-z][a-z0-9_]* of any text: "listPets" is list_pets. Empty if it has no letter or digit. */
 slice import_slug(struct import *im, slice text);
-/* An integration's id of at most `max` bytes, made of what a title says beyond "API": "GitHub REST
- * API v3" is github. Empty when there is nothing to make it of. */
+/* An integration's id of at most `max` bytes, from what a title says beyond "API": "GitHub REST API
+ * v3" is github. Empty if nothing is left. */
 slice import_title_id(struct import *im, slice title, size_t max);
 /* The action's id: at most what the prefix leaves of a tool name, unique, the same in every run. */
 slice import_action_id(struct import_op *op);
-/* At most `max` bytes, cut at a word with "..." behind; control characters but \n and \t dropped.
- */
+/* At most `max` bytes, cut at a word and followed by "..."; control characters except \n and \t are
+ * dropped. */
 slice import_clip(struct import *im, slice text, size_t max);
 /* The text as a template: ${ is not a placeholder. */
 slice import_literal(struct import *im, slice text);

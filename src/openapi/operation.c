@@ -1,7 +1,7 @@
 /*
- * One operation to one action, or to a line of the report. An operation is skipped where an action
- * could not make its call, or could make a wrong one; it is weakened where it works but does less
- * than was described. Each limit below keeps one operation from filling a manifest.
+ * One operation to one action, or to a line of the report. An operation is skipped if an action
+ * could not make its call, or could make a wrong one; it is weakened if it works but does less than
+ * described. Each limit below keeps one operation from filling a manifest.
  */
 #include "openapi/internal.h"
 
@@ -42,7 +42,7 @@ static const struct json *find_override(struct import_op *op)
     return NULL;
 }
 
-/* Members that go into the action as they are. */
+/* Members that go into the action unchanged. */
 static void put_overrides(struct import_op *op, struct json *action)
 {
     static const char *const names[] = {"requires_confirmation", "idempotent", "idempotency_header",
@@ -114,8 +114,8 @@ static struct json make_input_schema(struct import_op *op)
     if (op->required.count > 0)
         import_set(op->im, &schema, "required", op->required);
     import_set(op->im, &schema, "properties", op->properties);
-    /* Closed, so that a misspelt input is an error, but where the document lets the body have
-     * further members. */
+    /* Closed, so that a misspelt input is an error, unless the document allows further members in
+     * the body. */
     import_set(op->im, &schema, "additionalProperties", json_bool(op->is_open));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
@@ -123,8 +123,8 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-/* The schema of the first 2xx that answers JSON; null where it is long or cannot be compiled. It
- * only informs, so its loss is no reason to weaken. */
+/* The schema of the first 2xx reply with JSON; null if it is long or does not compile. It is only
+ * informative, so its loss is not a reason to weaken. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
 {
     const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;
@@ -153,7 +153,7 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
 
 /* ---- examples ---- */
 
-/* One example, when each required input has a value and all of them validate: the linter refuses an
+/* One example, if each required input has a value and all of them validate: the linter refuses an
  * example that does not. */
 static void make_examples(struct import_op *op, const struct schema *schema, slice title,
                           struct json *examples)
@@ -204,7 +204,7 @@ static struct json make_level(struct import_op *op)
     for (size_t i = 0; !given && i < ARRAY_LEN(levels); i++)
         if (slice_eq_cstr(op->method, levels[i].method))
             return json_string(slice_cstr(levels[i].level));
-    /* Unreachable for methods that check_wanted lets pass; the strictest level, in any case. */
+    /* Unreachable for methods that check_wanted lets pass; the strictest level to be safe. */
     return given ? *given : json_string(SLICE("admin"));
 }
 
@@ -229,7 +229,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_skip(op, "its input cannot be checked: %s", err.text);
         return;
     }
-    /* The id only now: an operation that is skipped must not take one from another. */
+    /* The id is taken last: a skipped operation must not take one from another. */
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
     struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);
@@ -258,7 +258,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_set(op->im, action, "examples", examples);
 }
 
-/* Reasons not even to begin. */
+/* Reasons to skip it at once. */
 static void check_wanted(struct import_op *op)
 {
     bool is_known = false;
@@ -299,7 +299,7 @@ static void import_one(struct import_op *op, struct json *actions)
         import_parameters(op);
     if (!op->is_skipped)
         import_body(op);
-    /* Compiled schemas are only for checking, so their memory goes with each operation. */
+    /* Compiled schemas are only for checking, so they are freed with each operation. */
     arena_init(&scratch, SCRATCH_BYTES_MAX);
     if (!op->is_skipped)
         make_action(op, &action, &scratch);

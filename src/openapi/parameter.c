@@ -1,10 +1,9 @@
 /*
- * Parameters: each becomes an input, and a place of the request where it goes. How arrays and
- * objects are written (`style`, `explode`; OpenAPI "Parameter Object") is an expression of the
- * request's templates.
+ * Parameters: each becomes an input and a place in the request. How arrays and objects are written
+ * (`style`, `explode`; OpenAPI "Parameter Object") is an expression of the request's templates.
  *
  * Order matters: parameters of the path come first, because the path's template needs their inputs
- * and they keep their plain names; an operation's own parameter replaces the path item's of the
+ * and they keep their plain names. An operation's own parameter replaces the path item's of the
  * same name and place (OpenAPI "Path Item Object").
  */
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
 
-/* One parameter with what decides how it is written into the request. */
+/* One parameter and how it is written into the request. */
 struct parameter {
     const struct json *node, *schema; /* schema may be NULL */
     slice name, location, style;
@@ -25,8 +24,7 @@ struct parameter {
 
 /* ---- inputs ---- */
 
-/* Text that can stand in a template or a message as it is: no placeholder, no control
- * characters. */
+/* Text that needs no escaping in a template or a message: no placeholder, no control characters. */
 bool import_is_plain(slice text)
 {
     if (text.len == 0 || text.len > WIRE_NAME_MAX || slice_find(text, SLICE("${")) >= 0)
@@ -45,8 +43,8 @@ static struct import_input *find_input(struct import_op *op, slice name)
     return NULL;
 }
 
-/* The wire name reduced to what model vendors take as a property's name: letters, digits, '_', '-',
- * '.'. Runs of other characters become one '_'. */
+/* The wire name reduced to what model vendors accept as a property's name: letters, digits, '_',
+ * '-', '.'. Runs of other characters become one '_'. */
 static slice clean_name(struct import_op *op, slice wire)
 {
     char *out = arena_alloc_text(op->im->arena, wire.len + 1);
@@ -67,7 +65,7 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     slice name = clean_name(op, wire);
     if (!find_input(op, name))
         return name;
-    /* Room for the location in front and a number behind. */
+    /* Room for the location before it and a number after it. */
     slice base = slice_first(name, IMPORT_NAME_MAX - 16), other = name;
     for (unsigned n = 1; find_input(op, other); n++)
         other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", location, SLICE_ARG(base))
@@ -77,8 +75,8 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     return other;
 }
 
-/* The linter wants a description of each input: the parameter's own, else the schema's, else one
- * that names it. */
+/* The linter wants a description of each input: the parameter's own, otherwise the schema's,
+ * otherwise one made from its name. */
 static void describe(struct import_op *op, struct json *property, slice description,
                      const char *location, slice wire)
 {
@@ -101,7 +99,7 @@ struct import_input *import_input_add(struct import_op *op, const char *location
     /* The empty schema, which allows every value. */
     static const struct json anything = {.type = JSON_OBJECT};
     ASSERT(op->schemas && op->input_count <= IMPORT_PROPERTIES_MAX);
-    ASSERT(import_is_plain(wire)); /* it stands in templates as it is */
+    ASSERT(import_is_plain(wire)); /* used in templates unescaped */
     if (op->input_count == IMPORT_PROPERTIES_MAX) {
         import_skip(op, "it has more than %d inputs", IMPORT_PROPERTIES_MAX);
         return NULL;
@@ -124,7 +122,7 @@ slice import_input_path(struct import_op *op, const struct import_input *input)
 {
     slice name = input->name;
     /* JMESPath's unquoted identifiers have letters, digits and '_' and do not begin with a digit.
-     * clean_name has left nothing that would need escaping inside quotes. */
+     * clean_name leaves nothing that needs escaping inside quotes. */
     bool is_bare = !ascii_is_digit(name.ptr[0]);
     for (size_t i = 0; i < name.len; i++)
         is_bare = is_bare && name.ptr[i] != '-' && name.ptr[i] != '.';
@@ -159,7 +157,7 @@ static struct import_input *add_parameter_input(struct import_op *op, const stru
     return input;
 }
 
-/* Leaving out an optional parameter weakens; without a required one no call can succeed. */
+/* Dropping an optional parameter weakens; without a required one no call can succeed. */
 static void drop_parameter(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
@@ -170,8 +168,8 @@ static void drop_parameter(struct import_op *op, const struct parameter *p, cons
                       SLICE_ARG(p->name), why);
 }
 
-/* An array in one value, its items joined. is_always: it is an array whenever it is there; else a
- * scalar is possible, too, and goes as it is. `null` leaves the parameter out. */
+/* An array in one value, its items joined. is_always: it is an array if present; otherwise it may
+ * also be a scalar, which is sent as it is. `null` omits the parameter. */
 static struct json joined(struct import_op *op, slice path, const char *separator, bool is_always)
 {
     struct arena *arena = op->im->arena;
@@ -184,8 +182,8 @@ static struct json joined(struct import_op *op, slice path, const char *separato
                                         SLICE_ARG(path), SLICE_ARG(join), SLICE_ARG(path)));
 }
 
-/* The members of an object, each a query parameter of its own; what else it may be goes under the
- * parameter's name. Whatever is taken is sent, whether the document describes the member or not. */
+/* The members of an object, each as its own query parameter; any other value goes under the
+ * parameter's name. All members are sent, whether the document describes them or not. */
 static void put_exploded(struct import_op *op, const struct parameter *p)
 {
     if (JSON_GET(&op->query, "")) {
@@ -271,7 +269,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
-        /* sluice sends a key of its own there (exec/attempt.c), so it is no input. */
+        /* sluice sends its own key there (exec/attempt.c), so it is not an input. */
         op->idempotency_header = p->name;
         return;
     }
@@ -306,7 +304,7 @@ static void put_path(struct import_op *op, const struct parameter *p)
     if (json_get_bool(p->node, SLICE("x-multi-segment"), false))
         import_weaken(op, "\"%.*s\" is sent as one segment of the path: its slashes are encoded",
                       SLICE_ARG(p->name));
-    /* A path without one of its parts is another path, whatever the document says. */
+    /* A path without one of its parts is a different path, whatever the document says. */
     struct parameter required = *p;
     required.is_required = true;
     (void)add_parameter_input(op, &required);
@@ -323,8 +321,8 @@ static void read_parameter(struct import_op *op, const struct json *node)
                           .location = json_get_str(node, SLICE("in")),
                           .style = json_get_str(node, SLICE("style")),
                           .is_required = json_get_bool(node, SLICE("required"), false)};
-    /* OpenAPI's default: explode is true for the style "form" only. The default style of query is
-     * form, that of path and header "simple", where explode changes nothing for arrays. */
+    /* OpenAPI's defaults: explode is true for the style "form" only. The style of query parameters
+     * is form, that of path and header "simple", where explode changes nothing for arrays. */
     bool is_form = p.style.len == 0 || slice_eq_cstr(p.style, "form");
     p.is_exploded = json_get_bool(node, SLICE("explode"), is_form);
     if (!schema && json_is(content, JSON_OBJECT) && content->count > 0) {
@@ -357,8 +355,8 @@ static bool is_replaced(struct import *im, const struct json *list, const struct
     return false;
 }
 
-/* Reads one list: the path's parameters or, in a second pass, the others. `stronger` is the list
- * whose parameters replace those of this one; NULL: none. */
+/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of `stronger`
+ * replace those of this one; NULL: none. */
 static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
                       bool wants_path)
 {
@@ -375,7 +373,7 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* Literal text of a path: what may not be there is encoded (RFC 3986 3.3), escapes are kept. */
+/* Literal text of a path: forbidden characters are encoded (RFC 3986 3.3), escapes are kept. */
 static void append_literal(struct buf *out, slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -392,8 +390,8 @@ static void append_literal(struct buf *out, slice text)
     }
 }
 
-/* Turns {name} into ${input.name}. A name that no parameter describes is taken for a required
- * string, since without a value there is no path. */
+/* Turns {name} into ${input.name}. A name that no parameter describes is a required string, since
+ * there is no path without a value. */
 static void make_path(struct import_op *op, slice prefix)
 {
     struct buf out;
@@ -422,11 +420,11 @@ static void make_path(struct import_op *op, slice prefix)
             break;
         }
         buf_printf(&out, "${%.*s}", SLICE_ARG(import_input_path(op, input)));
-        ASSERT(close > 0); /* an input has a name, so the brace had its end */
+        ASSERT(close > 0); /* an input has a name, so the brace was closed */
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));
-    /* Paths grow little by their templates, so a short one has failed for memory. */
+    /* Templates make a path little longer, so a failure on a short one means out of memory. */
     if (!buf_is_ok(&out) && op->path.len + prefix.len < 1000)
         import_starve(op->im);
     if (!buf_is_ok(&out))

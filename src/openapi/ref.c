@@ -17,8 +17,7 @@ static const struct json *find_target(struct import *im, slice text)
     if (text.len < 2 || text.len > REF_BYTES_MAX)
         return NULL;
     const struct json *root = import_file_root(im, file);
-    /* A reference to the whole document that is imported would be no schema; another file may be
-     * one. */
+    /* A reference to the whole imported document cannot be a schema; another file may be one. */
     if (!root || fragment.len == 0)
         return root == im->document ? NULL : root;
     slice pointer = decode_percent_in(im->arena, fragment, false);
@@ -28,8 +27,8 @@ static const struct json *find_target(struct import *im, slice text)
 }
 
 /* The name in `$defs`: the last part of the pointer in letters, digits, '_', '-' and '.', made
- * unique by a number. Numbers follow the order of first use, which is the document's, so they are
- * the same in each run. */
+ * unique by a number. Numbers follow the order of first use in the document, so they are the same
+ * in each run. */
 static slice make_name(struct import *im, slice text)
 {
     size_t from = text.len;

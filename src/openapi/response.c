@@ -1,16 +1,16 @@
 /*
- * What a document says of an operation's successful replies, as an action's `response`: whether
- * they have a body, what it is, and what it never lacks.
+ * What a document says about an operation's successful replies, as an action's `response`: whether
+ * they have a body, its type, and a member that is always present.
  *
- * The result guards against wrong successes (manifest_reply.c), so it claims only what all 2xx
- * replies have in common; where they differ it is "any".
+ * The result guards against false successes (manifest_reply.c), so it only claims what all 2xx
+ * replies have in common; if they differ it is "any".
  */
 #include "catalog/reader.h"
 #include "openapi/internal.h"
 
 enum { SCHEMAS_MAX = 8, BRANCHES_DEPTH_MAX = 3 };
 
-/* All 2xx replies together. More than SCHEMAS_MAX are not compared: the first ones decide. */
+/* All 2xx replies together. Only the first SCHEMAS_MAX are compared. */
 struct replies {
     bool is_none, is_json, is_text, is_bytes; /* some reply is */
     const struct json *schemas[SCHEMAS_MAX];  /* of JSON; NULL: it may be anything */
@@ -26,8 +26,9 @@ static bool is_json_type(slice type)
            slice_ends_with(type, SLICE("+json")) || slice_eq_cstr(type, "*/*");
 }
 
-/* What people write and programs read as lines, whatever it is called. XML and YAML are not read,
- * so they are handed on as text, too. A reply that is no UTF-8 comes as bytes all the same. */
+/* Text that people write and programs read as lines, whatever its type is called. XML and YAML are
+ * not parsed, so they are passed on as text too. A reply that is not UTF-8 is passed on as bytes in
+ * any case. */
 static bool is_text_type(slice type)
 {
     static const char *const subtypes[] = {
@@ -51,7 +52,7 @@ static bool is_text_type(slice type)
     return false;
 }
 
-/* An object that can have no member: there is nothing to read in it. */
+/* An object that cannot have members: there is nothing to read in it. */
 static bool is_empty_object(struct import *im, const struct json *schema)
 {
     schema = import_resolve(im, schema);
@@ -61,13 +62,13 @@ static bool is_empty_object(struct import *im, const struct json *schema)
            !json_get_bool(schema, SLICE("additionalProperties"), true);
 }
 
-/* One reply's content types. JSON wins where there is a choice, because requests ask for it
+/* One reply's content types. JSON wins if there is a choice, because requests ask for it
  * (Accept). */
 static void add_content(struct import_op *op, struct replies *replies, const struct json *content)
 {
     struct import *im = op->im;
     bool is_text = true;
-    ASSERT(json_is(content, JSON_OBJECT) && content->count > 0); /* nothing would be all text */
+    ASSERT(json_is(content, JSON_OBJECT) && content->count > 0); /* otherwise all text */
     for (uint32_t i = 0; i < content->count; i++) {
         slice type = json_str(&content->as.members[i].key);
         is_text = is_text && is_text_type(type);
@@ -107,7 +108,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
 
 /* ---- schemas ---- */
 
-/* Certain only where no branch may be anything else. */
+/* Certain only if no branch may be anything else. */
 static bool is_object(struct import *im, const struct json *schema)
 {
     static const char *const others[] = {"array", "string", "number", "integer", "boolean", "null"};
@@ -135,8 +136,8 @@ static bool is_all(struct import *im, const struct replies *replies,
     return replies->schema_count > 0;
 }
 
-/* Whether the property of that name is there in every value and never null. Any part of an allOf
- * may promise it; a branch of anyOf or oneOf cannot. */
+/* Whether that property is in every value and never null. Any part of an allOf can guarantee it; a
+ * branch of anyOf or oneOf cannot. */
 static bool never_lacks(struct import *im, const struct json *schema, slice name, unsigned depth)
 {
     schema = import_resolve(im, schema);
@@ -159,8 +160,8 @@ static bool none_lacks(struct import *im, const struct replies *replies, slice n
     return true;
 }
 
-/* The member to require: "id" where all replies always have one, else the first that all always
- * have; SLICE_NONE. One is enough to recognize the reply. */
+/* The member to require: "id" if all replies always have one, otherwise the first that all always
+ * have; SLICE_NONE: none. One is enough to recognize the reply. */
 static slice pick_member(struct import *im, const struct replies *replies,
                          const struct json *schema, unsigned depth)
 {
@@ -182,7 +183,7 @@ static slice member_path(struct import *im, slice name)
 {
     struct json text = json_string(name);
     struct buf out;
-    /* A maximum no name can reach, so that failure means memory. */
+    /* A maximum that no name can reach, so a failure means out of memory. */
     buf_init(&out, CATALOG_MANIFEST_BYTES_MAX);
     buf_append_cstr(&out, "body.");
     if (reader_is_id(name, name.len))

@@ -1,14 +1,14 @@
 /*
- * Schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example) and 3.1
- * into plain JSON Schema 2020-12. A table says what becomes of each keyword; one that is not in it
- * (xml, discriminator, x-...) constrains no values and is dropped silently. A keyword whose value
- * is malformed is dropped with a line in the report: dropping one only allows more, and the
- * provider checks again.
+ * Converts schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example)
+ * and 3.1 to plain JSON Schema 2020-12. A table maps each keyword; one that is not in it (xml,
+ * discriminator, x-...) does not constrain values and is dropped silently. A keyword with a
+ * malformed value is dropped with a line in the report: dropping one only allows more, and the
+ * provider checks the value in any case.
  */
 #include "openapi/internal.h"
 
 enum {
-    SCHEMA_DEPTH_LEVELS_MAX = 40, /* subschemas inside one another; a manifest is 128 deep */
+    SCHEMA_DEPTH_LEVELS_MAX = 40, /* nested subschemas; a manifest is 128 deep */
     VALUE_DEPTH_MAX = 8,          /* of a default, an enum's item, an example */
     VALUE_BYTES_MAX = 500,        /* of an example */
     TEXT_BYTES_MAX = 1000,
@@ -18,8 +18,8 @@ enum {
 
 static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);
 
-/* false: the value is not allowed for the keyword, which is then left out. *out has the value as it
- * is given. */
+/* false: the value is not valid for the keyword, which is then omitted. *out has the value as
+ * given. */
 typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
                         struct json *out);
 
@@ -31,7 +31,7 @@ static void report_loss(struct import_schema *s, const char *what)
 
 /* ---- values ---- */
 
-/* Recursion is bounded by depth, so values of any nesting are safe to ask about. */
+/* Recursion is bounded by depth, so values of any nesting are safe. */
 bool import_is_shallow(const struct json *value, unsigned depth)
 {
     if (value->type != JSON_ARRAY && value->type != JSON_OBJECT)
@@ -119,14 +119,15 @@ static bool is_type(const struct json *value)
     bool is_good = value->type == JSON_ARRAY && value->count > 0;
     for (uint32_t i = 0; is_good && i < value->count; i++) {
         is_good = is_type_name(json_str(&value->as.items[i]));
-        /* Items are unique (section 6.1.1); at most seven names exist, so the square is small. */
+        /* Items are unique (section 6.1.1); there are at most seven names, so the quadratic loop is
+         * cheap. */
         for (uint32_t j = 0; is_good && j < i; j++)
             is_good = !json_equal(&value->as.items[i], &value->as.items[j]);
     }
     return is_good;
 }
 
-/* Examples only help a reader: long ones are no loss. */
+/* Examples only help readers: dropping long ones loses nothing. */
 static bool keep_examples(struct import_schema *s, const struct json *value, unsigned depth,
                           struct json *out)
 {
@@ -136,8 +137,8 @@ static bool keep_examples(struct import_schema *s, const struct json *value, uns
     return true;
 }
 
-/* Whether this program's regex compiler takes the pattern: descriptions have patterns of many
- * dialects (PCRE, look-behind), and one that does not compile would refuse the whole schema. */
+/* Whether this program's regex compiler accepts the pattern: descriptions use many dialects (PCRE,
+ * look-behind), and a pattern that does not compile would invalidate the whole schema. */
 static bool keep_pattern(struct import_schema *s, const struct json *value, unsigned depth,
                          struct json *out)
 {
@@ -150,7 +151,8 @@ static bool keep_pattern(struct import_schema *s, const struct json *value, unsi
     arena_init(&arena, PATTERN_ARENA_BYTES_MAX);
     json_object_set(&arena, &schema, SLICE("pattern"), *value);
     bool is_good = schema_compile(&arena, &schema, false, &err) != NULL;
-    /* Far below the arena's limit it was the heap, not the pattern. */
+    /* A failure far below the arena's limit means that the heap was exhausted, not that the pattern
+     * is bad. */
     if (!is_good && err.code == ERR_NOMEM && arena.bytes_used < PATTERN_ARENA_BYTES_MAX / 4)
         import_starve(s->im);
     arena_deinit(&arena);
@@ -197,7 +199,7 @@ static bool keep_map(struct import_schema *s, const struct json *value, unsigned
     return true;
 }
 
-/* Keys are patterns: each must be one that we can run. */
+/* Keys are patterns: each must be one that this program can run. */
 static bool keep_pattern_map(struct import_schema *s, const struct json *value, unsigned depth,
                              struct json *out)
 {
@@ -241,11 +243,11 @@ static bool keep_name_map(struct import_schema *s, const struct json *value, uns
     return true;
 }
 
-/* In no order; at most some forty comparisons a keyword. minimum and maximum with their exclusive
- * forms, and required, depend on more than one keyword and have functions of their own. */
+/* Unordered; at most about forty comparisons a keyword. minimum and maximum with their exclusive
+ * forms, and required, depend on more than one keyword and have their own functions. */
 static const struct {
     const char *name;
-    bool (*is_right)(const struct json *value); /* where it is kept as it is; else NULL */
+    bool (*is_right)(const struct json *value); /* if the value is kept unchanged, otherwise NULL */
     keyword_fn *keep;
 } keywords[] = {
     {"title", NULL, keep_clipped_text},
@@ -328,14 +330,14 @@ static void keep_bound(struct import_schema *s, const struct json *in, slice pla
         json_object_set(s->im->arena, out, exclusive, *strict);
 }
 
-/* Without the names that is_other_way left out, which no request could give. */
+/* Without the names that is_other_way omits, which no request could have. */
 static void keep_required(struct import_schema *s, const struct json *in, struct json *out)
 {
     const struct json *required = JSON_GET(in, "required");
     const struct json *properties = JSON_GET(in, "properties");
     struct json all, kept = json_array();
     if (!json_is(required, JSON_ARRAY) || !keep_names(s, required, 0, &all))
-        return; /* 3.0 writers put booleans into properties: not a keyword of a schema */
+        return; /* 3.0 authors put booleans into properties: not a keyword of a schema */
     for (uint32_t i = 0; i < all.count; i++) {
         const struct json *property = json_get(properties, json_str(&all.as.items[i]));
         if (!property || !is_other_way(s, property))
@@ -359,8 +361,8 @@ static void keep_example(struct import_schema *s, const struct json *in, struct 
 
 /* ---- null ---- */
 
-/* 3.0's nullable: a plain type becomes a list with "null", and an enum gets a null, else the enum
- * would still forbid it. Where there is more than a type, a branch of anyOf allows null. */
+/* 3.0's nullable: a plain type becomes a list with "null", and an enum gets a null, which it would
+ * otherwise forbid. If there is more than a type, a branch of anyOf allows null. */
 static struct json with_null(struct import_schema *s, struct json schema)
 {
     struct arena *arena = s->im->arena;
@@ -385,7 +387,7 @@ static struct json with_null(struct import_schema *s, struct json schema)
         }
         return schema;
     }
-    /* Texts for people stay outside of the branches, where readers of the schema expect them. */
+    /* Texts for people stay outside the branches, where readers of the schema expect them. */
     struct json branches = json_array(), null_schema = json_object(), out = json_object();
     struct json inner = json_object();
     for (uint32_t i = 0; i < schema.count; i++) {
@@ -427,8 +429,8 @@ static bool says_type(const struct json *schema)
     return false;
 }
 
-/* An array whose items may be anything says so with all types: clients of models refuse one that
- * says none (catalog/tool.h). */
+/* An array whose items may be anything lists all types: model clients refuse one without types
+ * (catalog/tool.h). */
 static void type_items(struct import_schema *s, const struct json *in, struct json *out)
 {
     const struct json *type = JSON_GET(out, "type"), *items = JSON_GET(out, "items");
@@ -451,8 +453,8 @@ static void type_items(struct import_schema *s, const struct json *in, struct js
 
 /* ---- discriminators ---- */
 
-/* Whether a key of the mapping names the schema that `ref` refers to: by the reference, or by the
- * last part of it (OpenAPI "Discriminator Object"). */
+/* Whether a key of the mapping names the schema of `ref`: by the reference, or by its last part
+ * (OpenAPI "Discriminator Object"). */
 static bool is_mapped_to(slice value, slice ref)
 {
     size_t at = ref.len - (value.len < ref.len ? value.len : ref.len);
@@ -460,7 +462,7 @@ static bool is_mapped_to(slice value, slice ref)
                                     slice_eq(slice_from(ref, at), value));
 }
 
-/* The values that choose the branch: those of the mapping, else its schema's own name. */
+/* The values that choose the branch: those of the mapping, otherwise its schema's own name. */
 static struct json names_of(struct import_schema *s, const struct json *mapping, slice ref)
 {
     struct json names = json_array();
@@ -475,8 +477,8 @@ static struct json names_of(struct import_schema *s, const struct json *mapping,
     return names;
 }
 
-/* Without it a value may fit two branches of a oneOf, which then refuses it. A branch that says
- * itself what the property is keeps that. */
+/* Without it a value may fit two branches of a oneOf, which then refuses it. A branch that defines
+ * the property itself keeps its definition. */
 static void name_branch(struct import_schema *s, slice property, struct json names,
                         const struct json *described, struct json *branch)
 {
@@ -518,9 +520,8 @@ static void name_branches(struct import_schema *s, const struct json *in, struct
 
 /* ---- references ---- */
 
-/* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted
- * by import_schema_finish, so recursive schemas end. A reference that leads nowhere allows
- * anything. */
+/* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted by
+ * import_schema_finish, so recursive schemas end. A dangling reference allows anything. */
 static bool keep_ref(struct import_schema *s, slice text, struct json *out)
 {
     struct import_ref *ref = import_ref_find(s->im, text);
@@ -548,7 +549,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     if (json_is(in, JSON_BOOL))
         return *in;
     struct json out = json_object();
-    /* Counts what is converted, over all references: the bound on an action's schema. */
+    /* Counts conversions over all references: the bound on an action's schema. */
     if (++s->nodes > s->nodes_max)
         s->is_over = true;
     if (s->is_over || !json_is(in, JSON_OBJECT))
@@ -589,7 +590,7 @@ void import_schema_begin(struct import_schema *schemas, struct import *im, struc
 
 struct json import_schema_convert(struct import_schema *schemas, const struct json *schema)
 {
-    /* One conversion at a time: its queue goes through the references themselves. */
+    /* One conversion at a time: its queue is linked through the references themselves. */
     ASSERT(schemas->id == schemas->im->conversions);
     return convert(schemas, schema, 0);
 }

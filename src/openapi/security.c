@@ -1,11 +1,10 @@
 /*
  * Security schemes to `auth`. A connection has one credential, so one scheme is chosen: among those
- * that the document (or, where it is silent, its operations) asks for, the first of the order
- * below.
+ * that the document (or, if it has none, its operations) requires, the first in the order below.
  *
  * The order of enum rank: a person's own login before a token that has to be created by hand, a
- * token before a key, anything before a password; client credentials last, because they act for no
- * person. An operation that wants another scheme is imported, with a line that says so.
+ * token before a key, anything before a password; client credentials last, because they do not act
+ * for a person. An operation that requires another scheme is imported with a line in the report.
  */
 #include "catalog/manifest.h"
 #include "openapi/internal.h"
@@ -20,8 +19,8 @@ static const struct json *find_scheme(struct import *im, slice name)
     return import_resolve(im, json_get(schemes, name));
 }
 
-/* Of an API key: the place that the document names is there, and can have such a name. A cookie's
- * name is a token as a header's is (RFC 6265 section 4.1.1). */
+/* For an API key: its place is supported, and can have such a name. A cookie's name is a token like
+ * a header's (RFC 6265 section 4.1.1). */
 static bool is_key_sendable(const struct json *scheme)
 {
     slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
@@ -58,8 +57,8 @@ static void consider(struct import *im, slice name, enum rank *best)
     }
 }
 
-/* Considers requirements of one scheme each. One object with several schemes wants all of them at
- * once (OpenAPI "Security Requirement Object"), which one credential cannot meet. */
+/* Considers requirements with a single scheme. One object with several schemes requires all of them
+ * at once (OpenAPI "Security Requirement Object"), which one credential cannot meet. */
 static void consider_list(struct import *im, const struct json *security, enum rank *best)
 {
     for (uint32_t i = 0; json_is(security, JSON_ARRAY) && i < security->count; i++) {
@@ -74,13 +73,13 @@ static void consider_operations(struct import *im, enum rank *best)
     const struct json *paths = JSON_GET(im->document, "paths");
     for (uint32_t i = 0; json_is(paths, JSON_OBJECT) && i < paths->count; i++) {
         const struct json *item = &paths->as.members[i].value;
-        /* All members, of which only operations have "security". */
+        /* All members are visited; only operations have "security". */
         for (uint32_t j = 0; item->type == JSON_OBJECT && j < item->count; j++)
             consider_list(im, JSON_GET(&item->as.members[j].value, "security"), best);
     }
 }
 
-/* Its description is the words for it, where a person is asked to consent. */
+/* Its description is shown when a person is asked to consent. */
 static void put_scope(struct import *im, struct json *names, const struct json_member *scope,
                       bool is_asked)
 {
@@ -143,8 +142,7 @@ void import_security(struct import *im)
     const struct json *given = JSON_GET(im->integration, "auth");
     enum rank best = RANK_NONE;
     im->security = JSON_GET(im->document, "security");
-    /* The document's own requirements first; those of operations only where it has none that
-     * fit. */
+    /* The document's own requirements first; those of operations only if none of these fits. */
     consider_list(im, im->security, &best);
     if (best == RANK_NONE)
         consider_operations(im, &best);
@@ -193,13 +191,13 @@ void import_security(struct import *im)
 struct scope_state {
     struct json scopes;
     bool is_met;  /* some requirement is met by the connection's credential, or by none */
-    bool is_open; /* without a scope, or with more than can be said */
+    bool is_open; /* without a scope, or with more than can be expressed */
 };
 
 static void read_requirement(struct import_op *op, const struct json *item,
                              struct scope_state *state)
 {
-    /* Requirements are alternatives: one that is met is enough, and `{}` is always met. */
+    /* Requirements are alternatives: meeting one is enough, and `{}` is always met. */
     if (item->type != JSON_OBJECT || item->count > 1)
         return;
     if (item->count == 0) {
@@ -237,7 +235,7 @@ struct json import_scopes(struct import_op *op)
         read_requirement(op, &security->as.items[i], &state);
     if (!state.is_met)
         import_weaken(op, "it needs a credential that the connection does not have");
-    /* A manifest's `scopes` mean any one of them. Where a requirement without a scope is met as
-     * well, checking scopes would refuse calls that the provider allows. */
+    /* A manifest's `scopes` mean any one of them. If a requirement without a scope is also met,
+     * checking scopes would refuse calls that the provider allows. */
     return state.is_met && !state.is_open ? state.scopes : json_array();
 }

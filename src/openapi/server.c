@@ -1,7 +1,7 @@
 /*
  * `servers` to base_url: the first server counts, since a manifest has one address. Its variables,
- * and the host of a relative URL, are parameters that a person gives when connecting: they are per
- * installation of the app, not per call.
+ * and the host of a relative URL, are parameters that a person enters when connecting: they belong
+ * to the installation of the app, not to a call.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ bool import_has_query(slice path)
     return slice_find_char(path, '?') >= 0 || slice_find_char(path, '#') >= 0;
 }
 
-/* Whether it can be in an address and in an expression as it is. */
+/* Whether it needs no escaping in an address and in an expression. */
 static bool is_address_text(slice text)
 {
     if (path_has_dot_segment(text))
@@ -55,8 +55,9 @@ static bool is_address_text(slice text)
     return true;
 }
 
-/* A variable with one value is that value, and so is the default of one that is the scheme or that
- * is empty. Any other becomes a parameter of the connection, which its default replaces. */
+/* A variable for the scheme (at the start), or with an empty default, is replaced by its default,
+ * and one with a single value by that value. Any other becomes an optional parameter of the
+ * connection if it has a default, otherwise a required one. */
 static void put_variable(struct import *im, const struct json *variables, slice name,
                          struct buf *out)
 {
@@ -90,7 +91,7 @@ static void put_variable(struct import *im, const struct json *variables, slice 
     if (json_is(default_value, JSON_STRING))
         import_set(im, &property, "default", *default_value);
     const struct json *known = JSON_GET(&im->connection_params, "properties");
-    /* A variable may occur twice, or two have one slug; they share the parameter. */
+    /* A variable may occur twice, or two may have the same slug; they share the parameter. */
     if (!json_get(known, param))
         add_param(im, param, property, !is_usable);
     if (is_usable)
@@ -121,8 +122,8 @@ static int expand_server_url(struct import *im, slice url, const struct json *va
     return OK;
 }
 
-/* How much of a finished address goes together; 0: it cannot be there. A placeholder is all of it.
- */
+/* The length of the next part of a finished address; 0: it is not valid there. A placeholder is one
+ * part. */
 static size_t address_part(slice rest, bool is_in_host)
 {
     const char *why;
@@ -138,8 +139,8 @@ static size_t address_part(slice rest, bool is_in_host)
     return ascii_is_alnum(rest.ptr[0]) || slice_find_char(others, rest.ptr[0]) >= 0;
 }
 
-/* Whether a call can be made of it: scheme, host and path, of nothing that the linter of manifests
- * or a URL refuses. */
+/* Whether calls can use it: scheme, host and path, without anything that the linter of manifests or
+ * the URL parser refuses. */
 static bool is_callable(slice url)
 {
     bool is_in_host = true;
@@ -159,7 +160,7 @@ static bool is_callable(slice url)
     return host_len > 0;
 }
 
-/* Descriptions often name http of what answers at https, too. */
+/* Descriptions often name http for a server that also answers at https. */
 static slice over_https(struct import *im, slice url)
 {
     static const char plain[] = "http://";
@@ -176,7 +177,7 @@ static int refuse_server_url(slice url, const char *why, struct err *err)
                    SLICE_ARG(slice_first_utf8(url, 200)), why);
 }
 
-/* A path follows it. */
+/* A path is appended to it. */
 static int check_server_url(slice url, bool is_absolute, struct err *err)
 {
     bool is_other = !is_absolute &&
@@ -228,8 +229,7 @@ int import_servers(struct import *im, struct err *err)
     if (result == OK && !is_callable(json_str(&im->base_url)))
         result = refuse_server_url(url, "does not make an address that can be called", err);
     buf_deinit(&out);
-    /* Given parameters replace those made here as a whole; the linter finds what base_url then
-     * misses. */
+    /* Given parameters replace all those made here; the linter finds what base_url then lacks. */
     if (params)
         im->connection_params = *params;
     const struct json *servers = JSON_GET(im->document, "servers");
@@ -245,8 +245,8 @@ slice import_server_prefix(struct import_op *op)
         servers = JSON_GET(op->path_item, "servers");
     if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
         return SLICE_NONE;
-    /* Only what lies below the document's server can be expressed: its rest goes in front of the
-     * path. */
+    /* Only a path below the document's server can be expressed: the rest goes before the
+     * operation's path. */
     slice url = first_url(servers), base = op->im->server_url;
     slice rest = slice_from(url, base.len);
     bool is_below = slice_starts_with(url, base) && (rest.len == 0 || rest.ptr[0] == '/') &&

@@ -1,9 +1,9 @@
 /*
- * Words and ids. An id must be the same in every run, whatever else the document gains: it depends
- * on the operation's own name alone, and a name that is too long or taken gets a piece of its hash.
+ * Words and ids. An id must be the same in every run, whatever the document gains: it depends on
+ * the operation's own name alone, and a name that is too long or taken gets part of its hash.
  *
- * It matters because ids are in callers' code, grants and stored flows: a document that gains an
- * operation must not rename another one's action.
+ * This matters because ids are in callers' code, grants and stored flows: a new operation in a
+ * document must not rename another one's action.
  */
 #include "openapi/internal.h"
 
@@ -52,7 +52,7 @@ slice import_slug(struct import *im, slice text)
     return slug;
 }
 
-/* Words and version numbers that any description's title has, which say nothing about the app. */
+/* Words and version numbers of any description's title, which say nothing about the app. */
 static bool is_title_filler(slice word)
 {
     slice fillers = SLICE(
@@ -69,8 +69,8 @@ static bool is_title_filler(slice word)
     return is_version;
 }
 
-/* Puts the next word of letters and digits, in lower case, into `word`; false at the end. Other
- * bytes separate words, those of UTF-8 too. */
+/* Puts the next word of letters and digits, in lower case, into `word`; false at the end. All other
+ * bytes separate words, including UTF-8. */
 static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len)
 {
     *len = 0;
@@ -110,8 +110,8 @@ slice import_title_id(struct import *im, slice title, size_t max)
     return id;
 }
 
-/* The slug cut to `max` bytes, ending in a hash of what it was made of. 24 bits: two names of one
- * document that share both the cut slug and the hash are reported as taken, not merged. */
+/* The slug cut to `max` bytes, ending in a hash of its source. 24 bits: two names of one document
+ * that share both the cut slug and the hash are reported as taken, not merged. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {
     ASSERT(max > HASH_DIGITS + 1); /* a letter of the slug stays before the hash */
@@ -156,7 +156,7 @@ slice import_clip(struct import *im, slice text, size_t max)
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
-    /* At a blank of the second half; a text without one there is cut inside a word. */
+    /* At a blank in the second half; a text without one there is cut inside a word. */
     for (size_t end = kept.len; is_cut && end > kept.len / 2; end--)
         if (kept.ptr[end - 1] == ' ' || kept.ptr[end - 1] == '\n') {
             kept.len = end - 1;

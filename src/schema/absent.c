@@ -1,18 +1,18 @@
 /*
- * Nulls that stand for absent members. Clients whose schemas have to list every member as required
- * (the strict modes of function calling) send null for those that they leave out. Such a null is
- * dropped where every schema that the member may have refuses it; a schema that takes null gives it
- * a meaning of its own, as "empty this field".
+ * Nulls that mean absent members. Clients whose schemas have to list every member as required (the
+ * strict modes of function calling) send null for those that they omit. Such a null is dropped if
+ * every schema that the member may have refuses it; a schema that accepts null gives it a meaning,
+ * such as "empty this field".
  *
- * Each value is walked with the set of the subschemas that may apply to it, alternatives too.
- * Bounded like a validation, by fuel, by depth and by the size of such a set: past a bound nothing
- * is dropped, and validation says what is wrong.
+ * Each value is walked with the set of the subschemas that may apply to it, including alternatives.
+ * Like a validation, the walk is bounded by fuel, by depth and by the size of such a set: beyond a
+ * bound nothing is dropped, and validation reports what is wrong.
  */
 #include "schema/run.h"
 
 enum { NODES_MAX = 192, DEPTH_MAX = JSON_REQUEST_DEPTH_MAX };
 
-/* A subschema that may apply to a value; is_sure: it does whatever the value is. */
+/* A subschema that may apply to a value; is_sure: it applies to any value. */
 struct applied {
     const struct schema_node *node;
     bool is_sure;
@@ -40,7 +40,8 @@ static void apply_list(struct absent *absent, struct applied_set *set, const str
         apply_node(absent, set, op->as.nodes[i], is_sure);
 }
 
-/* What applies in place. Not what is under "not" or "if": a null is wanted there or not. */
+/* What applies in place. Not the subschemas of "not" or "if": they do not say whether a null is
+ * wanted. */
 static void apply_op(struct absent *absent, struct applied_set *set, const struct schema_op *op,
                      bool is_sure)
 {
@@ -71,7 +72,7 @@ static void apply_op(struct absent *absent, struct applied_set *set, const struc
     }
 }
 
-/* node may be NULL. One that is there already is not added again, which also ends circles. */
+/* node may be NULL. A node in the set is not added again, which also ends circles. */
 static void apply_node(struct absent *absent, struct applied_set *set,
                        const struct schema_node *node, bool is_sure)
 {
@@ -94,8 +95,8 @@ static void apply_node(struct absent *absent, struct applied_set *set,
 
 /* A walk over all schemas that one member may have. */
 struct member_schemas {
-    struct applied_set *within; /* where they are collected; NULL: the member is null */
-    bool is_named; /* by properties: an entry of a map is nothing that could be left out */
+    struct applied_set *within; /* the set to collect into; NULL: the member is null */
+    bool is_named;              /* by properties: an entry of a map cannot be omitted */
     bool takes_null, is_required;
 };
 
@@ -187,7 +188,7 @@ static void apply_items(struct absent *absent, const struct applied_set *set, ui
 static bool drop_within(struct absent *absent, const struct applied_set *set, struct json *value,
                         size_t depth);
 
-/* What of a container changed goes into a copy of its table, made at the first change. */
+/* Changed members of a container go into a copy of its table, made at the first change. */
 static bool drop_item(struct absent *absent, const struct applied_set *set,
                       const struct json *container, uint32_t index, struct json *value,
                       size_t depth)

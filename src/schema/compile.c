@@ -1,7 +1,7 @@
 /*
  * schema_compile: from a document to a program. Nodes are compiled from a queue, so that no chain
- * of references deepens the stack; each subschema becomes one node however often it is referred to,
- * so a schema that refers to itself ends as well.
+ * of references deepens the stack. Each subschema becomes one node however often it is referred to,
+ * so a schema that refers to itself ends too.
  *
  * The maps are for compiling only and are freed with it; nodes point to one another.
  */
@@ -13,13 +13,14 @@
 
 enum {
     LOCATION_BYTES_MAX = 300,
-    /* The search is for a message; in a very large document the location stays "#". */
+    /* The search is only for a message; in a very large document the location stays "#". */
     LOCATION_VISITS_MAX = 200 * 1000,
 };
 
 /* ---- errors ---- */
 
-/* Depth-first for the value whose address is target; the way back up is written front to back. */
+/* Depth-first search for the value whose address is target; on return the path is written front to
+ * back. */
 static bool find_location(struct buf *out, const struct json *at, const struct json *target,
                           size_t *visits)
 {
@@ -31,7 +32,7 @@ static bool find_location(struct buf *out, const struct json *at, const struct j
     for (uint32_t i = 0; *visits > 0 && i < at->count; i++) {
         bool is_object = at->type == JSON_OBJECT;
         const struct json *child = is_object ? &at->as.members[i].value : &at->as.items[i];
-        /* Scalars are no subschemas; only the one that is searched may be one (true, false). */
+        /* Scalars are not subschemas; only the target may be one (true, false). */
         if (child != target && child->type < JSON_ARRAY)
             continue;
         --*visits;
@@ -66,7 +67,7 @@ int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keywo
         schema_location_write(&position, node->resource->document->root, node->source,
                               keyword_name(keyword));
     }
-    /* Cut to what fits an error, from the front: the root is the most useful part. */
+    /* Cut to the size of an error, keeping the start: the root is the most useful part. */
     slice printed = slice_first(buf_slice(&position), LOCATION_BYTES_MAX);
     char text[ERR_TEXT_MAX];
     va_list args;
@@ -86,7 +87,7 @@ int schema_fail_memory(struct schema_compiler *compiler)
 const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
                                                enum keyword keyword, slice source)
 {
-    /* The pattern's own sentence goes into an error that names the keyword and its location. */
+    /* The pattern's own message goes into an error that names the keyword and its location. */
     struct err fault = {0};
     const struct schema_pattern *pattern = schema_pattern_compile(compiler->arena, source, &fault);
     if (!pattern)
@@ -111,12 +112,11 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
         schema_fail_memory(compiler);
         return NULL;
     }
-    /* A document's root and each $id begin a resource of their own, whatever refers to them. */
+    /* A document's root and each $id begin their own resource, whatever refers to them. */
     const struct compile_resource *own = map_get(&compiler->by_root, address_key(&source));
     made->node.source = source;
     made->node.resource = own ? &own->resource : resource;
-    /* The key is a member of the node itself: map keys are not copied, and the node lives as
-     * long. */
+    /* The key is a member of the node itself: maps do not copy keys, and the node lives as long. */
     if (map_put(&compiler->by_json, address_key(&made->node.source), made, NULL) != OK) {
         schema_fail_memory(compiler);
         return NULL;
@@ -129,7 +129,7 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
 
 uint32_t schema_weight(const struct json *value)
 {
-    /* 64 bits for the sum: a container's weight may pass 32, which the end cuts. */
+    /* 64 bits for the sum: a container's weight may exceed 32 bits and is cut at the end. */
     uint64_t weight = 1;
     if (value->type == JSON_ARRAY) {
         for (uint32_t i = 0; i < value->count; i++)
@@ -147,7 +147,7 @@ uint32_t schema_weight(const struct json *value)
 }
 
 /* Assertions run before applicators, cheap before expensive, unevaluated* last: the order of calls
- * here is the order of the ops, whatever the order of the members is. */
+ * here is the order of the ops, independent of the members' order. */
 static int compile_keywords(struct schema_compiler *compiler, struct schema_node *node)
 {
     compiler->op_count = 0;
@@ -193,7 +193,7 @@ static int compile_queue(struct schema_compiler *compiler)
 {
     while (compiler->queue) {
         struct compile_node *next = compiler->queue;
-        /* Taken out before it is compiled: compiling appends to the queue. */
+        /* Removed from the queue before it is compiled: compiling appends to the queue. */
         compiler->queue = next->next;
         if (!compiler->queue)
             compiler->queue_end = &compiler->queue;
@@ -230,13 +230,12 @@ static int collect_dynamic_anchors(struct schema_compiler *compiler, struct comp
     return OK;
 }
 
-/* A $dynamicRef may end at any anchor of its name, in any resource: all of them are compiled,
- * which may bring in more resources, until nothing is new. */
+/* A $dynamicRef may end at any anchor of its name, in any resource: all of them are compiled, which
+ * may add resources, until there are no new ones. */
 static int compile_all(struct schema_compiler *compiler)
 {
     int code = compile_queue(compiler);
-    /* Ends because each round that goes on has compiled at least one node, and nodes are
-     * bounded. */
+    /* Ends because each further round has compiled at least one node, and nodes are bounded. */
     for (bool is_settled = false; code == OK && compiler->has_dynamic_ref && !is_settled;) {
         for (struct compile_resource *entry = compiler->resources; entry && code == OK;
              entry = entry->next)

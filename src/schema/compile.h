@@ -1,7 +1,7 @@
 /*
- * The compiler's own state, shared by its files: compile.c (nodes and the queue),
- * rules.c (keywords), registry.c (documents, $id, anchors, $ref).
- * Gone when schema_compile returns; what stays is program.h's.
+ * The compiler's own state, shared by its files: compile.c (nodes and the queue), rules.c
+ * (keywords), registry.c (documents, $id, anchors, $ref). It exists only during schema_compile; the
+ * result is in program.h.
  */
 #ifndef SCHEMA_COMPILE_H
 #define SCHEMA_COMPILE_H
@@ -40,7 +40,7 @@ struct schema_compiler {
     bool assert_formats;
     struct map by_uri;    /* URI -> compile_resource */
     struct map by_root;   /* address of a json -> compile_resource */
-    struct map by_member; /* address of a wide object, alone and with a name behind it -> value */
+    struct map by_member; /* address of a wide object, alone or followed by a name -> value */
     struct map by_json;   /* address of a json -> compile_node */
     struct compile_resource *resources;
     struct compile_node *queue, **queue_end;
@@ -53,7 +53,7 @@ struct schema_compiler {
     size_t op_count;
 };
 
-/* Of the maps whose keys are addresses. */
+/* For maps whose keys are addresses. */
 static inline slice address_key(const struct json *const *address)
 {
     return (slice){(const char *)address, sizeof(*address)};
@@ -67,7 +67,7 @@ int schema_fail_memory(struct schema_compiler *compiler);
 const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
                                                enum keyword keyword, slice source) MUST_CHECK;
 
-/* The node of a subschema, made and queued when it is new. NULL with err set. */
+/* The node of a subschema, created and queued if it is new. NULL with err set. */
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource) MUST_CHECK;
 /* Ops of the current node's keywords, in the order in which they run. OK or an error. */
@@ -78,8 +78,8 @@ int schema_rules_compile(struct schema_compiler *compiler, struct schema_node *n
 /* Enters a document with all its resources and anchors. NULL with err set. */
 struct compile_resource *schema_document_add(struct schema_compiler *compiler,
                                              const struct json *root, slice uri) MUST_CHECK;
-/* Where a reference from the current node leads: the subschema and its resource. anchor gets the
- * name when that is a $dynamicAnchor, else SLICE_NONE. */
+/* The target of a reference from the current node: the subschema and its resource. anchor gets the
+ * name if it is a $dynamicAnchor, otherwise SLICE_NONE. */
 int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, slice reference,
                        const struct json **source, const struct schema_resource **resource,
                        slice *anchor) MUST_CHECK;

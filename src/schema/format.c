@@ -1,9 +1,8 @@
 /*
- * schema_format: the formats of JSON Schema Validation 7.3. Those that inputs mostly have are
- * functions over the text, without an instant or an address made of it; the others are patterns.
- * Stricter than what resolvers take (0x7f.1, 127.1): a format says what a text is, not what some
- * library makes of it. Of URIs only the grammar is checked; schemes have rules of their own that
- * are not.
+ * schema_format: the formats of JSON Schema Validation 7.3. The formats that inputs mostly have are
+ * functions over the text that do not build an instant or an address from it; the others are
+ * patterns. They are stricter than resolvers (0x7f.1, 127.1): a format describes the text, not how
+ * some library reads it. Of URIs only the grammar is checked, not the rules of each scheme.
  */
 #include "schema/format.h"
 
@@ -21,8 +20,8 @@ enum {
 
 /* ---- RFC 3339 5.6 ---- */
 
-/* The numbers at the d's of a form, one behind the other; all else in it stands for itself. What
- * follows in the text is left to the caller. */
+/* Reads the numbers at the d's of a form in order; all other characters match themselves. The rest
+ * of the text is left to the caller. */
 static bool read_form(slice text, const char *form, int *numbers)
 {
     *numbers = 0;
@@ -40,7 +39,7 @@ static bool read_form(slice text, const char *form, int *numbers)
 
 static bool format_date(slice text)
 {
-    /* February has 29 here; the year decides below. */
+    /* February has 29 here; the year is checked below. */
     static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int n[3];
     if (text.len != 10 || !read_form(text, "dddd-dd-dd", n) || n[1] < 1 || n[1] > 12 || n[2] < 1 ||
@@ -85,7 +84,7 @@ static bool format_time(slice text)
             return false;
         text = slice_from(text, 1 + digits);
     }
-    /* 60 is allowed only where a leap second can be (RFC 3339 5.7). */
+    /* 60 is allowed only where a leap second is possible (RFC 3339 5.7). */
     return read_offset(text, &offset) && (n[2] < 60 || is_leap_moment(n[0], n[1], offset));
 }
 
@@ -113,8 +112,8 @@ static bool format_ipv6(slice text)
 
 /* ---- hostname ---- */
 
-/* RFC 5891 4.2.3.1 wants no "--" in the third and fourth place but of an A-label, and RFC 3492
- * needs something behind "xn--" that decodes; the tables of code points are not checked. */
+/* RFC 5891 4.2.3.1 allows "--" in the third and fourth place only in an A-label, and RFC 3492 needs
+ * something after "xn--" that decodes; the tables of code points are not checked. */
 static bool is_plausible_a_label(slice label)
 {
     slice code = slice_from(label, 4);
@@ -123,7 +122,7 @@ static bool is_plausible_a_label(slice label)
         if (code.ptr[i] == '-')
             last = (ptrdiff_t)i;
     }
-    /* Behind the last hyphen stand the deltas: at least two digits for one character. */
+    /* The deltas follow the last hyphen: at least two digits for one character. */
     return code.len - (size_t)(last + 1) >= 2;
 }
 
@@ -144,10 +143,10 @@ static bool is_label(slice label)
 
 static bool format_hostname(slice text)
 {
-    /* The root's trailing dot is no part of a host name in RFC 1123 2.1. */
+    /* The root's trailing dot is not part of a host name in RFC 1123 2.1. */
     if (text.len == 0 || text.len > HOSTNAME_BYTES_MAX || text.ptr[text.len - 1] == '.')
         return false;
-    /* slice_split sets ptr to NULL behind the last label; an empty label between two dots is
+    /* slice_split sets ptr to NULL after the last label; an empty label between two dots is
      * refused. */
     while (text.ptr) {
         if (!is_label(slice_split(&text, '.')))
@@ -157,7 +156,7 @@ static bool format_hostname(slice text)
 }
 
 /* Bytes of the label separator at the start of text (RFC 3490 3.1): '.', or one of the three wide
- * full stops; 0 when there is none. */
+ * full stops; 0: none. */
 static size_t separator_len(slice text)
 {
     static const slice stops[] = {SLICE_INIT("."), SLICE_INIT("\xE3\x80\x82"),
@@ -169,9 +168,9 @@ static size_t separator_len(slice text)
     return 0;
 }
 
-/* A U-label by its shape alone: ASCII as in host names, no hyphen at an end or in both the third
- * and fourth place, and what it takes as an A-label at the very least: "xn--" and a digit for each
- * character that is not ASCII. */
+/* A U-label by its form alone: ASCII as in host names, no hyphen at an end or in both the third and
+ * fourth place, and the minimum size of its A-label: "xn--" and a digit for each character that is
+ * not ASCII. */
 static bool is_u_label(slice label)
 {
     size_t wide = 0;
@@ -188,7 +187,7 @@ static bool is_u_label(slice label)
         return is_label(label);
     if (label.ptr[0] == '-' || label.ptr[label.len - 1] == '-')
         return false;
-    /* A-labels have "xn--" in front and at least a digit for each wide character. */
+    /* A-labels begin with "xn--" and have at least a digit for each wide character. */
     return ascii + wide + 4 <= LABEL_BYTES_MAX &&
            !slice_starts_with(slice_from(label, 2), SLICE("--"));
 }
@@ -210,7 +209,7 @@ static bool format_idn_hostname(slice text)
         if (at == start || !is_u_label((slice){text.ptr + start, at - start}))
             return false;
         start = at + stop;
-        /* The loop's own increment takes the last byte of the separator. */
+        /* The loop's own increment skips the last byte of the separator. */
         at += stop > 0 ? stop - 1 : 0;
     }
     return characters <= HOSTNAME_BYTES_MAX;
@@ -218,7 +217,7 @@ static bool format_idn_hostname(slice text)
 
 /* ---- email ---- */
 
-/* RFC 5322 3.2.3 atext; past ASCII for RFC 6531. */
+/* RFC 5322 3.2.3 atext; with RFC 6531 also beyond ASCII. */
 static bool is_atext(char c, bool is_idn)
 {
     if ((unsigned char)c >= 0x80)
@@ -237,14 +236,14 @@ static bool is_dot_atom(slice text, bool is_idn)
     return !after_dot;
 }
 
-/* The length of a quoted string with its quotes (RFC 5321 4.1.2); 0 when it is none. */
+/* The length of a quoted string with its quotes (RFC 5321 4.1.2); 0: not one. */
 static size_t quoted_len(slice text, bool is_idn)
 {
     for (size_t i = 1; i < text.len; i++) {
         char c = text.ptr[i];
         if (c == '"')
             return i + 1;
-        /* A backslash takes the next byte along, also a quote or another backslash. */
+        /* A backslash escapes the next byte, also a quote or another backslash. */
         if (c == '\\' && ++i < text.len)
             c = text.ptr[i];
         bool is_past_ascii = (unsigned char)c >= 0x80;
@@ -296,7 +295,7 @@ static bool format_idn_email(slice text)
     return slice_is_utf8(text, NULL) && is_email(text, true);
 }
 
-/* ---- RFC 3986; RFC 3987: the same with characters past ASCII ---- */
+/* ---- RFC 3986; RFC 3987: the same with characters beyond ASCII ---- */
 
 /* RFC 3986 2.2, 2.3 */
 static bool is_unreserved_or_sub(char c)
@@ -372,7 +371,7 @@ static bool is_port(slice text)
     return true;
 }
 
-/* What slice_split leaves behind the separator has no ptr where there was none. */
+/* slice_split leaves a rest without ptr if there was no separator. */
 static bool is_authority(slice text, bool is_iri)
 {
     slice rest = text, user = slice_split(&rest, '@');
@@ -394,14 +393,14 @@ static bool is_authority(slice text, bool is_iri)
 /* What follows the scheme: relative-part or hier-part, query, fragment. */
 static bool is_rest(slice fragment, bool has_scheme, bool is_iri)
 {
-    /* Fragment first: "#" ends the query as well, and "?" may stand in a fragment. */
+    /* Fragment first: "#" also ends the query, and "?" is allowed in a fragment. */
     slice query = slice_split(&fragment, '#'), path = slice_split(&query, '?');
     if (!is_component(fragment, ":@/?", is_iri, false) ||
         !is_component(query, ":@/?", is_iri, true))
         return false;
     if (slice_starts_with(path, SLICE("//"))) {
         path = slice_from(path, 2);
-        /* The query is cut off already, so only a slash can end the authority. */
+        /* The query is already cut off, so only a slash can end the authority. */
         if (!is_authority(slice_split(&path, '/'), is_iri))
             return false;
     } else if (!has_scheme) {

@@ -1,6 +1,6 @@
 /*
- * The keywords of JSON Schema 2020-12 that mean something to the compiler, and where each of them
- * holds subschemas.
+ * The keywords of JSON Schema 2020-12 that the compiler knows, and where each of them contains
+ * subschemas.
  */
 #ifndef SCHEMA_KEYWORD_H
 #define SCHEMA_KEYWORD_H
@@ -9,8 +9,8 @@
 
 enum keyword_holds { HOLDS_NOTHING, HOLDS_SCHEMA, HOLDS_LIST, HOLDS_MAP };
 
-/* Each one's name, and what its value holds: so an "$id" in an enum or const is not taken for an
- * identifier. In the order of their names, which keyword_find relies on. */
+/* Each one's name, and what its value contains, so that an "$id" in an enum or const is not taken
+ * for an identifier. In the order of their names, which keyword_find relies on. */
 #define SCHEMA_KEYWORDS(X)                                              \
     X(KW_ANCHOR, "$anchor", HOLDS_NOTHING)                              \
     X(KW_DEFS, "$defs", HOLDS_MAP)                                      \

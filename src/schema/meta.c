@@ -1,8 +1,8 @@
 /*
- * schema_meta: what the specification's meta-schemas assert, document by document under their
+ * schema_meta: the assertions of the specification's meta-schemas, document by document under their
  * identifiers (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults, comments and dialects
- * are left out. Compiled in, because a validator that fetched them would depend on a third party's
- * server while it starts.
+ * are omitted. Compiled in, because a validator that fetched them would depend on a third party's
+ * server at startup.
  */
 #include "schema/meta.h"
 

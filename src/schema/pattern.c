@@ -1,8 +1,8 @@
 /*
- * schema_pattern: PCRE2 behind limits. Patterns come from manifests and templates, texts from
+ * schema_pattern: PCRE2 with limits. Patterns come from manifests and templates, texts from
  * clients: some pairs take exponential time (ReDoS). Each item of a pattern therefore costs fuel
  * through a callout. Matching memory is a block per thread; only a match that backtracks very far
- * goes to the heap, up to HEAP_KIB_MAX, and gives it back at once.
+ * uses the heap, up to HEAP_KIB_MAX, and frees it at once.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "schema/pattern.h"
@@ -17,7 +17,7 @@
 enum {
     SPACE_BYTES = 192 * 1024,
     HEAP_KIB_MAX = 4 * 1024,
-    /* What an item costs in steps of SCHEMA_FUEL, and a match before its first item. */
+    /* The cost of an item in steps of SCHEMA_FUEL, and of a match before its first item. */
     CALLOUT_FUEL = 15,
     MATCH_FUEL = 60,
     TRANSLATED_BYTES_MAX = 1024 * 1024,
@@ -38,7 +38,7 @@ static void *arena_malloc(PCRE2_SIZE size, void *arena)
 
 static void arena_free(void *ptr, void *arena)
 {
-    /* Nothing is freed one by one: the arena goes as a whole. */
+    /* Nothing is freed one by one: the arena is freed as a whole. */
     (void)ptr;
     (void)arena;
 }
@@ -54,14 +54,14 @@ static int refuse_pattern(struct err *err, int fault, size_t offset)
 
 static pcre2_code *compile_translated(struct arena *arena, slice text, struct err *err)
 {
-    /* ECMA-262: $ only at the very end, [] matches nothing, an unset group matches the empty text.
+    /* ECMA-262: $ only at the very end, [] never matches, an unset group matches the empty text.
      * AUTO_CALLOUT puts the callout before each item. \C would match half a character. */
     const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
                              PCRE2_MATCH_UNSET_BACKREF | PCRE2_AUTO_CALLOUT |
                              PCRE2_NEVER_BACKSLASH_C;
     int fault = 0;
     PCRE2_SIZE offset = 0;
-    /* These contexts lie in the arena as well and need no freeing. */
+    /* These contexts are also in the arena and are not freed. */
     pcre2_general_context *general = pcre2_general_context_create(arena_malloc, arena_free, arena);
     pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     if (!context) {
@@ -133,7 +133,7 @@ static void *matcher_malloc(PCRE2_SIZE size, void *unused)
 static void matcher_free(void *ptr, void *unused)
 {
     (void)unused;
-    /* Blocks of the space are not freed one by one; matcher_prepare starts it over. */
+    /* Blocks of the space are not freed one by one; matcher_prepare resets it. */
     if (!ptr || ((char *)ptr >= matcher->space && (char *)ptr < matcher->space + SPACE_BYTES))
         return;
     ASSERT(matcher->heap_blocks > 0);
@@ -141,7 +141,7 @@ static void matcher_free(void *ptr, void *unused)
     mem_free(ptr);
 }
 
-/* Restarts from the start of the block. */
+/* Restarts at the start of the block. */
 static bool matcher_prepare(void)
 {
     if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
@@ -151,7 +151,7 @@ static bool matcher_prepare(void)
     pcre2_general_context *general =
         pcre2_general_context_create(matcher_malloc, matcher_free, NULL);
     matcher->context = general ? pcre2_match_context_create(general) : NULL;
-    /* One pair of offsets: only whether it matches is asked. */
+    /* One pair of offsets: only whether it matches matters. */
     matcher->data = general ? pcre2_match_data_create(1, general) : NULL;
     if (!matcher->context || !matcher->data)
         return false;
@@ -166,8 +166,8 @@ struct match_run {
     bool has_backreference;
 };
 
-/* Each item pays for the way from where the last one stood, for a fixed repeat that may have
- * failed on its way, and for a comparison with an earlier group. */
+/* Each item pays for the distance from the last one, for a fixed repeat that may have failed in
+ * between, and for a comparison with an earlier group. */
 static int on_callout(pcre2_callout_block *block, void *arg)
 {
     struct match_run *run = arg;
@@ -187,12 +187,12 @@ static int on_callout(pcre2_callout_block *block, void *arg)
 enum schema_match schema_pattern_match(const struct schema_pattern *pattern, slice text,
                                        uint64_t *fuel)
 {
-    /* Each byte of the text is a start that may be tried, before any callout. */
+    /* Each byte of the text is a possible start, before any callout. */
     uint64_t fixed = MATCH_FUEL + text.len;
     if (*fuel < fixed || ((!matcher || !matcher->data) && !matcher_prepare()))
         return SCHEMA_MATCH_FUEL;
     size_t repeat = pattern->info.repeat_min_max;
-    /* The fuel is a copy that the callout counts down; the caller's is set behind the match. */
+    /* The fuel is a copy that the callout counts down; the caller's is set after the match. */
     struct match_run run = {*fuel - fixed, 0, repeat < text.len ? repeat : text.len,
                             pattern->info.has_backreference};
     pcre2_set_callout(matcher->context, on_callout, &run);
@@ -201,7 +201,7 @@ enum schema_match schema_pattern_match(const struct schema_pattern *pattern, sli
     int result =
         pcre2_match(pattern->code, subject, text.len, 0, 0, matcher->data, matcher->context);
     *fuel = run.fuel;
-    /* The match data grew on the heap; kept, it would hold up to HEAP_KIB_MAX for each thread. */
+    /* The match data grew on the heap; keeping it would hold up to HEAP_KIB_MAX for each thread. */
     if (matcher->heap_blocks > 0) {
         pcre2_match_data_free(matcher->data);
         matcher->data = NULL; /* prepared again by the next match */

@@ -1,8 +1,8 @@
 /*
- * Compiled patterns. PCRE2 interprets them (no JIT: its memory could not live in an arena) with a
- * callout before every item, which charges the caller's fuel for the characters gone over: the one
- * measure that also catches patterns whose cost lies in long runs, which PCRE2's own match limit
- * does not count.
+ * Compiled patterns. PCRE2 interprets them (no JIT: its memory could not be in an arena) with a
+ * callout before every item, which charges the caller's fuel for the characters passed: only this
+ * also catches patterns that are expensive because of long runs, which PCRE2's own match limit does
+ * not count.
  */
 #ifndef SCHEMA_PATTERN_H
 #define SCHEMA_PATTERN_H
@@ -22,7 +22,7 @@ enum schema_match {
 struct schema_pattern *schema_pattern_compile(struct arena *arena, slice source,
                                               struct err *err) MUST_CHECK;
 slice schema_pattern_source(const struct schema_pattern *pattern);
-/* Whether the pattern matches somewhere in the text. */
+/* Whether the pattern matches anywhere in the text. */
 enum schema_match schema_pattern_match(const struct schema_pattern *pattern, slice text,
                                        uint64_t *fuel);
 

@@ -1,7 +1,7 @@
 /*
  * What schema_compile makes and schema_validate runs. A node is one subschema; its ops are its
- * assertions and applicators in the order they run (cheap ones first, unevaluated* last). All of
- * it lives in the arena of schema_compile and never changes afterwards.
+ * assertions and applicators in execution order (cheap ones first, unevaluated* last). Everything
+ * is in the arena of schema_compile and never changes afterwards.
  */
 #ifndef SCHEMA_PROGRAM_H
 #define SCHEMA_PROGRAM_H
@@ -70,7 +70,7 @@ struct schema_dependency {
 
 struct schema_dynamic_ref {
     slice anchor;                     /* empty: this one behaves like $ref */
-    const struct schema_node *target; /* where it leads to without a dynamic scope */
+    const struct schema_node *target; /* its target without a dynamic scope */
 };
 
 struct schema_if {
@@ -78,9 +78,9 @@ struct schema_if {
 };
 
 struct schema_op {
-    uint8_t kind;   /* enum keyword; KW_PROPERTIES: of all that an object's members must be,
-                       KW_ITEMS: prefixItems as well, KW_DEPENDENT_*: dependencies as well */
-    uint8_t types;  /* of instances that it is about */
+    uint8_t kind;  /* enum keyword; KW_PROPERTIES: all keywords about an object's members, KW_ITEMS:
+                      prefixItems as well, KW_DEPENDENT_*: dependencies as well */
+    uint8_t types; /* of instances that it checks */
     uint32_t count; /* of nodes or dependencies, or the weight of a value to compare with */
     union {
         uint64_t limit;
@@ -120,7 +120,7 @@ struct schema_dynamic_anchor {
 
 /* A subschema with an $id of its own, or a document's root. */
 struct schema_resource {
-    slice uri; /* absolute where anything made it so; without fragment */
+    slice uri; /* absolute if anything made it so; without fragment */
     const struct json *root;
     const struct schema_document *document;
     const struct schema_dynamic_anchor *dynamic_anchors;
@@ -137,11 +137,11 @@ struct schema {
     const struct schema_document *document; /* the one given to schema_compile */
 };
 
-/* Values, and a sixteenth of the bytes of strings, and the digits of a BIGNUM: what a comparison
- * may cost, in fuel. */
+/* The maximum cost of a comparison, in fuel: the number of values, a sixteenth of the bytes of
+ * strings, and the digits of a BIGNUM. */
 uint32_t schema_weight(const struct json *value);
-/* "#/properties/a": the JSON Pointer from root to target (found by identity), with more behind
- * it; only "#" when it is not found within a bounded search. Appends. */
+/* "#/properties/a": appends the JSON Pointer from root to target (found by identity), followed by
+ * more; only "#" if a bounded search does not find it. */
 void schema_location_write(struct buf *out, const struct json *root, const struct json *target,
                            slice keyword);
 

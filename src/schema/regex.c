@@ -1,17 +1,16 @@
 /*
  * schema_regex: the translator of ECMA-262 patterns (JSON Schema Core 6.4) to PCRE2. One pass, no
- * recursion; open groups are a stack of kinds, and what may be quantified is remembered from term
- * to term.
+ * recursion; open groups are a stack of kinds, and the last term is remembered for quantifiers.
  *
- * What is not understood is refused, never passed through: PCRE2 would give it a meaning of its
- * own. Code points are always written as \x{...}, so that no character can mean something else to
- * PCRE2, such as the [: of a POSIX class.
+ * Unknown syntax is refused, never passed through: PCRE2 would give it its own meaning. Code points
+ * are always written as \x{...}, so that no character has a special meaning in PCRE2, such as the
+ * [: of a POSIX class.
  */
 #include "schema/regex.h"
 
 #include "base/ascii.h"
 
-/* ECMA-262 WhiteSpace and LineTerminator, and what is left of Unicode without them. */
+/* ECMA-262 WhiteSpace and LineTerminator, and the rest of Unicode. */
 #define SPACE_SET                                                                                 \
     "\\x{9}-\\x{d}\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}\\x{feff}"
@@ -21,7 +20,7 @@
     "\\x{3001}-\\x{fefe}\\x{ff00}-\\x{10ffff}"
 
 enum {
-    /* The stack of groups is an array; PCRE2 has a limit of its own behind it. */
+    /* The stack of groups is an array; PCRE2 has its own, larger limit. */
     GROUPS_DEEP_MAX = 128,
     REPEAT_MAX = 65535,
     NAME_MAX_BYTES = 32, /* PCRE2's own limit */
@@ -46,7 +45,7 @@ struct translation {
 
 enum atom_kind {
     ATOM_CODE_POINT,
-    ATOM_LONE_SURROGATE, /* matches nothing: strings are UTF-8 */
+    ATOM_LONE_SURROGATE, /* never matches: strings are UTF-8 */
     ATOM_SHORTHAND,      /* d D w W */
     ATOM_SPACE,          /* s S: wider than PCRE2's */
     ATOM_PROPERTY,       /* \p{...} */
@@ -65,7 +64,7 @@ static int refuse_regex(const struct translation *t, size_t at, const char *why)
     return err_set(t->err, ERR_SYNTAX, "pattern at byte %zu: %s", at, why);
 }
 
-/* The byte at that index, NUL behind the end. */
+/* The byte at that index, NUL past the end. */
 static char byte_at(const struct translation *t, size_t at)
 {
     return at < t->text.len ? t->text.ptr[at] : '\0';
@@ -82,7 +81,7 @@ static void emit_text(const struct translation *t, slice text)
         buf_append(t->out, text);
 }
 
-/* The pattern's own text from there on, up to t->at. */
+/* Emits the pattern's own text from there up to t->at. */
 static void emit_from(const struct translation *t, size_t start)
 {
     emit_text(t, (slice){t->text.ptr + start, t->at - start});
@@ -90,7 +89,7 @@ static void emit_from(const struct translation *t, size_t start)
 
 /* ---- atoms ---- */
 
-/* Hexadecimal digits from `at` on, max at the most; their number. Larger values stay larger than
+/* Reads at most max hexadecimal digits from `at`; returns how many. Larger values stay larger than
  * CODE_POINT_MAX. */
 static size_t read_hex(slice text, size_t at, size_t max, uint32_t *value)
 {
@@ -133,7 +132,7 @@ static int read_unicode(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* Long names that PCRE2 does not know; both sides of the table are Unicode's. */
+/* Long names that PCRE2 does not know; both names in the table are Unicode's. */
 static slice property_alias(slice name)
 {
     static const char aliases[] =
@@ -166,7 +165,7 @@ static int read_property(struct translation *t, struct atom *atom)
     atom->letter = byte_at(t, t->at + 1);
     slice name = {t->text.ptr + start, end - start}, value = name;
     slice kind = slice_split(&value, '=');
-    /* General_Category= is dropped; Script= and Script_Extensions= PCRE2 knows by these names. */
+    /* General_Category= is dropped; PCRE2 knows Script= and Script_Extensions= by these names. */
     if (!value.ptr)
         value = name;
     else if (!slice_eq_cstr(kind, "gc") && !slice_eq_cstr(kind, "General_Category"))
@@ -176,7 +175,7 @@ static int read_property(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* \t and its kin; 0 for letters that are none. */
+/* The control character of \t and so on; 0: not one of these letters. */
 static uint32_t control_of(char letter)
 {
     static const char controls[] = "\t\n\v\f\r";
@@ -184,7 +183,7 @@ static uint32_t control_of(char letter)
     return at < 0 ? 0 : (uint32_t)controls[at];
 }
 
-/* The escape at t->at (a backslash), which moves behind it; not \b \B \k or a back reference. */
+/* Reads the escape at t->at (a backslash) and moves past it; not \b \B \k or a back reference. */
 static int read_escape(struct translation *t, struct atom *atom)
 {
     size_t start = t->at;
@@ -212,10 +211,10 @@ static int read_escape(struct translation *t, struct atom *atom)
             return refuse_regex(t, start, "\\x needs two hex digits");
         t->at += 2;
     } else if (control_of(c) || (c == '0' && !ascii_is_digit(next))) {
-        /* \0 is NUL only where no digit follows (there are no octal escapes in Unicode mode). */
+        /* \0 is NUL only if no digit follows (there are no octal escapes in Unicode mode). */
         atom->code_point = control_of(c);
     } else if ((unsigned char)c > 0x20 && (unsigned char)c < 0x7F && !is_word(c)) {
-        atom->code_point = (unsigned char)c; /* any ASCII punctuation stands for itself */
+        atom->code_point = (unsigned char)c; /* escaped ASCII punctuation is literal */
     } else {
         return refuse_regex(t, start, "this escape is not ECMA-262");
     }
@@ -250,7 +249,7 @@ static void emit_in_class(const struct translation *t, const struct atom *atom)
 static void emit_atom(struct translation *t, const struct atom *atom)
 {
     char letter = (char)atom->code_point;
-    /* A lone surrogate becomes an empty class, which matches nothing. */
+    /* A lone surrogate becomes an empty class, which never matches. */
     bool is_class = atom->kind == ATOM_SPACE || atom->kind == ATOM_LONE_SURROGATE;
     t->last = TERM_ATOM;
     if (atom->kind == ATOM_CODE_POINT && atom->code_point < 0x80 && is_word(letter)) {
@@ -292,7 +291,7 @@ static int finish_range(struct translation *t, const struct atom *low, size_t st
     /* Also of surrogates, by their numbers. */
     if (is_range && high.code_point < low->code_point)
         return refuse_regex(t, start, "this range runs backwards");
-    /* What surrogates a range begins or ends with is cut off: PCRE2 refuses them, and no text holds
+    /* Surrogates at the ends of a range are cut off: PCRE2 refuses them, and no text contains
      * one. */
     if (is_range && low->kind == ATOM_LONE_SURROGATE) {
         if (high.kind == ATOM_LONE_SURROGATE)
@@ -336,20 +335,20 @@ static int translate_class(struct translation *t)
 
 /* ---- groups ---- */
 
-/* Counts capturing groups; stops with true where one is named wanted (empty: count only). */
+/* Counts capturing groups; stops with true at one named wanted (empty: count only). */
 static bool scan_groups(slice text, slice wanted, unsigned *count)
 {
     bool in_class = false;
     *count = 0;
     for (size_t at = 0; at < text.len; at++) {
         char c = text.ptr[at];
-        /* A backslash takes the next byte along. */
+        /* A backslash escapes the next byte. */
         at += c == '\\';
         in_class = in_class ? c != ']' : c == '[';
         if (in_class || c != '(')
             continue;
         slice rest = slice_from(text, at + 1);
-        /* "(?" that is no named group captures nothing; "(" alone does. */
+        /* "(?" that does not begin a named group captures nothing; "(" alone does. */
         bool is_named = slice_starts_with(rest, SLICE("?<")) && rest.len > 2 &&
                         rest.ptr[2] != '=' && rest.ptr[2] != '!';
         *count += is_named || rest.len == 0 || rest.ptr[0] != '?';
@@ -361,7 +360,7 @@ static bool scan_groups(slice text, slice wanted, unsigned *count)
     return false;
 }
 
-/* A group's name and its '>', from t->at on. */
+/* Reads a group's name and its '>' from t->at on. */
 static int read_name(struct translation *t, slice *name)
 {
     size_t start = t->at;
@@ -398,11 +397,12 @@ static int open_group(struct translation *t)
         int code = read_name(t, &name);
         if (code != OK)
             return code;
-        /* Only names in front of this group: a name may be used once (ECMA-262 22.2.1.1). */
+        /* Only names before this group: a name may be used once (ECMA-262 22.2.1.1). */
         if (scan_groups(slice_first(t->text, start), name, &count))
             return refuse_regex(t, start, "this group's name is taken");
     } else if (slice_starts_with(rest, SLICE("?")) || slice_starts_with(rest, SLICE("*"))) {
-        /* "(*" begins a verb of PCRE2, "(?" in any other form is its own, such as recursion. */
+        /* "(*" begins a verb of PCRE2, "(?" in any other form is specific to PCRE2, such as
+         * recursion. */
         return refuse_regex(t, start, "this kind of group is not ECMA-262");
     }
     t->is_lookaround[t->depth++] = is_lookaround;
@@ -415,7 +415,7 @@ static int close_group(struct translation *t)
 {
     if (t->depth == 0)
         return refuse_regex(t, t->at, "a ) without its (");
-    /* ECMA-262 in Unicode mode allows no quantifier behind a kind-around. */
+    /* ECMA-262 in Unicode mode allows no quantifier after a lookaround. */
     t->last = t->is_lookaround[--t->depth] ? TERM_ASSERTION : TERM_ATOM;
     t->at++;
     emit_text(t, SLICE(")"));
@@ -424,7 +424,7 @@ static int close_group(struct translation *t)
 
 /* ---- quantifiers ---- */
 
-/* Decimal digits at *at; UINT_MAX-like values stay over REPEAT_MAX. false without a digit. */
+/* Decimal digits at *at; very large values stay over REPEAT_MAX. false without a digit. */
 static bool read_count(const struct translation *t, size_t *at, unsigned *value)
 {
     size_t start = *at;
@@ -442,8 +442,8 @@ static int add_quantifier(struct translation *t, size_t end)
     size_t start = t->at;
     if (t->last != TERM_ATOM)
         return refuse_regex(t, start, "nothing to repeat");
-    /* A "?" makes it lazy. A "+" there would be PCRE2's possessive form; as the last term is
-     * quantified by now, the next call refuses it. */
+    /* A "?" makes it lazy. A "+" there would be PCRE2's possessive form; the next call refuses it,
+     * since the last term now has a quantifier. */
     t->at = end + (byte_at(t, end) == '?');
     emit_from(t, start);
     t->last = TERM_QUANTIFIED;
@@ -458,7 +458,7 @@ static int emit_as(struct translation *t, slice text, enum term term)
     return OK;
 }
 
-/* {n}, {n,} or {n,m}; a brace that begins none of these stands for itself. */
+/* {n}, {n,} or {n,m}; any other brace is literal. */
 static int open_brace(struct translation *t)
 {
     size_t at = t->at + 1;
@@ -470,7 +470,7 @@ static int open_brace(struct translation *t)
         if (!read_count(t, &at, &high))
             high = REPEAT_MAX;
     }
-    /* {3,2} is no quantifier here. */
+    /* {3,2} is not a quantifier here. */
     if (!is_quantifier || byte_at(t, at) != '}' || (high < low && low <= REPEAT_MAX))
         return emit_as(t, SLICE("\\{"), TERM_ATOM);
     if (low > REPEAT_MAX || high > REPEAT_MAX)
@@ -581,8 +581,8 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
     *info = (struct schema_regex_info){0};
     if (!slice_is_utf8(pattern, &bad_at))
         return err_set(err, ERR_SYNTAX, "pattern at byte %zu: not UTF-8", bad_at);
-    /* Not initialized as a whole: the stack of groups is large, and depth bounds what is read of
-     * it. */
+    /* Not initialized as a whole: the stack of groups is large, and depth bounds the part that is
+     * read. */
     t.text = pattern;
     t.out = out;
     t.err = err;

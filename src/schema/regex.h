@@ -1,11 +1,11 @@
 /*
- * ECMA-262 regular expressions in Unicode mode: checked in full, and rewritten for PCRE2. What
- * PCRE2 would read differently is spelled out (\s, '.', \u escapes, classes), what only PCRE2 knows
- * ((?R), (*VERB), possessive quantifiers, \Q...) is refused, so that a pattern means here what it
- * means in every other validator.
+ * ECMA-262 regular expressions in Unicode mode: checked in full, and rewritten for PCRE2. Syntax
+ * that PCRE2 would read differently is spelled out (\s, '.', \u escapes, classes). Syntax that only
+ * PCRE2 knows ((?R), (*VERB), possessive quantifiers, \Q...) is refused, so that a pattern means
+ * the same here as in every other validator.
  *
- * More lenient than the specification, as patterns in the wild need it: '{', '}' and ']' that
- * start nothing stand for themselves, and so does any escaped ASCII punctuation.
+ * More lenient than the specification, because existing patterns need it: '{', '}' and ']' that
+ * start nothing are literal, and so is any escaped ASCII punctuation.
  */
 #ifndef SCHEMA_REGEX_H
 #define SCHEMA_REGEX_H
@@ -14,7 +14,8 @@
 #include "base/err.h"
 
 struct schema_regex_info {
-    unsigned repeat_min_max; /* the largest n of a {n} or {n,...}: what one item may cost unseen */
+    unsigned repeat_min_max; /* the largest n of a {n} or {n,...}: the cost of one item between
+                                callouts */
     bool has_backreference;
 };
 

@@ -1,9 +1,9 @@
 /*
- * schema_registry: which subschema a URI means (JSON Schema Core 8.2, 9). A document is walked
- * once, through keywords that hold subschemas only (an $id in an enum or in an unknown keyword is
- * no identifier), and its resources and anchors are entered; the only other documents are the
- * meta-schemas. Nothing is read from the network: a schema of a tenant could otherwise make the
- * server send requests.
+ * schema_registry: resolves a URI to a subschema (JSON Schema Core 8.2, 9). A document is walked
+ * once, only through keywords with subschemas (an $id in an enum or in an unknown keyword is not an
+ * identifier), and its resources and anchors are entered. The only other documents are the
+ * meta-schemas. Nothing is read from the network: otherwise a tenant's schema could make the server
+ * send requests.
  */
 #include "base/encode.h"
 #include "schema/compile.h"
@@ -20,7 +20,7 @@ struct scan_position {
 
 static int scan(struct schema_compiler *compiler, struct scan_position position);
 
-/* An error while scanning is reported with the subschema's own location. */
+/* An error while scanning is reported at the subschema's own location. */
 static int fail_at(struct schema_compiler *compiler, const struct scan_position *position,
                    enum err_code code, enum keyword keyword, const char *message)
 {
@@ -51,7 +51,7 @@ static struct compile_resource *resource_new(struct schema_compiler *compiler,
     return entry;
 }
 
-/* The first of two with the same URI counts. */
+/* The first of two with the same URI wins. */
 static int enter_uri(struct schema_compiler *compiler, struct compile_resource *entry, slice uri)
 {
     if (map_get(&compiler->by_uri, uri))
@@ -76,7 +76,7 @@ static int enter_anchor(struct schema_compiler *compiler, const struct scan_posi
     return OK;
 }
 
-/* A subschema with an $id is a resource of its own; the root of a document is one already. */
+/* A subschema with an $id is a resource of its own; the root of a document already is one. */
 static int enter_id(struct schema_compiler *compiler, struct scan_position *position,
                     const struct json *id)
 {
@@ -92,7 +92,7 @@ static int enter_id(struct schema_compiler *compiler, struct scan_position *posi
     slice uri = schema_uri_resolve(compiler->arena, outer->uri, reference);
     if (!uri.ptr)
         return fail_at(compiler, position, ERR_LIMIT, KW_ID, "is too long");
-    /* The root has an entry under the URI that it was found under; its $id adds another one. */
+    /* The root is entered under the URI that it was found under; its $id adds another entry. */
     if (position->source == outer->root) {
         position->resource->resource.uri = uri;
         return enter_uri(compiler, position->resource, uri);
@@ -125,7 +125,7 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
 {
     if (position.source->type != JSON_OBJECT)
         return OK;
-    /* Recursion here is as deep as the document's subschemas, so it has a limit of its own. */
+    /* Recursion here is as deep as the document's subschemas, so it has its own limit. */
     if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
         return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
     /* First, since anchors and children below belong to the resource that the $id begins. */
@@ -161,7 +161,7 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
 
 /* ---- references ---- */
 
-/* NULL, and the compiler's err is set: there is none. */
+/* NULL with the compiler's err set: not found. */
 static struct compile_resource *find_resource(struct schema_compiler *compiler,
                                               enum keyword keyword, slice uri)
 {
@@ -185,7 +185,7 @@ enum { WIDE_MEMBERS_MIN = 64 };
 
 static slice member_key(struct arena *arena, const struct json *const *object, slice name)
 {
-    /* The address separates objects that have members of the same name. */
+    /* The address separates objects with members of the same name. */
     char *key = arena_alloc_text(arena, sizeof(*object) + name.len);
     if (!key)
         return SLICE_NONE;
@@ -195,7 +195,7 @@ static slice member_key(struct arena *arena, const struct json *const *object, s
     return slice_of(key, sizeof(*object) + name.len);
 }
 
-/* So that many references into many definitions are not looked up one by one in each. */
+/* Keeps many references into many definitions from being searched one by one in each. */
 static bool enter_members(struct schema_compiler *compiler, const struct json *object)
 {
     for (uint32_t i = 0; i < object->count; i++) {
@@ -214,7 +214,7 @@ static const struct json *follow_token(struct schema_compiler *compiler, const s
                                        slice token)
 {
     bool is_wide = value->type == JSON_OBJECT && value->count >= WIDE_MEMBERS_MIN;
-    /* A token with an escape, or an empty name, goes the general way. */
+    /* A token with an escape, or an empty name, takes the general path. */
     if (!is_wide || token.len < 2 || slice_find_char(token, '~') >= 0)
         return json_pointer(value, token);
     if (!map_get(&compiler->by_member, address_key(&value)) && !enter_members(compiler, value))
@@ -223,7 +223,7 @@ static const struct json *follow_token(struct schema_compiler *compiler, const s
     return key.ptr ? map_get(&compiler->by_member, key) : NULL;
 }
 
-/* The innermost resource whose root is on the way of the pointer. */
+/* The innermost resource whose root is on the pointer's path. */
 static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword, slice pointer,
                           struct compile_resource *from, const struct json **source,
                           const struct schema_resource **resource)
@@ -235,8 +235,8 @@ static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword
         slice token = slash < 0 ? pointer : slice_first(pointer, (size_t)slash + 1);
         pointer = slice_from(pointer, token.len);
         value = follow_token(compiler, value, token);
-        /* A pointer may lead through the root of another resource, to which what follows it
-         * belongs. */
+        /* A pointer may cross the root of another resource, which the rest of the path belongs
+         * to. */
         const struct compile_resource *crossed =
             value ? map_get(&compiler->by_root, address_key(&value)) : NULL;
         if (crossed)

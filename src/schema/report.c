@@ -1,11 +1,11 @@
 /*
- * schema_report: what is wrong with an instance, in words: values, the parts of objects and arrays,
+ * schema_report: describes what is wrong with an instance: values, the parts of objects and arrays,
  * alternatives; and the report itself, with each violation's pointer and location. Runs only for
  * invalid instances, so its cost is bounded by fuel (FUEL_VIOLATION) rather than avoided. Each
- * wording returns at once where no report is wanted (schema_is_over), before any text is made.
+ * function returns at once if no report is wanted (schema_is_over), before any text is made.
  *
- * Values of the instance are cut and quoted as JSON: they may be large or hold control characters,
- * and the message goes into logs and terminals.
+ * Values of the instance are cut and quoted as JSON: they may be large or contain control
+ * characters, and the message goes into logs and terminals.
  */
 #include <stdarg.h>
 
@@ -22,7 +22,7 @@ enum {
     DESCRIPTION_BYTES_MAX = 120,
     KNOWN_PRINTED_MAX = 12,
     ALTERNATIVES_PRINTED_MAX = 4,
-    DETAIL_DEPTH_MAX = 3, /* alternatives inside alternatives */
+    DETAIL_DEPTH_MAX = 3, /* nested alternatives */
     REF_STEPS_MAX = 8,
 };
 
@@ -64,7 +64,7 @@ static slice location_of(const struct schema_run *run, const struct schema_node 
     const struct schema_document *document = node->resource->document;
     struct buf text;
     buf_init(&text, POINTER_BYTES_MAX);
-    /* The first document has no URI in front: it is the one that the caller knows. */
+    /* The first document has no URI prefix: the caller knows it. */
     if (document != run->schema->document)
         buf_append(&text, document->uri);
     schema_location_write(&text, document->root, node->source, keyword);
@@ -73,7 +73,7 @@ static slice location_of(const struct schema_run *run, const struct schema_node 
     return location;
 }
 
-/* A subschema that is applied twice says the same thing twice. */
+/* A subschema that is applied twice reports the same violation twice. */
 static bool is_reported(const struct schema_report *report,
                         const struct schema_violation *violation)
 {
@@ -85,8 +85,8 @@ static bool is_reported(const struct schema_report *report,
     return false;
 }
 
-/* Enters a violation and returns false. All texts lie in the report's arena or in the schema; a
- * long message is cut. hint: SLICE_NONE for none. */
+/* Enters a violation and returns false. All texts are in the report's arena or in the schema; a
+ * long message is cut. hint: SLICE_NONE: none. */
 PRINTF_LIKE(5, 6)
 static bool enter(struct schema_run *run, const struct schema_at *at, slice keyword, slice hint,
                   const char *fmt, ...)
@@ -102,7 +102,7 @@ static bool enter(struct schema_run *run, const struct schema_at *at, slice keyw
         .message = slice_first_utf8(message, TEXT_BYTES_MAX),
         .hint = hint,
     };
-    /* Before the check whether it is new: the text was made, and making it is the cost. */
+    /* Charged before the check for duplicates: making the text is the cost. */
     (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
@@ -154,10 +154,10 @@ static slice value_text(const struct schema_run *run, const struct json *value)
     return arena_dup(arena, buf_slice(&text));
 }
 
-/* A value of the schema: as JSON where that is short. */
+/* A value of the schema: as JSON if it is short. */
 static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
-    /* A buffer over the room itself: where the value does not fit, it fails instead of growing. */
+    /* A buffer over the room itself: if the value does not fit, it fails instead of growing. */
     char room[WANTED_BYTES_MAX + 1];
     struct buf text = {.ptr = room, .cap = WANTED_BYTES_MAX, .bytes_max = WANTED_BYTES_MAX};
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
@@ -203,7 +203,7 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
                                             : "");
     }
     slice got = SLICE("");
-    /* A container is described by its type already. */
+    /* A container is already described by its type. */
     if (at->value->type < JSON_ARRAY && at->value->type != JSON_NULL)
         got = arena_printf(arena, " (got %.*s)", SLICE_ARG(value_text(run, at->value)));
     return enter(run, at, SLICE("type"), SLICE_NONE, "must be %.*s, not %s%.*s", SLICE_ARG(text),
@@ -212,7 +212,7 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
 
 /* ---- values ---- */
 
-/* Only what is one edit away is suggested, or equal but for its case: a wrong hint is worse than
+/* Suggests only a value that is one edit away or differs in case: a wrong hint is worse than
  * none. */
 static slice hint_enum(const struct schema_run *run, const struct json *list,
                        const struct json *value)
@@ -224,7 +224,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
         if (item->type != JSON_STRING)
             continue;
         unsigned distance = suggest_distance(json_str(item), json_str(value), 2);
-        /* Short words are near to many others. */
+        /* Short words are close to many others. */
         if (distance < best && (distance == 0 || value->count > 3)) {
             best = distance;
             nearest = item;
@@ -237,7 +237,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
                         SLICE_ARG(quote_text(run, json_str(value))));
 }
 
-/* What the op wants, behind "must ". */
+/* What the op wants, to follow "must ". */
 static slice wish_text(const struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -255,7 +255,7 @@ static slice wish_text(const struct schema_run *run, const struct schema_op *op,
     case KW_ENUM:
         return arena_printf(arena, "be one of %.*s", SLICE_ARG(list_text(run, op->as.value)));
     case KW_MULTIPLE_OF:
-        /* The decimal is taken apart; the source has the number as it was written. */
+        /* The decimal is decomposed; the source has the number as it was written. */
         text = value_text(run, json_get(at->node->source, SLICE("multipleOf")));
         return arena_printf(arena, "be a multiple of %.*s", SLICE_ARG(text));
     case KW_PATTERN:
@@ -341,7 +341,7 @@ bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, e
     struct schema_at member = member_at(at, index, &path);
     slice name = quote_text(run, json_str(path.key));
     slice meant = schema_suggest_property(at->node, json_str(path.key));
-    /* Where the name that is near is there already, renaming would lose one of two values. */
+    /* If the close name is already present, renaming would lose one of two values. */
     if (!meant.ptr || json_get(at->value, meant))
         return enter(run, &member, keyword_name(keyword),
                      arena_printf(arena, "remove %.*s", SLICE_ARG(name)),
@@ -363,7 +363,7 @@ static slice first_sentence(slice text)
     return slice_first_utf8(text, len);
 }
 
-/* A member of the instance that the schema does not know and whose name is near. */
+/* A member of the instance that the schema does not know and whose name is close. */
 static slice misspelt_member(const struct schema_at *at, slice wanted)
 {
     /* At most 100 members: a hint is not worth more comparisons. */
@@ -372,8 +372,8 @@ static slice misspelt_member(const struct schema_at *at, slice wanted)
         unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
         if (suggest_distance(name, wanted, allowed + 1) > allowed)
             continue;
-        /* Near to the wanted name is not enough: it must be nearer to it than to any other known
-         * name. */
+        /* A name close to the wanted one is not enough: it must be closer to it than to any other
+         * known name. */
         slice meant = schema_suggest_property(at->node, name);
         if (slice_eq(meant, wanted))
             return name;
@@ -446,7 +446,7 @@ bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at
 {
     if (schema_is_over(run))
         return false;
-    /* unevaluatedItems has no number that could be named. */
+    /* unevaluatedItems does not have a maximum to name. */
     if (keyword != KW_ITEMS)
         return enter(run, at, keyword_name(keyword), SLICE_NONE, "item %u is not allowed here",
                      index + 1);
@@ -489,8 +489,8 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
 
 /* ---- alternatives ---- */
 
-/* What is wrong according to one node, without the usual report. NULL when there is no memory for
- * it, no room in depth, or nothing wrong. */
+/* What is wrong according to one node, without the usual report. NULL: out of memory, too deep, or
+ * nothing wrong. */
 static const struct schema_report *report_closer(struct schema_run *run,
                                                  const struct schema_node *node,
                                                  const struct schema_at *at)
@@ -501,10 +501,10 @@ static const struct schema_report *report_closer(struct schema_run *run,
     if (!inner)
         return NULL;
     schema_report_init(inner, outer->arena, outer->prefix);
-    /* Evaluated members are not wanted: the outer run has decided that the instance is invalid. */
+    /* Evaluated members are not needed: the outer run has decided that the instance is invalid. */
     struct schema_at alone = *at;
     alone.evaluated = NULL;
-    /* The run's state is exchanged for this one report and put back; fuel is shared, so details
+    /* The run's state is swapped for this one report and restored; fuel is shared, so details
      * cannot cost more than the rest. */
     size_t outer_max = run->violations_max;
     run->report = inner;
@@ -517,11 +517,11 @@ static const struct schema_report *report_closer(struct schema_run *run,
     return !is_valid && inner->count > 0 ? inner : NULL;
 }
 
-/* The violation's pointer as seen from `at`; empty when it is the same value. */
+/* The violation's pointer relative to `at`; empty if it is the same value. */
 static slice relative_pointer(const struct schema_run *run, const struct schema_at *at,
                               slice pointer)
 {
-    /* The prefix and one token for each level of the path are in front of what is relative. */
+    /* The prefix and one token for each level of the path precede the relative part. */
     size_t depth = 0;
     for (const struct schema_path *path = at->path; path; path = path->parent)
         depth++;
@@ -548,7 +548,7 @@ bool schema_report_property_name(struct schema_run *run, const struct schema_op 
 static unsigned allowed_types(const struct schema_node *node)
 {
     unsigned types = node->types;
-    /* A $ref alone is followed, at most REF_STEPS_MAX times: references may go in circles. */
+    /* A single $ref is followed, at most REF_STEPS_MAX times: references may be circular. */
     for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
         const struct schema_node *next = NULL;
         for (uint32_t i = 0; i < node->op_count && !next; i++)
@@ -593,12 +593,12 @@ static const struct schema_node *only_of_members(const struct schema_op *op,
     return candidate;
 }
 
-/* The alternative that is meant, if only one can be. */
+/* The intended alternative, if only one is possible. */
 static const struct schema_node *only_candidate(const struct schema_op *op,
                                                 const struct json *value)
 {
     unsigned types = schema_types_of(value);
-    /* A whole number may be wanted as an integer. */
+    /* An integer may be wanted where the value is a whole number. */
     if (types & TYPE_NUMBER)
         types |= TYPE_INTEGER;
     const struct schema_node *candidate = only_of_type(op, types);
@@ -661,7 +661,7 @@ void schema_report_write(const struct schema_report *report, struct buf *out)
         buf_append(out, SLICE(": "));
         buf_append(out, violation->message);
     }
-    /* The list is not complete; a reader must not take it for all that is wrong. */
+    /* The list is incomplete; a reader must not take it for all violations. */
     if (report->is_cut)
         buf_append(out, SLICE("; and more"));
 }

@@ -1,16 +1,16 @@
 /*
  * schema_rules: what each keyword is compiled to: assertions (JSON Schema Validation 6), which
  * check the instance itself, and applicators (Core 10, 11), which apply subschemas to it or to its
- * parts. Wrong values of keywords are refused here, when a manifest loads, and not ignored as some
- * validators do: a typing error in a schema would let everything through.
+ * parts. Wrong values of keywords are refused here, when a manifest loads, and not ignored as in
+ * some validators: a typing error in a schema would let everything through.
  */
 #include "schema/compile.h"
 
-/* What a keyword of the current node becomes. Of keyword KW_COUNT: several ones are read together,
- * and `compile` gets NULL. */
+/* What a keyword of the current node becomes. KW_COUNT: several keywords are read together, and
+ * `compile` gets NULL. */
 struct schema_rule {
     uint8_t keyword, kind; /* enum keyword; kind is the op's */
-    uint8_t types;         /* of instances that the op is about */
+    uint8_t types;         /* of instances that the op checks */
     int (*compile)(struct schema_compiler *, const struct schema_rule *, const struct json *);
 };
 
@@ -55,7 +55,7 @@ static int compile_type(struct schema_compiler *compiler, struct schema_node *no
     for (uint32_t i = 0; i < count; i++) {
         slice name = json_str(is_list ? &type->as.items[i] : type);
         unsigned bit = name.ptr ? type_bit(name) : 0;
-        /* No bit of a known type: an unknown name, or no string at all. */
+        /* No bit of a known type: an unknown name, or not a string. */
         if (bit == 0)
             return schema_fail(compiler, ERR_INVALID, KW_TYPE,
                                "must be null, boolean, integer, number, string, array or object, "
@@ -73,7 +73,7 @@ static int compile_const(struct schema_compiler *compiler, const struct schema_r
 {
     struct schema_op *op = op_add(compiler, rule);
     op->as.value = value;
-    /* What a comparison with the value may cost, computed once. */
+    /* The maximum cost of a comparison with the value, computed once. */
     op->count = schema_weight(value);
     return OK;
 }
@@ -122,7 +122,7 @@ static int read_limit(struct schema_compiler *compiler, enum keyword keyword,
     int64_t number = 0;
     if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
         return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
-    /* Beyond int64 nothing is that long: the largest count stands for it. */
+    /* Nothing is longer than int64: larger limits become the largest count. */
     *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
     return OK;
 }
@@ -165,7 +165,7 @@ static int compile_format(struct schema_compiler *compiler, const struct schema_
 {
     if (value->type != JSON_STRING)
         return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be a string");
-    /* A format that is not known passes (schema.h). */
+    /* An unknown format passes (schema.h). */
     const struct schema_format *format = schema_format_find(json_str(value));
     if (!compiler->assert_formats || !format)
         return OK;
@@ -189,13 +189,13 @@ static int node_into(struct schema_compiler *compiler, const struct json *source
     *node = NULL;
     if (!source)
         return OK;
-    /* The node may be compiled later: it is queued, so nesting in the schema is no recursion
+    /* The node may be compiled later: it is queued, so nesting in the schema does not recurse
      * here. */
     *node = schema_node_for(compiler, source, compiler->node->resource);
     return *node ? OK : (int)compiler->err->code;
 }
 
-/* The nodes of a list of subschemas; *nodes stays NULL for none. */
+/* The nodes of a list of subschemas; *nodes stays NULL for an empty list. */
 static int nodes_into(struct schema_compiler *compiler, enum keyword keyword,
                       const struct json *list, const struct schema_node *const **nodes)
 {
@@ -236,7 +236,7 @@ static int table_new(struct schema_compiler *compiler, struct property_table *ta
     return table->properties && table->slots ? OK : schema_fail_memory(compiler);
 }
 
-/* The property of that name, a new one when there is none yet. */
+/* The property of that name, created if it does not exist. */
 static struct schema_property *table_enter(struct property_table *table, slice name)
 {
     /* The process's SipHash key: property names of instances are chosen by clients. */
@@ -274,8 +274,7 @@ static int enter_required(struct schema_compiler *compiler, struct property_tabl
         if (name->type != JSON_STRING)
             return schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
         struct schema_property *property = table_enter(table, json_str(name));
-        /* A name that is listed twice is required once, since found members are counted and not
-         * listed. */
+        /* A name that is listed twice is required once, since found members are only counted. */
         *count += !property->is_required;
         property->is_required = true;
     }
@@ -324,8 +323,8 @@ static int fill_object(struct schema_compiler *compiler, struct schema_object *o
         code = schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
     if (code != OK)
         return code;
-    /* properties and required share a table: one lookup a member answers both. The sum is of 32-bit
-     * counts and is bounded before it is used as a size. */
+    /* properties and required share a table: one lookup for each member serves both. The sum is of
+     * 32-bit counts and is bounded before it is used as a size. */
     uint64_t max =
         (properties ? properties->count : 0) + (uint64_t)(required ? required->count : 0);
     if (max > SCHEMA_NODES_MAX)
@@ -380,7 +379,7 @@ static bool is_name_list(const struct json *value)
 }
 
 /* One op for all lists of names of a keyword, one for all its subschemas. `dependencies` is the
- * keyword of older drafts that 2020-12 split: it has a rule for each of its meanings. */
+ * keyword of older drafts that 2020-12 split: it has one rule for each of its meanings. */
 static int compile_dependencies(struct schema_compiler *compiler, const struct schema_rule *rule,
                                 const struct json *source)
 {
@@ -395,7 +394,7 @@ static int compile_dependencies(struct schema_compiler *compiler, const struct s
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count && code == OK; i++) {
         const struct json *value = &source->as.members[i].value;
-        /* Of `dependencies` this rule takes the lists or the schemas, the other one the rest. */
+        /* For `dependencies` this rule takes the lists or the schemas, the other rule the rest. */
         if (rule->keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
@@ -433,7 +432,7 @@ static int compile_items(struct schema_compiler *compiler, const struct schema_r
         code = nodes_into(compiler, KW_PREFIX_ITEMS, prefix, &items->prefix);
         items->prefix_count = prefix->count;
     }
-    /* Older drafts had a list here; read as one schema it would silently check nothing. */
+    /* Older drafts allowed a list here; read as one schema it would silently check nothing. */
     if (code == OK && rest && rest->type == JSON_ARRAY)
         code = schema_fail(compiler, ERR_INVALID, KW_ITEMS,
                            "must be one schema; a list of them is prefixItems since 2020-12");
@@ -468,7 +467,7 @@ static int compile_contains(struct schema_compiler *compiler, const struct schem
 
 /* ---- in place ---- */
 
-/* $ref and $dynamicRef: where the reference leads to. */
+/* $ref and $dynamicRef: the target of the reference. */
 static const struct schema_node *referred(struct schema_compiler *compiler, enum keyword keyword,
                                           const struct json *reference, slice *anchor)
 {
@@ -502,7 +501,7 @@ static int compile_dynamic_ref(struct schema_compiler *compiler, const struct sc
     made->target = referred(compiler, KW_DYNAMIC_REF, reference, &made->anchor);
     if (!made->target)
         return compiler->err->code;
-    /* Dynamic anchors are collected only where a reference may need them. */
+    /* Dynamic anchors are collected only if a reference may need them. */
     compiler->has_dynamic_ref |= made->anchor.len > 0;
     op_add(compiler, rule)->as.dynamic_ref = made;
     return OK;
@@ -531,7 +530,7 @@ static int compile_one(struct schema_compiler *compiler, const struct schema_rul
     return code;
 }
 
-/* Without `if` the keywords then and else mean nothing (Core 10.2.2). */
+/* Without `if` the keywords then and else have no effect (Core 10.2.2). */
 static int compile_if(struct schema_compiler *compiler, const struct schema_rule *rule,
                       const struct json *condition)
 {

@@ -1,12 +1,12 @@
 /*
  * Validation: what each keyword asserts (JSON Schema Validation 6), the applicators (Core 10), the
- * walk over nodes and references. A first run without a report decides; only an invalid instance is
+ * walk over nodes and references. A first run without a report decides. Only an invalid instance is
  * validated again to collect what is wrong, so valid ones, which are nearly all, pay nothing for
  * messages.
  *
  * Fuel and depth bound every run: a schema may refer to itself, and allOf of allOf doubles work
- * with each level. Once stopped, every function answers "no" quickly, and the caller asks
- * run->stop_reason which "no" it was.
+ * with each level. Once stopped, every function answers "no" quickly, and the caller checks
+ * run->stop_reason for the cause.
  */
 #include "schema/run.h"
 
@@ -20,7 +20,7 @@ void schema_stop(struct schema_run *run, const char *reason)
 {
     if (!run->stop_reason)
         run->stop_reason = reason;
-    /* No fuel: whatever goes on without a check of stop_reason ends at its next charge. */
+    /* No fuel: code that continues without a check of stop_reason ends at its next charge. */
     run->fuel = 0;
 }
 
@@ -59,7 +59,7 @@ static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t
 
 enum { EVALUATED_WORDS = 4096 };
 
-/* A stack, as validation is one: what was taken last goes first. */
+/* A stack, like the validation: the last block taken is the first released. */
 struct evaluated_space {
     uint64_t words[EVALUATED_WORDS];
     size_t used;
@@ -68,7 +68,7 @@ struct evaluated_space {
 /* Only threads that validate have one. */
 static _Thread_local struct evaluated_space *evaluated_space;
 
-/* false without memory: the run is then stopped. */
+/* false: out of memory, and the run is stopped. */
 static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count)
 {
     *evaluated = (struct evaluated_set){.words = (uint32_t)(((uint64_t)count + 63) / 64)};
@@ -97,7 +97,7 @@ static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluat
 
 static void evaluated_deinit(struct evaluated_set *evaluated)
 {
-    /* Last taken, first given back: the function that took a set gives it back. */
+    /* Last taken, first released: the function that took a set releases it. */
     if (evaluated->is_heap) {
         mem_free(evaluated->bits);
     } else if (evaluated->bits != &evaluated->few) {
@@ -120,7 +120,7 @@ static uint32_t container_count(const struct json *value)
 
 /* ---- below a node ---- */
 
-/* Without reporting. What it evaluates counts only when it succeeds. */
+/* Without reporting. What it evaluates counts only if it succeeds. */
 static bool run_quietly(struct schema_run *run, const struct schema_node *node,
                         const struct schema_at *at)
 {
@@ -133,7 +133,7 @@ static bool run_quietly(struct schema_run *run, const struct schema_node *node,
     } else {
         struct evaluated_set branch;
         struct schema_at inner = *at;
-        /* A set of its own: what a failed branch has evaluated does not count (Core 7.7.1). */
+        /* Its own set: what a failed branch has evaluated does not count (Core 7.7.1). */
         inner.evaluated = &branch;
         if (evaluated_init(run, &branch, container_count(at->value))) {
             is_valid = schema_run_node(run, node, &inner);
@@ -160,7 +160,7 @@ static bool run_child(struct schema_run *run, const struct schema_node *node,
 
 /* ---- const, enum ---- */
 
-/* Whether a comparison must go inside; the rest differs by type and count. */
+/* Whether a comparison must look inside; otherwise type and count already differ. */
 static bool may_be_equal(const struct json *a, const struct json *b)
 {
     if (json_is_number(a))
@@ -173,7 +173,7 @@ static bool is_equal(struct schema_run *run, const struct json *value, const str
 {
     if (!may_be_equal(value, wanted))
         return false;
-    /* Computed once for an enum of many values, and only when one of them may be equal. */
+    /* Computed once for an enum of many values, and only if one of them may be equal. */
     if (*weight == 0)
         *weight = schema_weight(value);
     bool has_parts = wanted->type == JSON_BIGNUM || wanted->type >= JSON_ARRAY;
@@ -198,7 +198,7 @@ static bool is_in_enum(struct schema_run *run, const struct json *value, const s
 static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
                         const struct json *value)
 {
-    /* Numbers that are kept as text may have megabytes of digits; others compare in a fixed
+    /* Numbers that are kept as text may have megabytes of digits; others compare in constant
      * time. */
     uint64_t digits = value->type == JSON_BIGNUM ? value->count : 0;
     if (op->as.value->type == JSON_BIGNUM)
@@ -228,10 +228,10 @@ static bool is_multiple(struct schema_run *run, const struct schema_op *op,
 
 /* ---- strings ---- */
 
-enum { LANE_ROUNDS_MAX = 255 }; /* what a byte can count to */
+enum { LANE_ROUNDS_MAX = 255 }; /* the maximum of a byte */
 
-/* Code points, as RFC 8259's characters are counted: all bytes but those of the form 10xxxxxx. Of
- * those each of 8 lanes counts its own, since a text may have megabytes. */
+/* Code points, as RFC 8259 counts characters: all bytes except those of the form 10xxxxxx, which
+ * are counted in 8 lanes, since a text may have megabytes. */
 static uint64_t character_count(slice text)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), even = UINT64_C(0x00ff00ff00ff00ff);
@@ -245,7 +245,7 @@ static uint64_t character_count(slice text)
             lanes += (bytes >> 7) & (~bytes >> 6) & ones;
             at += sizeof(bytes);
         }
-        /* Sums of neighbours in 16-bit lanes, then all four of those by one multiplication. */
+        /* Sums of neighbours in 16-bit lanes, then all four of these by one multiplication. */
         lanes = (lanes & even) + ((lanes >> 8) & even);
         count -= (lanes * UINT64_C(0x0001000100010001)) >> 48;
     }
@@ -278,7 +278,7 @@ bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern
 {
     enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
     if (match == SCHEMA_MATCH_FUEL)
-        /* A pattern that ran out of fuel has not answered; the run stops, since both "yes" and "no"
+        /* A pattern that ran out of fuel has no result; the run stops, since both "yes" and "no"
          * may be wrong. */
         schema_stop(run, "a pattern takes too many steps on this text");
     return match == SCHEMA_MATCH_YES;
@@ -331,7 +331,7 @@ struct unique_slot {
     uint32_t index; /* + 1; 0 is free */
 };
 
-/* Two equal items at *first and *second. Items that hash alike are compared. */
+/* Two equal items at *first and *second. Items with equal hashes are compared. */
 static bool find_twins(struct schema_run *run, const struct json *array, struct unique_slot *slots,
                        size_t mask, uint32_t *first, uint32_t *second)
 {
@@ -341,7 +341,7 @@ static bool find_twins(struct schema_run *run, const struct json *array, struct 
         if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
-        /* Two parts of one hash: the low bits choose the slot, the high ones spare most
+        /* Two parts of one hash: the low bits choose the slot, the high ones save most
          * comparisons. */
         uint32_t hash = (uint32_t)(full >> 32);
         size_t at = (size_t)full & mask;
@@ -377,7 +377,7 @@ __attribute__((noinline)) static bool find_twins_hashed(struct schema_run *run,
     size_t slot_count = 4;
     while (slot_count < (size_t)array->count * 2)
         slot_count *= 2;
-    /* What cannot be gone through to its end is not begun: filling a large table costs, too. */
+    /* Not started if the fuel does not suffice for all items: filling a large table costs too. */
     if (run->fuel < (FUEL_UNIQUE + fuel_unique_weight) * array->count)
         schema_stop(run, "it takes too many steps");
     if (!schema_spend(run, slot_count / 4))
@@ -474,7 +474,8 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
         found++;
         if (at->evaluated)
             evaluated_add(at->evaluated, i);
-        /* maxContains and unevaluatedItems need to see further items; else the minimum decides. */
+        /* maxContains and unevaluatedItems need to see further items; otherwise the minimum
+         * decides. */
         bool is_decided = found >= contains->min && contains->max == UINT64_MAX;
         if (found > contains->max || (is_decided && !at->evaluated))
             break;
@@ -548,7 +549,8 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
         is_valid = run_child(run, property->node, at, key, index);
     if (object->pattern_count > 0)
         is_valid &= run_patterns(run, object, at, index, &is_evaluated);
-    /* additionalProperties applies to what neither properties nor patterns took (Core 10.3.2.3). */
+    /* additionalProperties applies to members that neither properties nor patterns took (Core
+     * 10.3.2.3). */
     if (!is_evaluated && object->additional) {
         is_evaluated = true;
         is_valid &= run_additional(run, object, at, index);
@@ -587,7 +589,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
         const struct json *key = &at->value->as.members[i].key;
-        /* A name has no place of its own in the instance: it is reported at its object. */
+        /* A name does not have its own place in the instance: it is reported at its object. */
         const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
         if (run_quietly(run, op->as.node, &name))
             continue;
@@ -648,7 +650,7 @@ static bool run_count(struct schema_run *run, const struct schema_op *op,
 static bool run_all_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
-    /* Without a report the first "no" is the answer; with one, all branches are gone through. */
+    /* Without a report the first "no" is the answer; with one, all branches are visited. */
     bool is_valid = true;
     for (uint32_t i = 0; i < op->count; i++) {
         if (schema_run_node(run, op->as.nodes[i], at))
@@ -660,7 +662,7 @@ static bool run_all_of(struct schema_run *run, const struct schema_op *op,
     return is_valid;
 }
 
-/* Every alternative is tried where the evaluated members are needed. */
+/* Every alternative is tried if the evaluated members are needed. */
 static bool run_any_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -704,7 +706,7 @@ static bool run_if(struct schema_run *run, const struct schema_op *op, const str
     return !next || schema_run_node(run, next, at);
 }
 
-/* Core 8.2.3.2: the outermost resource on the way here that has the anchor decides. */
+/* Core 8.2.3.2: the outermost resource on the path with the anchor decides. */
 static bool run_dynamic_ref(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
@@ -802,7 +804,7 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
     bool is_valid = true;
     for (uint32_t i = 0; i < node->op_count; i++) {
         const struct schema_op *op = &node->ops[i];
-        /* An op about other types does not concern this instance: assertions pass (Core 7.6.1). */
+        /* An op for other types does not apply to this instance: assertions pass (Core 7.6.1). */
         if (!(op->types & types))
             continue;
         if (schema_spend(run, FUEL_OP) && runs[op->kind](run, op, at))
@@ -841,7 +843,7 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
     const struct schema_scope scope = {at->scope, node->resource};
     struct schema_at here = *at;
     here.node = node;
-    /* A new scope only where the resource changes: a chain of references within one stays short. */
+    /* A new scope only if the resource changes: a chain of references within one stays short. */
     if (!at->scope || at->scope->resource != node->resource)
         here.scope = &scope;
     bool is_valid = node->has_unevaluated ? run_evaluating(run, node, &here)
@@ -865,7 +867,7 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
     run.violations_max = SCHEMA_VIOLATIONS_MAX;
     ASSERT(run.depth == 0);
     if (!run.stop_reason) {
-        /* A second budget: the first run may have used up nearly all of the fuel. */
+        /* A second budget: the first run may have used nearly all of the fuel. */
         run.fuel = SCHEMA_REPORT_FUEL;
         run.is_known_invalid = true;
         (void)schema_run_node(&run, schema->root, &at);

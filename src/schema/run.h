@@ -1,6 +1,6 @@
 /*
- * One validation under way, shared by the schema_run*.c files. Everything is on the stack; the
- * report is the only thing that outlives it.
+ * One running validation, shared by the schema_run*.c files. Everything is on the stack; only the
+ * report outlives it.
  */
 #ifndef SCHEMA_RUN_H
 #define SCHEMA_RUN_H
@@ -17,7 +17,7 @@ struct schema_path {
     uint32_t index;
 };
 
-/* The resources entered on the way here, for $dynamicRef. */
+/* The resources entered on the path here, for $dynamicRef. */
 struct schema_scope {
     const struct schema_scope *outer;
     const struct schema_resource *resource;
@@ -37,8 +37,8 @@ struct schema_run {
     struct schema_report *report; /* NULL: only yes or no, so the first "no" ends it */
     const struct schema *schema;
     const char *stop_reason; /* set once the check was cut short; all answers are then "no" */
-    bool is_known_invalid;   /* only the reasons are still wanted */
-    size_t violations_max;   /* of the report; past it the run goes on no further */
+    bool is_known_invalid;   /* only the reasons are still needed */
+    size_t violations_max;   /* in the report; the run ends at this number */
     unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
 };
 
@@ -47,12 +47,12 @@ enum {
     FUEL_OP = 3,
     FUEL_MEMBER = 12,
     FUEL_ITEM = 4,
-    FUEL_VIOLATION = 400, /* also one that is known already: its text was made */
+    FUEL_VIOLATION = 400, /* also for a known one: its text was made */
 };
 
 void schema_stop(struct schema_run *run, const char *reason);
 
-/* false, and the run is stopped, when there is not enough. */
+/* false, and the run is stopped: not enough fuel. */
 static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
 {
     if (__builtin_expect(run->fuel < fuel, 0)) {
@@ -72,16 +72,16 @@ static inline bool schema_is_over(const struct schema_run *run)
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,
                      const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
-/* false, too, where the fuel is used up: the run is then stopped. */
+/* Also false if the fuel is used up: the run is then stopped. */
 bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
                              slice text);
-/* NULL: properties and required lack that name. Members often come in the schema's own order:
- * *next, 0 at first, is the property after the last one found, which is tried first. */
+/* NULL: properties and required do not have that name. Members often come in the schema's own
+ * order: *next, 0 at first, is the property after the last one found, which is tried first. */
 const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next);
 
-/* ---- report ---- each returns false, so that a check may return it; all do nothing when
- * run->report is NULL. op may be NULL. */
+/* ---- report ---- each returns false, so that a check may return it; all do nothing if run->report
+ * is NULL. op may be NULL. */
 
 bool schema_report_type(struct schema_run *run, const struct schema_at *at);
 bool schema_report_value(struct schema_run *run, const struct schema_op *op,
@@ -112,12 +112,11 @@ void schema_report_stop(struct schema_run *run);
 
 /* ---- suggestions ---- */
 
-/* Of the property names that the node knows, the one that `name` most likely meant; SLICE_NONE
- * when nothing is near. */
+/* The property name of the node that `name` most likely meant; SLICE_NONE: none is close. */
 slice schema_suggest_property(const struct schema_node *node, slice name);
-/* Up to max known names, for a list; returns how many there are in all. */
+/* Up to max known names, for a list; returns the total number. */
 size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
-/* How many of the object's members the node knows; of a large object the first 64 are looked at. */
+/* How many of the object's members the node knows; of a large object only the first 64 count. */
 size_t schema_members_known(const struct schema_node *node, const struct json *object);
 
 #endif

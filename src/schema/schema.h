@@ -1,13 +1,13 @@
 /*
  * JSON Schema 2020-12. A schema is compiled once, when a manifest, template or catalog loads, into
- * a program in the caller's arena; validating allocates nothing while the instance is valid
- * (exceptions, each one block that is given back: uniqueItems on more than SCHEMA_UNIQUE_STACK
- * items, unevaluated* on more than some 100,000 members, a pattern that backtracks very far).
- * A program is immutable: any number of threads may validate with it at once.
+ * a program in the caller's arena. Validating a valid instance does not allocate, with exceptions
+ * that use one block each and free it: uniqueItems on more than SCHEMA_UNIQUE_STACK items,
+ * unevaluated* on more than about 100,000 members, a pattern that backtracks very far. A program is
+ * immutable: any number of threads may validate with it at once.
  *
  * Work is bounded: every validation has SCHEMA_FUEL steps, shared by keywords, comparisons and
- * patterns; a hostile schema, pattern or instance ends as a violation of keyword "limit".
- * Patterns are ECMA-262 in Unicode mode, run by PCRE2 with that same fuel.
+ * patterns; a hostile schema, pattern or instance ends as a violation of keyword "limit". Patterns
+ * are ECMA-262 in Unicode mode, run by PCRE2 with the same fuel.
  */
 #ifndef SCHEMA_SCHEMA_H
 #define SCHEMA_SCHEMA_H
@@ -19,34 +19,34 @@
 
 enum {
     SCHEMA_VIOLATIONS_MAX = 20,
-    SCHEMA_NODES_MAX = 100000, /* subschemas of one program, those of the meta-schema too */
-    SCHEMA_DEPTH_MAX = 2048,   /* subschemas inside one another while validating */
+    SCHEMA_NODES_MAX = 100000, /* subschemas of one program, including those of the meta-schema */
+    SCHEMA_DEPTH_MAX = 2048,   /* nested subschemas while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
     SCHEMA_FUEL = 10 * 1000 * 1000,       /* one to three nanoseconds each, in a release build */
-    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find out all that is wrong */
+    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find all violations */
 };
 
 struct schema;
 
 /* Compiles. `document` is borrowed: it must live as long as the program, which lives in the arena
- * (nothing else to free). References lead into the document itself, to what has an $id in it, and
- * to the meta-schemas of 2020-12; nothing is fetched. Any $schema is read as 2020-12. `format`
- * asserts if assert_formats is set and else is an annotation (Validation 7.2.1); unknown formats
- * pass. NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g. `schema
- * #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern), ERR_NOTFOUND
- * ($ref leads nowhere), ERR_LIMIT, ERR_NOMEM. */
+ * (nothing else to free). References lead into the document itself, to its resources with an $id,
+ * and to the meta-schemas of 2020-12; nothing is fetched. Any $schema is read as 2020-12. `format`
+ * asserts if assert_formats is set and otherwise is an annotation (Validation 7.2.1); unknown
+ * formats pass. NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g.
+ * `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
+ * ERR_NOTFOUND (the target of a $ref does not exist), ERR_LIMIT, ERR_NOMEM. */
 struct schema *schema_compile(struct arena *arena, const struct json *document, bool assert_formats,
                               struct err *err) MUST_CHECK;
 
-/* One thing wrong. All texts live in the report's arena or in the schema. */
+/* One violation. All texts are in the report's arena or in the schema. */
 struct schema_violation {
-    slice pointer;  /* JSON Pointer of the value, behind report->prefix: "/input/maxResults" */
-    slice keyword;  /* "maximum"; "limit" when the check itself was cut short */
+    slice pointer;  /* JSON Pointer of the value, after report->prefix: "/input/maxResults" */
+    slice keyword;  /* "maximum"; "limit" if the check itself was cut short */
     slice location; /* of the keyword: "#/properties/maxResults/maximum", with the document's URI
-                       before the # when that is not the root document */
-    slice message;  /* "must be at most 20 (got 50)": reads well behind "pointer: " */
-    slice hint; /* how to mend it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
+                       before the # unless it is the root document */
+    slice message;  /* "must be at most 20 (got 50)": reads well after "pointer: " */
+    slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
 };
 
 struct schema_report {
@@ -60,22 +60,23 @@ struct schema_report {
 /* prefix is borrowed. */
 void schema_report_init(struct schema_report *report, struct arena *arena, slice prefix);
 
-/* Whether the instance is valid. With a report, goes on after the first violation and adds all it
- * finds; NULL only answers, faster. Instances nested deeper than SCHEMA_DEPTH_MAX are invalid. */
+/* Whether the instance is valid. With a report, continues after the first violation and adds all it
+ * finds; without one (NULL) it is faster. Instances nested deeper than SCHEMA_DEPTH_MAX are
+ * invalid. */
 bool schema_validate(const struct schema *schema, const struct json *instance,
                      struct schema_report *report) MUST_CHECK;
 
-/* The instance without the members whose null says that they are absent: those that
- * `properties` name, that are not required and of which no schema takes null, alternatives
- * included. Changes nothing of the instance, whose parts the result shares; what is new is in the
- * arena. Without memory, or where it takes too many steps: the instance as it is. */
+/* The instance without the members whose null means absent: members that `properties` names, that
+ * are not required and whose schemas, including alternatives, all refuse null. Does not change the
+ * instance, whose parts the result shares; new parts are in the arena. If out of memory, or if it
+ * takes too many steps: the instance unchanged. */
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
 
-/* "pointer: message" of all violations, joined by "; ". The empty pointer is written as "input"
- * would be by the caller's prefix, or as "(root)" when that is empty too. */
+/* "pointer: message" of all violations, joined by "; ". The empty pointer is written as the
+ * caller's prefix (for example "input"), or as "(root)" if that is empty too. */
 void schema_report_write(const struct schema_report *report, struct buf *out);
-/* The hints, joined by "; "; writes nothing when there are none. */
+/* The hints, joined by "; "; writes nothing if there are none. */
 void schema_report_write_hints(const struct schema_report *report, struct buf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * schema_suggest: which property was meant: names that a schema knows, and how near a wrong one is
- * to them. Bounded by names and depth: a suggestion is never worth more than the check.
+ * schema_suggest: which property was meant: names that a schema knows, and how close a wrong one is
+ * to them. Bounded by names and depth: a suggestion must never cost more than the check.
  */
 #include "base/suggest.h"
 #include "schema/run.h"
@@ -31,7 +31,7 @@ static void walk_properties(const struct schema_object *object, struct name_walk
 {
     for (uint32_t i = 0; i < object->property_count && walk->count < KNOWN_MAX; i++) {
         const struct schema_property *property = &object->properties[i];
-        /* A property whose schema is false is known only to be refused: no suggestion. */
+        /* A property whose schema is false is known only to be refused: not a suggestion. */
         if (!property->node || property->node->verdict != VERDICT_FALSE)
             walk->names[walk->count++] = property->name;
     }
@@ -82,8 +82,8 @@ size_t schema_known_properties(const struct schema_node *node, slice *names, siz
         if (is_new)
             names[printed++] = walk.names[i];
     }
-    /* A list that was not cut has its exact number; else duplicates among the rest are not counted
-     * out. */
+    /* A list that was not cut has its exact number; otherwise duplicates among the rest are
+     * counted. */
     return walk.count > printed && printed == max ? walk.count : printed;
 }
 
@@ -108,7 +108,7 @@ size_t schema_members_known(const struct schema_node *node, const struct json *o
 
 /* ---- which one is meant ---- */
 
-/* One edit for every three characters: "to" is not near "cc". */
+/* One edit for every three characters: "to" is not close to "cc". */
 static unsigned distance_allowed(slice name)
 {
     size_t allowed = name.len / 3;
@@ -124,7 +124,7 @@ slice schema_suggest_property(const struct schema_node *node, slice name)
     unsigned limit = distance_allowed(name) + 1;
     for (size_t i = 0; i < walk.count && limit > 0; i++) {
         unsigned distance = suggest_distance(walk.names[i], name, limit);
-        /* The name itself is no suggestion: it was refused where it stands. */
+        /* The name itself is not a suggestion: it was refused there. */
         if (distance < limit && !slice_eq(walk.names[i], name)) {
             best = walk.names[i];
             limit = distance;

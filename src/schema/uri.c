@@ -1,7 +1,7 @@
 /*
- * schema_uri: RFC 3986 5.2, in strict form: a reference with a scheme is absolute even where it is
- * the base's. The only normalization is the removal of dot segments, so URIs are compared as they
- * are written.
+ * schema_uri: RFC 3986 5.2, in strict form: a reference with a scheme is absolute even if the
+ * scheme is the base's. The only normalization is the removal of dot segments, so URIs are compared
+ * as they are written.
  */
 #include "schema/uri.h"
 
@@ -43,7 +43,7 @@ static slice take_uri_part(slice *text, size_t len)
 static size_t span_until(slice text, const char *stops)
 {
     size_t len = 0;
-    /* strchr finds the NUL at the end of `stops`, too, so a NUL in the text is tested first. */
+    /* strchr also finds the NUL at the end of `stops`, so a NUL in the text is tested first. */
     while (len < text.len && (!text.ptr[len] || !strchr(stops, text.ptr[len])))
         len++;
     return len;
@@ -72,7 +72,7 @@ static size_t remove_dot_segments(char *path, size_t len)
         bool is_last = end == len;
         if (slice_eq(segment, SLICE("/.")) || slice_eq(segment, SLICE("/.."))) {
             if (segment.len == 3) {
-                /* ".." removes the last segment of what was written; at the root there is none, and
+                /* ".." removes the last segment written so far; at the root there is none, and
                  * nothing happens. */
                 while (out > 0 && path[--out] != '/')
                     continue;
@@ -102,7 +102,7 @@ static slice merge_paths(struct arena *arena, const struct uri *base, slice path
 
 static slice assemble(struct arena *arena, const struct uri *uri, slice path)
 {
-    /* Only absolute paths: a relative base keeps its dots, as there is nothing to remove them
+    /* Only absolute paths: a relative base keeps its dots, as there is nothing to resolve them
      * against. */
     if (path.len > 0 && path.ptr[0] == '/') {
         char *text = arena_alloc_text(arena, path.len);
@@ -130,7 +130,7 @@ slice schema_uri_resolve(struct arena *arena, slice base, slice reference)
     struct uri uri = take_apart(reference);
     slice path = uri.path;
     if (uri.scheme.len == 0) {
-        /* The first part that the reference has decides; all before it come from the base. */
+        /* The first part that the reference has decides; all parts before it come from the base. */
         uri.scheme = from.scheme;
         if (uri.authority.len == 0) {
             uri.authority = from.authority;

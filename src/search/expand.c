@@ -1,7 +1,6 @@
 /*
- * Widens one word of a query to the term that it is and to those that stand for it. All look-ups
- * are binary searches in the pack's sorted tables or one bucket of remainders; nothing scans the
- * words.
+ * Widens one word of a query to its term and to the terms that mean the same. All lookups are
+ * binary searches in the pack's sorted tables or one bucket of remainders; nothing scans the words.
  */
 #include <stdlib.h>
 
@@ -9,7 +8,7 @@
 
 enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 6 };
 
-/* ---- look-ups ---- */
+/* ---- lookups ---- */
 
 /* The key of a binary search, with the index that texts are relative to. */
 struct sought {
@@ -58,8 +57,8 @@ static void add_term(struct search_expansion *out, const struct search_term *ter
     size_t i = 0;
     while (i < out->count && out->terms[i].term != term)
         i++;
-    /* Full: the word's own term and its synonyms come first, so what is lost is the least
-     * certain. */
+    /* Full: the word's own term and its synonyms come first, so only the least certain terms are
+     * lost. */
     if (i == SEARCH_EXPANSIONS_MAX)
         return;
     if (i == out->count) {
@@ -80,7 +79,7 @@ void search_expand_term(const struct search_index *index, const struct search_te
             add_term(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
-/* Binary search: the position of the first word that is not before this one. */
+/* Binary search: the position of the first word that does not sort before this one. */
 static size_t lower_bound(const struct search_index *index, slice word)
 {
     size_t low = 0, high = index->word_count;
@@ -97,7 +96,7 @@ static size_t lower_bound(const struct search_index *index, slice word)
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out)
 {
-    ASSERT(word.len > 0); /* every word begins with none */
+    ASSERT(word.len > 0); /* every word has an empty prefix */
     size_t first = lower_bound(index, word);
     for (size_t i = first; i < index->word_count && i < first + PREFIX_WORDS_MAX; i++) {
         slice longer = search_index_text(index, index->words[i].text);
@@ -119,9 +118,9 @@ static bool is_substitution(slice a, slice b)
     return differ == 1;
 }
 
-/* The weight of `other` for a mistyped `word`; 0: they are two words. People seldom mistype the
- * first letter, and in a short word another letter is another word: "mount" is not a mistyped
- * "count", nor "tall" one of "tell". */
+/* The weight of `other` for a mistyped `word`; 0: they are two different words. People seldom
+ * mistype the first letter, and in a short word another letter makes another word: "mount" is not a
+ * mistyped "count", nor "tall" a mistyped "tell". */
 static float typo_weight_of(slice word, slice other)
 {
     bool is_at_start = word.ptr[0] != other.ptr[0];
@@ -135,8 +134,8 @@ static float typo_weight_of(slice word, slice other)
 static void try_remainder(const struct search_index *index, slice word, size_t skip,
                           struct search_expansion *out)
 {
-    /* Two words that are one mistake apart have equal remainders after at most one deletion on each
-     * side (SymSpell). Equal hashes are only candidates: typo_weight_of compares the words. */
+    /* Two words that are one mistake apart have equal remainders after at most one deletion in each
+     * (SymSpell). Equal hashes are only candidates: typo_weight_of compares the words. */
     uint32_t hash = search_text_hash(word, skip);
     size_t bucket = hash & (index->bucket_count - 1);
     ASSERT(index->bucket_starts[bucket + 1] <= index->remainder_count);
@@ -154,7 +153,7 @@ void search_expand_typo(const struct search_index *index, slice word, struct sea
 {
     if (word.len < SEARCH_TYPO_BYTES_MIN || word.len > SEARCH_TYPO_BYTES_MAX)
         return;
-    /* Nothing left out: finds words that are longer by one letter, whose remainder is this word. */
+    /* Nothing deleted: finds words that are longer by one letter, whose remainder is this word. */
     try_remainder(index, word, SIZE_MAX, out);
     for (size_t i = 0; i < word.len; i++)
         try_remainder(index, word, i, out);

@@ -1,11 +1,11 @@
 /*
- * Building the index: every field of every document to words, terms and postings, and these to
+ * Builds the index: every field of every document to words, terms and postings, and these to
  * tables.
  *
- * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it leaves
- * are numbers only. In the order of build_index(): classes first, since stop words are not entered;
- * then documents; postings when all counts are known; links, which need the terms; then words and
- * terms are sorted and numbered, and the remainders made of the sorted words.
+ * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it
+ * produces only contain numbers. The order of build_index(): classes first, since stop words are
+ * not entered; then documents; postings when all counts are known; links, which need the terms;
+ * then words and terms are sorted and numbered, and the remainders are made from the sorted words.
  */
 #include "search/reading.h"
 
@@ -19,9 +19,9 @@
 /* A synonym's weight in proportion to the word's own. */
 static const float synonym_weights[] = {[SAME] = SEARCH_CLOSE, [NEAR] = SEARCH_HALF};
 
-/* BM25F's w (how much a word counts in a field) and b (how much less in a long one). Names and tags
- * are short and chosen with care, so they weigh most; names of inputs only hint at what an action
- * does. */
+/* BM25F's w (the weight of a word in a field) and b (how much a long field lowers it). Names and
+ * tags are short and chosen with care, so they weigh most; names of inputs only hint at what an
+ * action does. */
 #define STRONG     3.5f
 #define HINT       0.2f
 #define SHORT_TEXT 0.3f
@@ -37,14 +37,14 @@ static const struct {
 };
 
 static const float saturation = 1.2f; /* BM25's k1 */
-/* A word names an app only where at least this share of the documents that have it are the app's
+/* A word names an app only if at least this share of the documents that have it are the app's
  * own. */
 static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
-/* As in index.h, with pointers while it grows. last_doc and last_entry are the entry that
- * was made last for it: entry_of finds a document's entry without a search. */
+/* As in index.h, with pointers while it grows. last_doc and last_entry are the last entry made for
+ * it: entry_of finds a document's entry without a search. */
 struct term {
     slice stem;
     struct search_posting *postings;
@@ -54,7 +54,7 @@ struct term {
     const struct term *implied;
     bool is_app_name, is_generic, is_verb;
     uint32_t phrase_first, phrase_count;
-    uint32_t last_doc, last_entry; /* that it was entered for */
+    uint32_t last_doc, last_entry; /* the last document it was entered for */
     uint32_t number;               /* in the order of stems */
     struct term *next;
 };
@@ -85,7 +85,7 @@ struct builder {
     struct map words_by_text, terms_by_stem;
     struct arena *arena;
     struct search_doc *docs;
-    struct term **verbs; /* of each document: what its id begins with */
+    struct term **verbs; /* of each document: the first word of its id */
     struct entry *entries;
     size_t entry_count, entry_cap;
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
@@ -93,7 +93,7 @@ struct builder {
     size_t doc_count, word_count, term_count;
     const struct search_integration *integrations;
     size_t integration_count;
-    struct word *words; /* all, in no order */
+    struct word *words; /* all, unordered */
     struct term *terms;
     bool is_out_of_memory;
 };
@@ -114,11 +114,11 @@ static struct term *term_new(struct builder *b, slice stem)
     return term;
 }
 
-/* The word, made where it is new, with the term of its stem. NULL: out of memory, which
- * is_out_of_memory keeps, so callers may go on and build_index() fails at the end. */
+/* The word, with the term of its stem; creates it if it is new. NULL: out of memory, noted in
+ * is_out_of_memory, so callers may continue and build_index() fails at the end. */
 static struct word *word_of(struct builder *b, slice text)
 {
-    ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are left out before */
+    ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are dropped earlier */
     struct word *word = map_get(&b->words_by_text, text);
     if (word)
         return word;
@@ -173,7 +173,7 @@ static int compare_phrases(const void *a, const void *b)
     return order != 0 ? order : slice_cmp(left->text, right->text);
 }
 
-/* Those of one first word are a range. ERR_NOMEM. */
+/* Those with the same first word are a range. ERR_NOMEM. */
 static int make_phrases(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct phrase *all = ARENA_ARRAY(b->arena, struct phrase, PHRASES_MAX);
@@ -208,7 +208,7 @@ static struct entry *entry_of(struct builder *b, struct term *term, uint32_t doc
 {
     if (term->last_doc == doc)
         return &b->entries[term->last_entry];
-    /* Documents come in order: postings ascend, which a search relies on. */
+    /* Documents come in order, so postings ascend, which a search relies on. */
     ASSERT(b->entry_count == 0 || b->entries[b->entry_count - 1].doc <= doc);
     if (b->entry_count == b->entry_cap) {
         size_t cap = b->entry_cap ? b->entry_cap * 2 : ENTRIES_MIN;
@@ -233,7 +233,7 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
     struct search_doc *doc = &b->docs[entry->doc];
     if (field == FIELD_ID || field == FIELD_TITLE) {
         uint16_t *count = field == FIELD_ID ? &doc->id_word_count : &doc->title_word_count;
-        /* Distinct terms only: "list of lists" has one name word, and the query can have it
+        /* Distinct terms only: "list of lists" has one name word, and the query can match it
          * once. */
         *count = (uint16_t)(*count + (entry->counts[field] == 0));
         if (search_text_is_plural(word))
@@ -241,15 +241,14 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
         else
             entry->is_one = true;
     }
-    /* The first word of an action's id that is no stop word is taken for its verb:
-     * "send_message". */
+    /* The first word of an action's id that is not a stop word is its verb: "send_message". */
     if (field == FIELD_ID && doc->action != SEARCH_NO_ACTION && !b->verbs[entry->doc]) {
         b->verbs[entry->doc] = entry->term;
         entry->term->is_verb = true;
     }
     if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
-    /* Saturates: BM25's k1 makes more repetitions worth nothing anyway. */
+    /* Saturates: with BM25's k1 more repetitions add nothing. */
     if (entry->counts[field] < UINT8_MAX)
         entry->counts[field]++;
 }
@@ -258,8 +257,7 @@ static void index_text(struct builder *b, size_t doc, enum search_field field, s
 {
     struct search_token token;
     uint32_t *length = &b->lengths[doc][field];
-    /* The bound keeps a long description from filling the index; a summary stands at its
-     * beginning. */
+    /* The bound keeps a long description from filling the index; a summary is at its beginning. */
     while (*length < SEARCH_FIELD_WORDS_MAX &&
            search_text_next(&text, field == FIELD_INPUTS, &token)) {
         slice text_of_word = slice_of(token.text, token.len);
@@ -304,7 +302,7 @@ static int by_id(const void *id, const void *action)
     return slice_cmp(*(const slice *)id, ((const struct search_action *)action)->id);
 }
 
-/* By its id, or its tool name: that begins with the integration's id and _. */
+/* By its id, or its tool name, which begins with the integration's id and _. */
 static const struct search_action *action_named(const struct search_integration *of, slice name)
 {
     const struct search_action *found =
@@ -316,7 +314,7 @@ static const struct search_action *action_named(const struct search_integration 
     return bsearch(&id, of->actions, of->action_count, sizeof(*of->actions), by_id);
 }
 
-/* "Call get_message first": a sentence that names another action is about that one. */
+/* "Call get_message first": a sentence that names another action is about that action. */
 static bool names_another(const struct search_integration *of, const struct search_action *action,
                           slice sentence)
 {
@@ -341,7 +339,7 @@ static void index_description(struct builder *b, size_t doc, const struct search
     slice text = action->description;
     while (text.len > 0) {
         size_t len = 0;
-        /* Up to the end of a sentence: a point or semicolon with a blank or nothing behind. */
+        /* Up to the end of a sentence: a period or semicolon followed by a blank or nothing. */
         while (len < text.len && !((text.ptr[len] == '.' || text.ptr[len] == ';') &&
                                    (len + 1 == text.len || text.ptr[len + 1] == ' ')))
             len++;
@@ -409,12 +407,13 @@ static float impact_of(const struct builder *b, const struct entry *entry)
         sum += search_fields[field].weight * (float)entry->counts[field] /
                (1 - penalty + penalty * length);
     }
-    ASSERT(sum > 0); /* a term is in some field; a search takes 0 for a document without it */
+    ASSERT(sum > 0); /* a term is in some field; for a search, 0 means a document without it */
     return sum / (saturation + sum);
 }
 
-/* How many documents this one counts for in idf, were all integrations of one size: else the
- * words of an app with 500 actions would be common, and those of an app with five rare. */
+/* How many documents this one counts for in idf, as if all integrations had the same size:
+ * otherwise the words of an app with 500 actions would be common, and those of an app with five
+ * rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;
@@ -429,7 +428,7 @@ static bool names_app(const struct builder *b, const struct entry *entry)
             (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0));
 }
 
-/* "mail" is a part of one app's name, and what other apps are about: a query with it names no
+/* "mail" is part of one app's name, and the subject of other apps: a query with it does not name an
  * app. */
 static void forget_common_name(struct term *term)
 {
@@ -441,9 +440,8 @@ static void forget_common_name(struct term *term)
         term->postings[i].is_in_app = 0;
 }
 
-/* All postings in one array, one term's after the other's: a counting sort, for which posting_count
- * was counted before. Entries are in the order of documents, so each term's postings are, too.
- * NULL: out of memory. */
+/* All postings in one array, term by term: a counting sort that uses posting_count. Entries are in
+ * the order of documents, so each term's postings are too. NULL: out of memory. */
 static struct search_posting *make_postings(struct builder *b)
 {
     struct search_posting *all = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
@@ -499,7 +497,7 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
                     unsigned how)
 {
     size_t had = from->link_count;
-    ASSERT(!(how & AS_VERB) || !(how & AS_NOUN)); /* with both it would hold for neither */
+    ASSERT(!(how & AS_VERB) || !(how & AS_NOUN)); /* with both it would match neither */
     struct link *links =
         arena_realloc(b->arena, from->links, had * sizeof(*links), (had + count) * sizeof(*links));
     if (!links) {
@@ -509,7 +507,7 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
     from->links = links;
     for (size_t i = 0; i < count; i++)
         if (to[i] != from)
-            /* `to` has `from` itself where a group finds its own words. */
+            /* `to` contains `from` itself if a group finds its own words. */
             links[from->link_count++] =
                 (struct link){to[i], synonym_weights[how & NEAR], how & (AS_VERB | AS_NOUN)};
 }
@@ -546,8 +544,8 @@ static int compare_terms(const void *a, const void *b)
     return slice_cmp((*left)->stem, (*right)->stem);
 }
 
-/* The words that find something, or have a class or begin a phrase, in order. Other words need
- * no entry: a word of a query that is not found is stemmed instead. */
+/* The words that find something, have a class or begin a phrase, in order. Other words need no
+ * entry: a word of a query that is not found is stemmed instead. */
 static int make_words(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct word **sorted = ARENA_ARRAY(b->arena, struct word *, b->word_count + 1);
@@ -564,7 +562,7 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     }
     qsort(sorted, count, sizeof(*sorted), compare_words);
     for (size_t i = 1; i < count; i++)
-        ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) < 0); /* searched by halves */
+        ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) < 0); /* for binary search */
     for (size_t i = 0; i < count; i++)
         words[i] = (struct search_word){buf_append_span(texts, sorted[i]->text),
                                         sorted[i]->term->number, sorted[i]->classes};
@@ -573,8 +571,8 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     return OK;
 }
 
-/* Terms sorted and numbered, with the ranges of postings and links that they own. Two passes: links
- * name terms by number, so all numbers have to be known first. Postings stay as make_postings left
+/* Terms sorted and numbered, with the ranges of their postings and links. Two passes: links refer
+ * to terms by number, so all numbers have to be known first. Postings stay where make_postings put
  * them. */
 static int make_terms(struct builder *b, struct buf *texts, struct search_index *index)
 {
@@ -635,7 +633,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
     size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
         total += may_be_mistyped(&index->words[i]) ? index->words[i].text.len + 1 : 0;
-    /* A power of two, at most one remainder a bucket on average; a search masks the hash. */
+    /* A power of two, with at most one remainder a bucket on average; a search masks the hash. */
     while (buckets < total)
         buckets *= 2;
     uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
@@ -647,7 +645,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
             struct buf_span word = index->words[i].text;
             slice text = slice_of(texts->ptr + word.at, word.len);
             for (size_t skip = 0; may_be_mistyped(&index->words[i]) && skip <= text.len; skip++) {
-                uint32_t hash = search_text_hash(text, skip); /* the last skips nothing */
+                uint32_t hash = search_text_hash(text, skip); /* the last one skips nothing */
                 uint32_t *start = &starts[hash & (buckets - 1)];
                 if (pass == 0)
                     ++*start;
@@ -697,14 +695,14 @@ static int build_index(struct builder *b, struct buf *texts, struct search_index
 int search_index_build(const struct search_integration *integrations, size_t count,
                        struct arena *arena, struct buf *texts, struct search_index *index)
 {
-    /* The arena keeps what the pack is made of; maps, entries and lengths are only for building. */
+    /* The arena keeps the parts of the pack; maps, entries and lengths are only for building. */
     struct builder b = {.arena = arena,
                         .integrations = integrations,
                         .integration_count = count,
                         .doc_count = count};
     for (size_t i = 0; i < count; i++)
         b.doc_count += integrations[i].action_count;
-    ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* so many a posting can name */
+    ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* a posting's doc field has this maximum */
     map_init(&b.words_by_text, SIZE_MAX);
     map_init(&b.terms_by_stem, SIZE_MAX);
     int result = build_index(&b, texts, index);

@@ -1,10 +1,10 @@
 /*
  * The inverted index.
  *
- * A document is an integration or an action. A word is what a document or a query has, a term is
- * its stem; a term has postings (the documents it is in, ascending) and links (the terms that mean
- * the same). All of it are tables that name one another by number and their texts by offset, so
- * that it is read where it lies in a catalog's pack (catalog/pack.h).
+ * A document is an integration or an action. Documents and queries have words; a term is the stem
+ * of a word. A term has postings (the documents it is in, ascending) and links (the terms that mean
+ * the same). Everything is in tables that refer to one another by number and to texts by offset, so
+ * it is used in place in a catalog's pack (catalog/pack.h).
  */
 #ifndef SEARCH_INDEX_H
 #define SEARCH_INDEX_H
@@ -15,8 +15,7 @@
 
 enum { SEARCH_DOC_MAX = (1 << 26) - 1 };
 
-/* ---- what is indexed; texts are borrowed for the call, spans name them in the index's texts ----
- */
+/* ---- what is indexed; texts are borrowed for the call, spans refer to the index's texts ---- */
 
 struct search_action {
     slice id, title, description;
@@ -40,7 +39,7 @@ struct search_integration {
 struct search_posting {
     uint32_t doc : 26;
     uint32_t is_in_id : 1, is_in_title : 1, is_about : 1, /* its app or a tag */
-        is_in_app : 1;                /* its integration, and hardly anything else, is called so */
+        is_in_app : 1;                /* names its integration, and hardly anything else */
     uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
     float impact;
 };
@@ -48,7 +47,7 @@ struct search_posting {
 struct search_link {
     uint32_t term;
     float weight;
-    uint32_t use; /* AS_VERB, AS_NOUN: only of a word so used; 0: of any */
+    uint32_t use; /* AS_VERB, AS_NOUN: only for a word used so; 0: for any */
 };
 
 enum { SEARCH_NO_TERM = UINT32_MAX };
@@ -57,12 +56,12 @@ struct search_term {
     struct buf_span stem;
     uint32_t posting_first, posting_count;
     uint32_t link_first, link_count;
-    float docs; /* that have it, were all integrations of one size: a large one must not make the
-                   words of the others common, nor its own name */
+    float docs; /* documents that have it, as if all integrations had the same size: a large one
+                   must not make the words of others common, nor its own name */
     uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
-    uint32_t is_app_name; /* an integration is called so */
+    uint32_t is_app_name; /* an integration's name */
     uint32_t is_verb;     /* an action's id begins with it */
-    uint32_t phrase_first, phrase_count; /* those that begin with it */
+    uint32_t phrase_first, phrase_count; /* phrases that begin with it */
 };
 
 struct search_word {
@@ -71,14 +70,14 @@ struct search_word {
     uint32_t classes; /* enum search_class_flag */
 };
 
-/* One of those of search_idioms[idiom]. */
+/* One of the phrases of search_idioms[idiom]. */
 struct search_phrase {
     struct buf_span text;
     uint32_t idiom;
 };
 
-/* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
- * apart have such a remainder in common (the symmetric deletes of W. Garbe's SymSpell). */
+/* A word with one byte left out, as a hash of the rest: two words that are one typing mistake apart
+ * share such a remainder (the symmetric deletes of W. Garbe's SymSpell). */
 struct search_remainder {
     uint32_t hash, word; /* index into words */
 };
@@ -88,8 +87,8 @@ struct search_doc {
     uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
     uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
     uint16_t id_word_count, title_word_count;
-    struct buf_span id, tool_name; /* of an integration its id, twice */
-    uint32_t is_read;              /* an action that changes nothing */
+    struct buf_span id, tool_name; /* for an integration its id, twice */
+    uint32_t is_read;              /* the action changes nothing */
 };
 
 enum { SEARCH_NO_ACTION = UINT32_MAX };
@@ -98,7 +97,7 @@ struct sb_stemmer;
 
 struct search_index {
     struct sb_stemmer *stemmer;      /* NULL until the first search */
-    const char *texts;               /* what spans name */
+    const char *texts;               /* the texts that spans refer to */
     const struct search_word *words; /* sorted; each finds something or has a class */
     const struct search_term *terms; /* sorted by stem */
     const struct search_posting *postings;
@@ -111,12 +110,12 @@ struct search_index {
         bucket_count, doc_count;
 };
 
-/* The tables, into the arena; texts are appended. Documents are numbered in the order given: an
- * integration, then its actions. ERR_NOMEM. */
+/* Appends the tables to the arena, and texts to `texts`. Documents are numbered in the order given:
+ * an integration, then its actions. ERR_NOMEM. */
 int search_index_build(const struct search_integration *integrations, size_t count,
                        struct arena *arena, struct buf *texts,
                        struct search_index *index) MUST_CHECK;
-/* Frees what searching has made; index may be NULL. */
+/* Frees what searches have allocated. Accepts NULL. */
 void search_index_close(struct search_index *index);
 
 #endif

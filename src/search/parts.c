@@ -1,18 +1,18 @@
 /*
- * Cuts a query's text into parts: its words, with what is known of them, and signs ("#general",
- * "OPS-77", an address), which have no words of their own; and finds where clauses and quotations
+ * Cuts a query's text into parts: its words, with what is known about them, and signs ("#general",
+ * "OPS-77", an address), which do not consist of words; and finds where clauses and quotations
  * begin and end. Bytes above 127 count as letters, so text in other scripts is cut at blanks.
  */
 #include "search/reading.h"
 
 #include "base/ascii.h"
 
-/* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that the rest knows one form of
- * each; other characters of that block become blanks. Returns the length. */
+/* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that other code only handles one
+ * form of each; other characters of that block become blanks. Returns the length. */
 static size_t copy_straightened(slice text, char *out)
 {
     size_t len = 0;
-    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the room of out: nothing becomes longer */
+    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the size of out: no character gets longer */
     for (size_t i = 0; i < text.len; i++) {
         slice rest = slice_from(text, i);
         if (!slice_starts_with(rest, SLICE("\xe2\x80")) || rest.len < 3) {
@@ -51,9 +51,9 @@ static bool is_word_end(slice text, size_t at)
     return at >= text.len || !ascii_is_alnum(text.ptr[at]);
 }
 
-/* The length of the quotation that begins here, with its marks; 0 where none begins or it has no
- * end. A single quote opens only at the begin of a word and closes only at the end of one, so that
- * an apostrophe is no quotation. */
+/* The length of the quotation that begins here, with its marks; 0: none begins, or it does not end.
+ * A single quote opens only at the beginning of a word and closes only at the end of one, so an
+ * apostrophe is not a quotation. */
 static size_t quotation_len(slice text, size_t at)
 {
     char mark = text.ptr[at];
@@ -91,7 +91,7 @@ static bool is_issue_key(slice chunk)
            chunk.ptr[letters] == '-';
 }
 
-/* "B7" is a cell of a table; "Q3" is a quarter of a year. */
+/* "B7" is a cell of a spreadsheet; "Q3" is a quarter of a year. */
 static bool is_cell(slice chunk)
 {
     size_t letters = 0, digits = 0;
@@ -103,8 +103,9 @@ static bool is_cell(slice chunk)
            chunk.ptr[0] != 'Q';
 }
 
-/* What has no words of its own: an address, a URL, a path, a person's handle, "#general", "#42",
- * "OPS-77", "report.pdf". false: the chunk is words. *means: words that stand for it, or empty. */
+/* A chunk that does not consist of words: an address, a URL, a path, a person's handle, "#general",
+ * "#42", "OPS-77", "report.pdf". false: the chunk is words. *means: words with its meaning, or
+ * empty. */
 static bool is_sign(slice chunk, slice *means)
 {
     *means = SLICE_NONE;
@@ -142,14 +143,14 @@ static void know_word(const struct search_index *index, struct search_part *part
     part->term = word                  ? &index->terms[word->term]
                  : part->token.len > 0 ? search_index_find(index, text)
                                        : NULL;
-    /* A stop word counts as known only where it finds something itself. */
+    /* A stop word counts as known only if it finds something itself. */
     part->is_known = search_term_finds(part->term) &&
                      (!(part->classes & WORD_STOP) || part->classes & WORD_FINDS);
 }
 
-/* Reads what stands between the word before and this one. Marks count only next to a blank
- * ("example.com" ends no sentence), and a point behind a short capitalized word is an abbreviation:
- * "Mr. Wu" is one sentence. */
+/* Reads the text between the previous word and this one. Marks count only next to a blank
+ * ("example.com" does not end a sentence), and a period after a short capitalized word is an
+ * abbreviation: "Mr. Wu" is one sentence. */
 static void read_gap(struct search_reading *r, struct search_part *part, slice gap)
 {
     const struct search_part *before = r->count > 0 ? part - 1 : NULL;
@@ -195,7 +196,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
         if (!search_text_next(&rest, false, &token))
             return;
         if (from != chunk.ptr || token.source.ptr != from)
-            /* Inside of a chunk the gap is what stands between its words: "and/or" is two parts. */
+            /* Inside a chunk the gap is the text between its words: "and/or" is two parts. */
             gap = slice_of(from, (size_t)(token.source.ptr - from));
         struct search_part *part = add_part(r, gap);
         part->token = token;
@@ -205,7 +206,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
     }
 }
 
-/* From the word's first byte to the blank behind it, without punctuation at its end. */
+/* From the word's first byte to the next blank, without trailing punctuation. */
 static slice chunk_at(slice text, size_t at)
 {
     size_t end = at;

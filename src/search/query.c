@@ -1,13 +1,12 @@
 /*
- * Reading a query, which may be a sentence: what to do, to what, where, and what is merely
- * passed on.
+ * Reads a query, which may be a sentence: what to do, to what, where, and what is merely passed on.
  *
- * A text is cut into words and clauses. Phrases are exchanged for what they mean. Of the clauses
- * the first that asks or demands something is the request; the others are context. In a clause,
- * what stands before the first preposition is the core. Payload is what is passed on and not
- * wanted: what stands in quotes, behind "that", "about", a colon or a verb of saying, a name, a
- * number, a time. No grammar: a table of a few hundred words (words.txt) and one pass, so
- * the cost is linear in the words. A wrong reading costs rank; no hit depends on it alone.
+ * A text is cut into words and clauses. Phrases are replaced by what they mean. The first clause
+ * that asks or demands something is the request; the others are context. In a clause, the words
+ * before the first preposition are the core. Payload is passed on and not searched for: text in
+ * quotes, after "that", "about", a colon or a verb of saying, a name, a number, a time. There is no
+ * grammar: a table of a few hundred words (words.txt) and one pass, so the cost is linear in the
+ * words. A wrong reading costs rank; no hit depends on it alone.
  */
 #include "search/reading.h"
 
@@ -15,18 +14,18 @@
 
 enum clause { CLAUSE_STATEMENT, CLAUSE_REQUEST, CLAUSE_QUESTION };
 
-/* What is open while the parts are read in order; most of it is reset with each clause. */
+/* What is open while the parts are read in order; most of it is reset at each clause. */
 struct state {
     const struct search_index *index;
     struct search_reading *reading;
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
     enum search_role role; /* of the clause */
-    bool is_in_phrase;     /* behind a preposition */
-    bool is_inside;        /* behind one that says inside of what */
-    size_t content;        /* words of the clause so far that say something */
+    bool is_in_phrase;     /* after a preposition */
+    bool is_inside;        /* after a preposition that means inside something */
+    size_t content;        /* meaningful words of the clause so far */
     size_t verb;           /* the first of them */
-    uint32_t verb_classes; /* its */
-    bool has_things;       /* something was said before that names no app */
+    uint32_t verb_classes; /* the verb's */
+    bool has_things;       /* something other than an app's name came before */
 };
 
 /* ---- phrases ---- */
@@ -49,7 +48,7 @@ static bool is_form_of(const struct search_index *index, const struct search_par
     slice text = part_text(part);
     if (slice_eq(text, word))
         return true;
-    /* English forms keep their first letter; this spares most calls of the stemmer. */
+    /* English forms keep their first letter; this saves most calls of the stemmer. */
     if (text.len == 0 || text.ptr[0] != word.ptr[0])
         return false;
     slice left = search_text_stem(index->stemmer, text);
@@ -59,8 +58,8 @@ static bool is_form_of(const struct search_index *index, const struct search_par
 }
 
 /* Matches a phrase whose first word fits at `first`. Returns the number of its words that were
- * found, 0 unless all were. taken: which parts they are; *end: the part behind the last. A phrase
- * does not reach into the next clause or into a quotation. */
+ * found, 0 unless all were. taken: its parts; *end: the part after the last. A phrase does not
+ * extend into the next clause or a quotation. */
 static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
                     slice phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
 {
@@ -77,7 +76,7 @@ static size_t match(const struct search_index *index, const struct search_readin
             continue;
         }
         size_t last = has_gap ? at + SEARCH_GAP_WORDS_MAX : at;
-        at += has_gap; /* it stands for one part at least */
+        at += has_gap; /* a gap covers at least one part */
         while (at < r->count && at <= last && !r->parts[at].begins_clause &&
                !(is_form_of(index, &r->parts[at], word) && !r->parts[at].is_quoted))
             at++;
@@ -110,9 +109,9 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
     }
 }
 
-/* Of several phrases that fit, the one with most words of its own wins, and of those the shortest:
- * "let Ann know in the morning" is "let * know", not "let * in". phrase_first and phrase_count
- * bound the candidates to phrases with this first word. */
+/* Of several phrases that fit, the one with the most words of its own wins, and of those the
+ * shortest: "let Ann know in the morning" is "let * know", not "let * in". phrase_first and
+ * phrase_count bound the candidates to phrases with this first word. */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -175,7 +174,7 @@ static size_t find_request(struct search_reading *r)
 
 static bool is_app_name(const struct search_part *part)
 {
-    ASSERT(!part->is_known || part->term); /* what is known begins with a term, phrases too */
+    ASSERT(!part->is_known || part->term); /* a known part has a term, and so does a phrase */
     return part->is_known && part->term->is_app_name;
 }
 
@@ -202,7 +201,7 @@ static void begin_clause(struct state *s, size_t at, size_t request)
 
 /* ---- payload ---- */
 
-/* Whether payload begins behind this word. */
+/* Whether payload begins after this word. */
 static bool opens_payload(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
@@ -211,7 +210,7 @@ static bool opens_payload(const struct state *s, size_t at)
     bool says = s->verb_classes & WORD_SAYS;
     if (s->content == 0 || !next)
         return false;
-    ASSERT(at > 0); /* the clause has said something before */
+    ASSERT(at > 0); /* the clause has meaningful words before it */
     if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
         !s->is_in_phrase && next->is_known)
         return true; /* "text the driver the new address" */
@@ -230,8 +229,8 @@ static bool opens_payload(const struct state *s, size_t at)
     return is_part_word(part, "for") && s->verb_classes & WORD_THANKS;
 }
 
-/* "that the deploy is at five on slack": inside payload, an app behind a preposition is where to
- * say it, and so part of the request. */
+/* "that the deploy is at five on slack": inside payload, an app after a preposition is where to say
+ * it, and so part of the request. */
 static bool is_location(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts;
@@ -263,8 +262,8 @@ static bool has_digit(slice text)
     return false;
 }
 
-/* How a word is used that may be both: as a noun behind a determiner, a preposition but "to", or a
- * possessive "s"; as a verb where a clause begins with it and a thing or a person follows. 0:
+/* How a word that may be both is used: as a noun after a determiner, a preposition other than "to",
+ * or a possessive "s"; as a verb if a clause begins with it and a thing or a person follows. 0:
  * either. */
 static unsigned use_of(const struct state *s, size_t at)
 {
@@ -320,7 +319,7 @@ static void read_content(struct state *s, size_t at)
     s->has_things = s->has_things || !is_app_name(part);
 }
 
-/* "remind Ben tomorrow at nine to call": the time before what is said is when to say it, so a
+/* "remind Ben tomorrow at nine to call": a time before the payload is when to send it, so a
  * scheduled message is wanted. */
 static void read_sending_time(struct state *s, size_t at)
 {
@@ -332,7 +331,7 @@ static void read_sending_time(struct state *s, size_t at)
     before->role = ROLE_ASIDE;
 }
 
-/* Prepositions behind which the container of the object stands: "a row to the sheet". */
+/* Prepositions that precede the object's container: "a row to the sheet". */
 static bool is_inside(const struct search_part *part)
 {
     return is_part_word(part, "in") || is_part_word(part, "into") || is_part_word(part, "to") ||
@@ -377,7 +376,7 @@ static void read_part(struct state *s, size_t at)
         read_content(s, at);
 }
 
-/* A query of payload only ("invoice 42", a quotation) is about it: then it is the core. */
+/* A query that is only payload ("invoice 42", a quotation) is about it, so it is the core. */
 static void raise_payload(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++)

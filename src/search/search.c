@@ -1,16 +1,16 @@
 /*
- * Answering a query: its words, their weights, a score for each document, the best of them.
+ * Answers a query: its words, their weights, a score for each document, the best of them.
  *
- * Ranking: query.c gives each word a role. A word widens to terms (itself, synonyms,
- * prefixes, one typing mistake), each with a weight up to 1. Per word a document gets the best
- * term's weight times its impact (BM25F without idf, made when the index was built), times the
- * word's rarity (idf, bounded), times the role's weight. The sum over words, divided by what all
- * words asked for could give, is the relevance. Bonuses and halvings for names, questions and
- * connections follow in relevance_of and find_doc.
+ * Ranking: query.c gives each word a role. A word widens to terms (itself, synonyms, prefixes, one
+ * typing mistake), each with a weight up to 1. For each word a document gets the best term's weight
+ * times its impact (BM25F without idf, computed when the index is built), times the word's rarity
+ * (idf, bounded), times the role's weight. The sum over words, divided by the maximum for all
+ * requested words, is the relevance. Bonuses and halvings for names, questions and connections
+ * follow in relevance_of and find_doc.
  *
- * Cost: one pass over the postings of the terms, at most SEARCH_EXPANSIONS_MAX for each of at
- * most SEARCH_QUERY_WORDS_MAX words, and one over the documents. The constants come from
- * measuring (tests/unit/search/test_search_quality.c), not from a formula.
+ * Cost: one pass over the postings of the terms, at most SEARCH_EXPANSIONS_MAX for each of at most
+ * SEARCH_QUERY_WORDS_MAX words, and one over the documents. The constants come from measurements
+ * (tests/unit/search/test_search_quality.c), not from a formula.
  */
 #include "search/search.h"
 
@@ -19,21 +19,19 @@
 
 #include "search/reading.h"
 
-/* How much a word counts by its role, in the order of enum search_role: none, payload, aside,
- * core. */
+/* The weight of each role, in the order of enum search_role: none, payload, aside, core. */
 static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
-/* The cap on rarity: no word counts more than one that is in this share of the documents, and a
- * word unknown to the catalog counts exactly so much. A rare word of a sentence is more often
- * incidental than its subject. */
+/* The cap on rarity: no word counts more than one that is in this share of the documents, and an
+ * unknown word counts exactly that much. A rare word of a sentence is more often incidental than
+ * its subject. */
 static const float rarest_share = 0.06f;
-/* What a document gains, in proportion, when all words of its id or of its title are in the
- * query. */
+/* The proportional bonus of a document if all words of its id or of its title are in the query. */
 static const float name_bonus = 0.3f;
-/* Documents whose relevance differs by less than this share are a tie, which an app wins that the
- * account has connected. */
+/* Documents whose relevance differs by less than this share are a tie, which an app with a
+ * connection wins. */
 static const float tie_share = 0.04f;
 
-/* More than the one word that names a channel, and what it is close to. */
+/* More than the one word that names a channel and its close matches. */
 static const float name_words_min = 1.6f;
 
 enum {
@@ -44,33 +42,33 @@ enum {
     CONTAINER_TITLE_WORDS = 2
 };
 
-/* What a document has of the query, by the words' weights; best_*: of the current word. */
+/* How well a document matches the query, by the words' weights; best_*: of the current word. */
 struct score {
     float sum, best;
     float id, best_id, title, best_title; /* how many words of its id, of its title */
     bool is_app_named;                    /* one of them is the name of its integration */
-    bool is_of_channel;                   /* that is asked for, or its name has it */
+    bool is_of_channel;                   /* the requested channel, or one in its name */
     bool is_channel_in_name;
 };
 
 struct query {
     const struct search_index *index;
     struct search_reading reading;
-    struct search_expansion word; /* the one being looked at */
-    size_t doc_first, doc_end;    /* where hits may be */
+    struct search_expansion word; /* the current one */
+    size_t doc_first, doc_end;    /* the range of hits */
     struct score *scores;         /* of these documents */
     uint32_t *touched;            /* those that have the current word */
     size_t touched_count;
-    float asked;                          /* weights of what is asked for */
+    float asked;                          /* total weight of the requested words */
     float weight_max;                     /* of a word */
-    bool is_plural;                       /* the word being looked at */
-    bool is_container;                    /* it: not what something is done to */
-    bool is_command;                      /* it: what is to be done */
-    bool is_sender;                       /* it: an app that is not asked for */
-    bool is_app_named;                    /* some integration */
-    bool names_channel;                   /* the word being looked at: "sms" */
+    bool is_plural;                       /* the current word */
+    bool is_container;                    /* the current word: not the object */
+    bool is_command;                      /* the current word: what is to be done */
+    bool is_sender;                       /* the current word: an app that is not requested */
+    bool is_app_named;                    /* names some integration */
+    bool names_channel;                   /* the current word: "sms" */
     bool is_channel_named;                /* by some word */
-    const struct search_term *own_term;   /* of the word being looked at; NULL */
+    const struct search_term *own_term;   /* of the current word; NULL */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
 };
@@ -104,8 +102,8 @@ static bool is_search_word(const struct query *q, slice text)
 }
 
 /* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word. Not
- * where each of them is known by itself, since then they mean what they say. Returns how many parts
- * are joined, 1 where none are. */
+ * if each of them is known by itself, since then they have their own meaning. Returns how many
+ * parts are joined, 1: none. */
 static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
 {
     const struct search_part *parts = q->reading.parts;
@@ -130,7 +128,7 @@ static size_t join_parts(const struct query *q, size_t first, struct search_toke
     return 1;
 }
 
-/* ---- what a word stands for ---- */
+/* ---- what a word matches ---- */
 
 static void add_known(struct query *q, slice word, unsigned use)
 {
@@ -144,11 +142,11 @@ static void expand_token(struct query *q, const struct search_token *token, unsi
 {
     slice text = token_text(token);
     q->word.count = 0;
-    /* Read from the word itself: its stem, by which terms are found, has lost it. */
+    /* Read from the word itself: its stem, which finds terms, does not show it. */
     q->is_plural = search_text_is_plural(text);
     add_known(q, text, use);
-    /* The last word may be still being typed. A known word stands for itself and, at half weight,
-     * for what begins with it. A typing mistake is considered only where nothing else was found. */
+    /* The last word may be incomplete. A known word matches itself and, at half weight, its
+     * completions. A typing mistake is considered only if nothing else was found. */
     if (is_last && text.len >= PREFIX_BYTES_MIN)
         search_expand_prefix(q->index, text, q->word.count > 0 ? SEARCH_HALF : 1, &q->word);
     else if (q->word.count > 0)
@@ -166,16 +164,16 @@ static float smaller_weight(float a, float b)
     return a < b ? a : b;
 }
 
-/* BM25's idf for a word in so many documents; the "1 +" keeps it from going negative for words in
- * over half of them. */
+/* BM25's idf for a word in so many documents; the "1 +" keeps it from becoming negative for words
+ * in over half of them. */
 static float rarity(const struct query *q, float docs)
 {
     float all = (float)q->index->doc_count;
     return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
 }
 
-/* A word is as rare as the most common of the terms that may be written for it, and of the looser
- * ones only where there are no others: a rare synonym must not raise a common word. */
+/* A word is as rare as the most common of its equivalent terms, and of the looser ones only if
+ * there are no others: a rare synonym must not raise a common word. */
 static float word_weight(const struct query *q)
 {
     float docs = 0, docs_near = 0;
@@ -205,7 +203,7 @@ static const struct search_posting *first_posting(const struct query *q,
     return postings + low;
 }
 
-/* "sms", which means "text" too; not "message", which may be any. */
+/* "sms", which implies "text" too; not "message", which may be of any channel. */
 static bool is_channel(const struct query *q, const struct search_term *term, float weight)
 {
     if (!q->names_channel || weight < SEARCH_CLOSE)
@@ -216,7 +214,7 @@ static bool is_channel(const struct query *q, const struct search_term *term, fl
 }
 
 /* Adds one term's postings to the current word's best values. The best of the terms counts, not
- * their sum: a document that has both "mail" and "email" is not twice as good. */
+ * their sum: a document with both "mail" and "email" is not twice as good. */
 static void score_term(struct query *q, const struct search_term *term, float term_weight,
                        bool may_name_app)
 {
@@ -235,12 +233,12 @@ static void score_term(struct query *q, const struct search_term *term, float te
         float weight = is_other_number ? term_weight * SEARCH_CLOSE : term_weight;
         if (q->is_container && posting->is_in_title &&
             q->index->docs[posting->doc].title_word_count <= CONTAINER_TITLE_WORDS)
-            weight *= SEARCH_HALF; /* "Add a sheet" adds nothing to one */
+            weight *= SEARCH_HALF; /* "Add a sheet" does not add to a sheet */
         if (is_verb && (posting->is_in_id || posting->is_in_title) &&
             q->index->docs[posting->doc].verb != verb)
             weight *= SEARCH_CLOSE; /* "List changes" changes nothing */
         /* A document's first posting for this word: impact and weights are above 0, so best stays
-         * above. */
+         * above 0. */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger_weight(score->best, weight * posting->impact);
@@ -257,11 +255,11 @@ static void score_term(struct query *q, const struct search_term *term, float te
     }
 }
 
-/* Scores the expansion in q->word as one word of the query. role: how much its part counts. What is
- * only payload is not asked for, so its absence lowers no document's relevance. */
+/* Scores the expansion in q->word as one word of the query. role: its weight. Payload is not
+ * requested, so its absence does not lower any document's relevance. */
 static void score_word(struct query *q, float role)
 {
-    ASSERT(role > 0 && role <= 1); /* a part without a role is no word of the query */
+    ASSERT(role > 0 && role <= 1); /* a part without a role is not a word of the query */
     float weight = role * word_weight(q);
     bool is_asked = role > role_weights[ROLE_PAYLOAD];
     if (is_asked)
@@ -279,8 +277,8 @@ static void score_word(struct query *q, float role)
     }
 }
 
-/* Splits "createEvent" at its humps, or "freebusy" where both halves are known words; how many
- * parts there are, 0 where it cannot be split. */
+/* Splits "createEvent" at its humps, or "freebusy" if both halves are known words. Returns the
+ * number of parts, 0: it cannot be split. */
 static size_t read_halves(const struct query *q, const struct search_token *token,
                           struct search_token parts[WORD_PARTS_MAX])
 {
@@ -300,7 +298,7 @@ static size_t read_halves(const struct query *q, const struct search_token *toke
     return count > 1 ? count : 0;
 }
 
-/* "comment on a page": the first word is a noun that is used as a verb, and means to create one. */
+/* "comment on a page": the first word is a noun used as a verb, and means to create one. */
 static void score_implied(struct query *q, const struct search_part *part)
 {
     const struct search_term *term = part->term;
@@ -313,9 +311,8 @@ static void score_implied(struct query *q, const struct search_part *part)
     score_word(q, role_weights[part->role] * SEARCH_HALF);
 }
 
-/* A phrase (idioms.txt) or a sign (parts.c) has words that stand for it:
- * alternatives with blanks between, several things with commas between, each of which counts as a
- * word. */
+/* A phrase (idioms.txt) or a sign (parts.c) has words with its meaning: alternatives separated by
+ * blanks, several things by commas, each of which counts as a word. */
 static void score_means(struct query *q, const struct search_part *part)
 {
     slice things = part->means;
@@ -355,12 +352,12 @@ static void score_part(struct query *q, const struct search_part *part,
         score_means(q, part);
         return;
     }
-    if (part->classes & WORD_CHANNEL && !part->term) { /* an app that nothing here knows */
+    if (part->classes & WORD_CHANNEL && !part->term) { /* an app that the catalog does not know */
         q->word.count = 0;
         score_word(q, role_weights[part->role]);
         return;
     }
-    /* Only for the first word that asks for something, and not while it may be half a word. */
+    /* Only for the first requested word, and not while it may be incomplete. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
     expand_token(q, token, part->use, is_last);
@@ -422,9 +419,9 @@ static float share(float said, unsigned words)
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
 }
 
-/* Of another app than the one that is asked for, or, where none is, of another channel. An app that
- * does not say what it is about may do what its action's name says: "Send a mail", but not "Find a
- * user by mail". */
+/* Belongs to another app than the requested one or, if none is requested, to another channel. An
+ * app without words about its subject may do what its action's name says: "Send a mail", but not
+ * "Find a user by mail". */
 static bool is_of_another(const struct query *q, const struct score *got)
 {
     bool is_named = got->is_channel_in_name && larger_weight(got->id, got->title) > name_words_min;
@@ -432,9 +429,9 @@ static bool is_of_another(const struct query *q, const struct score *got)
            (q->is_app_named || (q->is_channel_named && !got->is_of_channel && !is_named));
 }
 
-/* How much of what is asked for the document has, 1 being all of it in the strongest fields. A
- * question does not want to change anything, so writes count half; a query that names an app or a
- * channel does not want another one. */
+/* How much of the request the document matches; 1: all of it in the strongest fields. A question
+ * does not change anything, so writes count half; a query that names an app or a channel does not
+ * mean another one. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -449,9 +446,9 @@ static float relevance_of(const struct query *q, size_t doc)
     return score;
 }
 
-/* Score 0: it has nothing of the query. An exact tool name or integration id is above an exact
- * action id, and that above all else: 200 and 100 are far above any sum of words. An integration
- * ranks behind its actions where actions are wanted. */
+/* Score 0: it matches nothing in the query. An exact tool name or integration id ranks above an
+ * exact action id, and that above everything else: 200 and 100 are far above any sum of words. An
+ * integration ranks after its actions if actions are wanted. */
 static struct search_found find_doc(const struct query *q, const struct search_request *request,
                                     size_t doc)
 {
@@ -537,7 +534,7 @@ int search_run(struct search_index *index, struct arena *arena,
     size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
     *hits = ARENA_ARRAY(arena, struct search_found, most + 1);
     *count = 0;
-    /* Made with the first search, since it cannot lie in a pack. */
+    /* Created at the first search, since it cannot be in a pack. */
     if (!index->stemmer)
         index->stemmer = sb_stemmer_new("english", "UTF_8");
     if (!q || !*hits || !index->stemmer)

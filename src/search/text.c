@@ -1,6 +1,6 @@
 /*
  * Text to words: where they begin and end, their stems, and what one typing mistake is. Only ASCII
- * letters are lowered and stemmed: a catalog's words are English, and other scripts are compared
+ * letters are lowercased and stemmed: a catalog's words are English, and other scripts are compared
  * byte by byte, which needs no Unicode tables.
  */
 #include <libstemmer.h>
@@ -35,7 +35,7 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
     if (len == 0)
         return false;
     token->source = slice_first(*text, len);
-    /* Too long for any word of the index; source still spans it, so positions stay right. */
+    /* Too long for any word of the index; source still spans it, so positions stay correct. */
     token->len = len <= sizeof(token->text) ? len : 0;
     for (size_t i = 0; i < token->len; i++)
         token->text[i] = ascii_lower(text->ptr[i]);
