@@ -4,6 +4,7 @@
 #include "provider/call.h"
 
 #include "provider/ledger.h"
+#include "schema/schema.h"
 
 /* params gets what the stars are for. */
 static bool matches(const char *pattern, const slice *segments, size_t count, slice params[2])
@@ -38,13 +39,41 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
     return false;
 }
 
-bool call_body(struct call *call, struct err *err)
+/* Of a GET the query; what consists of digits is a number. */
+static const struct json *read_query(struct call *call)
+{
+    struct json *query = ARENA_NEW(call->arena, struct json);
+    int64_t number;
+    ASSERT(query);
+    *query = json_object();
+    for (size_t i = 0; i < call->http->query_count; i++) {
+        slice text = call->http->query[i].value;
+        json_object_put(call->arena, query, call->http->query[i].name,
+                        slice_to_i64(text, &number) ? json_i64(number) : json_string(text));
+    }
+    return query;
+}
+
+int call_body(struct call *call, const struct schema *requests, struct err *err)
 {
     static const struct json empty = {.type = JSON_OBJECT};
     static const struct json_limits limits = {JSON_REQUEST_DEPTH_MAX, .mend_text = true};
-    call->body = call->http->body.len ? json_parse(call->arena, call->http->body, &limits, err)
-                                      : &empty;
-    return call->body != NULL;
+    const char *name = call->route->name ? call->route->name : "";
+    struct schema_report report;
+    call->body = call->http->method == HTTP_METHOD_GET ? read_query(call)
+                 : call->http->body.len ? json_parse(call->arena, call->http->body, &limits, err)
+                                        : &empty;
+    if (!call->body)
+        return err->code;
+    struct json named = json_object();
+    json_object_set(call->arena, &named, slice_cstr(name), *call->body);
+    schema_report_init(&report, call->arena, SLICE_NONE);
+    bool is_any = !requests || (!call->route->name && call->http->method == HTTP_METHOD_GET);
+    if (is_any || schema_validate(requests, &named, &report))
+        return OK;
+    return err_set(err, ERR_INVALID, "body%.*s: %.*s",
+                   SLICE_ARG(slice_from(report.violations[0].pointer, 1 + strlen(name))),
+                   SLICE_ARG(report.violations[0].message));
 }
 
 bool call_reply(struct call *call, unsigned status, const struct json *value)

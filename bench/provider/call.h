@@ -19,6 +19,7 @@ enum {
 };
 
 struct call;
+struct schema;
 /* Answers. false: with an error, so that `return notion_invalid(...)`. */
 typedef bool (*call_handler)(struct call *call);
 
@@ -42,16 +43,16 @@ struct call {
     slice id, id2;           /* from the path */
     struct record *record;   /* that id names, where the route says of which kind */
     struct json object;      /* the record's, to be changed */
-    struct record **targets; /* all that the request is about, where that is more than one */
-    uint32_t target_count;
-    const char *app; /* for the ledger */
+    struct json ids;         /* of all mails that the request is about */
+    const char *app;         /* for the ledger */
 };
 
 /* The route of these segments; its parameters are id and id2. false: there is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* The JSON of the request; false: err. */
-bool call_body(struct call *call, struct err *err);
+/* The JSON of the request, of a GET its query; requests (NULL: any): the schema of {name of the
+ * route: body}. ERR_INVALID: err says what it does not allow; others: it is no JSON. */
+int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* The route's write was carried out. */
 void call_record(struct call *call, slice object_id, slice marker);

@@ -125,7 +125,7 @@ void control_handle(struct call *call)
     else if (!call_route(call, routes, ARRAY_LEN(routes), call->http->segments + 1,
                          call->http->segment_count - 1))
         reply_error(call->reply, 404, "no such control path");
-    else if (!call_body(call, &err))
+    else if (call_body(call, NULL, &err) != OK)
         refuse(call, &err);
     else
         call->route->run(call);

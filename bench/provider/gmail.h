@@ -60,10 +60,10 @@ struct gmail {
     struct provider *provider;
     struct arena arena;
     const struct json *data;
+    struct schema *requests;        /* of {route: body} */
     struct shapes shapes, parts;    /* parts: of the first mails, in order */
     struct store store;             /* order: mails, the newest first */
     struct list kinds[GMAIL_KINDS]; /* order of the others */
-    const struct record *inbox, *sent, *draft, *trash, *spam, *unread;
     uint64_t history_id;
     int64_t last_ms; /* of the newest mail: times of new ones never go back */
     unsigned numbers[GMAIL_KINDS];
@@ -83,8 +83,7 @@ struct gmail_new {
     slice raw, draft_id;
     int64_t time_ms;
     struct record *thread; /* NULL: found by References, else a new one */
-    const struct record *labels[GMAIL_MESSAGE_LABELS_MAX];
-    size_t label_count;
+    struct json labels;    /* ids */
     bool is_made;
 };
 /* NULL: err (ERR_SYNTAX where the mail cannot be read). */
@@ -97,10 +96,9 @@ void gmail_delete(struct gmail *gmail, struct record *mail);
 /* Shorter and upper-case spellings of ids are understood; NULL: there is none. */
 struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice id);
 struct record *gmail_label_named(const struct gmail *gmail, slice name);
-bool gmail_has(const struct record *mail, const struct record *label);
+bool gmail_has(const struct record *mail, slice label);
 /* Adds or removes a label, or does nothing; a change gives the mail a new historyId. */
-void gmail_label_set(struct gmail *gmail, struct record *mail, const struct record *label,
-                     bool is_on);
+void gmail_label_set(struct gmail *gmail, struct record *mail, slice label, bool is_on);
 
 static inline struct gmail_mail *gmail_mail(const struct record *mail)
 {

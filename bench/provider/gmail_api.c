@@ -3,6 +3,8 @@
  * The order of the checks is Google's: an unknown path is a 404 page, then the token, the scope,
  * the user. users.history.list says which messages changed since a historyId, without how.
  */
+#include <stdio.h>
+
 #include "base/ascii.h"
 #include "base/clock.h"
 #include "base/encode.h"
@@ -10,7 +12,6 @@
 #include "provider/token.h"
 
 enum {
-    BATCH_MAX = 1000,
     PAGE_MAX = 500,
     PAGE_DEFAULT = 100,
     ESTIMATE_MAX = 201, /* Gmail stops counting there, too */
@@ -18,14 +19,28 @@ enum {
 
 /* ---- errors ---- */
 
-static bool fail(struct call *call, unsigned code, const char *reason, const char *status,
-                 slice message)
+static bool reply_shape(struct call *call, slice name, const struct json *scope)
+{
+    struct json out = shapes_make(&call->provider->gmail->shapes, call->arena, name, scope);
+    return call_reply(call, 200, &out);
+}
+
+/* An error of gmail.json; message SLICE_NONE: its own, or the status's. */
+static bool fail(struct call *call, unsigned code, const char *name, slice message)
 {
     const struct gmail *gmail = call->provider->gmail;
+    const struct json *known = json_get(JSON_GET(gmail->data, "errors"), slice_cstr(name));
+    slice own = json_str(json_at(known, 2));
+    if (!message.ptr)
+        message = own.ptr ? own : slice_cstr(http_status_text(code));
     struct json scope = OBJECT(call->arena, "code reason status message", json_i64(code),
-                               json_string(slice_cstr(reason)), json_string(slice_cstr(status)),
-                               json_string(message));
+                               *json_at(known, 0), *json_at(known, 1), json_string(message));
     struct json error = shapes_make(&gmail->shapes, call->arena, SLICE("error"), &scope);
+    if (code == 401 || !strcmp(name, "scope"))
+        reply_header(call->reply, SLICE("WWW-Authenticate"),
+                     arena_printf(call->arena,
+                                  "Bearer realm=\"https://accounts.google.com/\", error=\"%s\"",
+                                  code == 401 ? "invalid_token" : "insufficient_scope"));
     return call_reply(call, code, &error);
 }
 
@@ -36,40 +51,20 @@ static bool bad(struct call *call, const char *fmt, ...)
     va_start(args, fmt);
     slice message = arena_vprintf(call->arena, fmt, args);
     va_end(args);
-    return fail(call, 400, "invalidArgument", "INVALID_ARGUMENT", message);
-}
-
-static void challenge(struct call *call, const char *error)
-{
-    reply_header(call->reply, SLICE("WWW-Authenticate"),
-                 arena_printf(call->arena,
-                              "Bearer realm=\"https://accounts.google.com/\", error=\"%s\"",
-                              error));
+    return fail(call, 400, "bad", message);
 }
 
 bool gmail_error_plain(struct call *call, unsigned code)
 {
-    char number[SLICE_U64_MAX];
-    const struct json *errors = JSON_GET(call->provider->gmail->data, "errors");
-    const struct json *own = json_get(errors, slice_of_u64(code, number));
-    const struct json *known = own          ? own
-                               : code < 500 ? JSON_GET(errors, "4xx")
-                                            : JSON_GET(errors, "5xx");
-    if (code == 401)
-        challenge(call, "invalid_token");
-    return fail(call, code, arena_dup(call->arena, json_str(json_at(known, 0))).ptr,
-                arena_dup(call->arena, json_str(json_at(known, 1))).ptr,
-                own ? json_str(json_at(own, 2)) : slice_cstr(http_status_text(code)));
+    char number[SLICE_U64_MAX + 1];
+    (void)snprintf(number, sizeof(number), "%u", code);
+    bool is_known = json_get(JSON_GET(call->provider->gmail->data, "errors"), slice_cstr(number));
+    return fail(call, code, is_known ? number : code < 500 ? "4xx" : "5xx", SLICE_NONE);
 }
 
 static bool not_found(struct call *call)
 {
     return gmail_error_plain(call, 404);
-}
-
-static bool forbidden(struct call *call, slice text)
-{
-    return fail(call, 403, "forbidden", "PERMISSION_DENIED", text);
 }
 
 /* One more write, done. */
@@ -170,7 +165,7 @@ static bool reply_target(struct call *call, const struct format *format)
 
 static bool get(struct call *call)
 {
-    slice text = request_query(call->http, SLICE("format"));
+    slice text = json_str(call_get(call, "format"));
     for (size_t i = 0; i < ARRAY_LEN(formats); i++)
         if (!text.len || slice_eq_nocase(text, slice_cstr(formats[i].name)))
             return reply_target(call, &formats[i]);
@@ -197,9 +192,7 @@ static bool history(struct call *call)
     const struct gmail *gmail = call->provider->gmail;
     char room[SLICE_U64_MAX];
     struct json list = json_array();
-    uint64_t since, own;
-    if (!slice_to_u64(request_query(call->http, SLICE("startHistoryId")), UINT64_MAX, &since))
-        return bad(call, "Invalid startHistoryId");
+    uint64_t own, since = (uint64_t)json_get_i64(call->body, SLICE("startHistoryId"), 0);
     RECORD_EACH(&gmail->store.order, mail, order_link) {
         struct json messages = json_array();
         slice id = json_get_str(&mail->json, SLICE("historyId"));
@@ -216,63 +209,19 @@ static bool history(struct call *call)
 
 /* ---- lists and searches: newest first ---- */
 
-/* A page token is the time and the id of the last mail listed, so that new mail does not shift it.
- */
 struct listing {
-    const struct record *labels[GMAIL_MESSAGE_LABELS_MAX];
-    size_t label_count;
-    slice q, after;
-    uint64_t max, after_ms;
-    bool shows_hidden;
+    slice q;
+    bool shows_hidden, has_labels;
 };
-
-static bool add_label(struct call *call, struct listing *listing, const struct record *label,
-                      slice id)
-{
-    const struct gmail *gmail = call->provider->gmail;
-    if (!label || listing->label_count == GMAIL_MESSAGE_LABELS_MAX)
-        return bad(call, "Invalid label: %.*s", SLICE_ARG(id));
-    listing->labels[listing->label_count++] = label;
-    listing->shows_hidden |= label == gmail->trash || label == gmail->spam;
-    return true;
-}
-
-static bool read_listing(struct call *call, struct listing *listing)
-{
-    const struct provider_request *http = call->http;
-    const struct gmail *gmail = call->provider->gmail;
-    slice flag = request_query(http, SLICE("includeSpamTrash"));
-    slice max = request_query(http, SLICE("maxResults"));
-    slice token = request_query(http, SLICE("pageToken"));
-    *listing = (struct listing){.q = request_query(http, SLICE("q"))};
-    if (flag.len && !slice_to_bool(flag, &listing->shows_hidden))
-        return bad(call, "Invalid value at 'include_spam_trash' (TYPE_BOOL)");
-    if (max.ptr && !slice_to_u64(max, UINT32_MAX, &listing->max))
-        return bad(call, "Invalid value at 'max_results' (TYPE_UINT32), \"%.*s\"", SLICE_ARG(max));
-    listing->max = !listing->max ? PAGE_DEFAULT : listing->max < PAGE_MAX ? listing->max : PAGE_MAX;
-    listing->after = token;
-    if (token.len &&
-        (!slice_to_u64(slice_split(&listing->after, '.'), INT64_MAX, &listing->after_ms) ||
-         !listing->after.len))
-        return bad(call, "Invalid pageToken");
-    if (call->route->kind == GMAIL_A_DRAFT) {
-        listing->shows_hidden = true;
-        if (!add_label(call, listing, gmail->draft, SLICE_NONE))
-            return false;
-    }
-    /* labelIds=INBOX&labelIds=UNREAD: all of them. */
-    for (size_t i = 0; i < http->query_count; i++)
-        if (slice_eq(http->query[i].name, SLICE("labelIds")) &&
-            !add_label(call, listing, gmail_find(gmail, GMAIL_LABEL, http->query[i].value),
-                       http->query[i].value))
-            return false;
-    return true;
-}
 
 static bool is_listed(struct call *call, const struct listing *listing, const struct record *mail)
 {
-    for (size_t i = 0; i < listing->label_count; i++)
-        if (!gmail_has(mail, listing->labels[i]))
+    if (call->route->kind == GMAIL_A_DRAFT && !gmail_has(mail, SLICE("DRAFT")))
+        return false;
+    /* labelIds=INBOX&labelIds=UNREAD: all of them. */
+    for (size_t i = 0; listing->has_labels && i < call->http->query_count; i++)
+        if (slice_eq(call->http->query[i].name, SLICE("labelIds")) &&
+            !gmail_has(mail, call->http->query[i].value))
             return false;
     return gmail_matches(call->provider->gmail, mail, listing->q, call->http->now_us,
                          listing->shows_hidden);
@@ -299,25 +248,42 @@ static struct json show_item(struct call *call, const struct record *mail)
                   *JSON_GET(&newest->json, "snippet"), history_of(thread));
 }
 
+/* A page token is the time and the id of the last mail listed, so that new mail does not shift it.
+ */
 static bool list(struct call *call)
 {
-    struct listing listing;
+    const struct gmail *gmail = call->provider->gmail;
     struct json items = json_array(), out = json_object();
     const struct record *last = NULL;
+    slice after = json_str(call_get(call, "pageToken"));
+    int64_t max = json_get_i64(call->body, SLICE("maxResults"), 0), after_ms = INT64_MAX;
     size_t more = 0;
-    if (!read_listing(call, &listing))
-        return false;
-    bool is_behind = !listing.after.len;
+    max = !max ? PAGE_DEFAULT : max < PAGE_MAX ? max : PAGE_MAX;
+    if (after.len && !slice_to_i64(slice_split(&after, '.'), &after_ms))
+        return bad(call, "Invalid pageToken");
+    struct listing listing = {
+        .q = request_query(call->http, SLICE("q")),
+        .shows_hidden = call->route->kind == GMAIL_A_DRAFT ||
+                        slice_eq(json_str(call_get(call, "includeSpamTrash")), SLICE("true"))};
+    for (size_t i = 0; i < call->http->query_count; i++) {
+        slice label = call->http->query[i].value;
+        if (!slice_eq(call->http->query[i].name, SLICE("labelIds")))
+            continue;
+        if (!gmail_find(gmail, GMAIL_LABEL, label))
+            return bad(call, "Invalid label: %.*s", SLICE_ARG(label));
+        listing.has_labels = true;
+        listing.shows_hidden |= slice_has_word(SLICE("TRASH SPAM"), label);
+    }
+    bool is_behind = !after.len;
     /* Past the page it is only counted, and only as far as the estimate goes. */
-    RECORD_EACH(&call->provider->gmail->store.order, mail, order_link) {
-        int64_t time_ms = gmail_mail(mail)->time_ms;
-        bool is_token = slice_eq_cstr(listing.after, mail->id);
+    RECORD_EACH(&gmail->store.order, mail, order_link) {
+        bool is_token = slice_eq_cstr(after, mail->id);
         if (more && items.count + more >= ESTIMATE_MAX)
             break;
-        is_behind |= time_ms < (int64_t)listing.after_ms;
+        is_behind |= gmail_mail(mail)->time_ms < after_ms && after.len;
         if (is_behind && !is_token && is_listed(call, &listing, mail) &&
             (call->route->kind != GMAIL_THREAD || is_thread_head(call, &listing, mail))) {
-            more += items.count == listing.max;
+            more += items.count == max;
             if (!more) {
                 json_array_push(call->arena, &items, show_item(call, mail));
                 last = mail;
@@ -339,23 +305,26 @@ static bool list(struct call *call)
 
 /* ---- changes ---- */
 
-/* Checks the labels (what is NULL), or sets them in the mail. */
+static struct record *target(const struct call *call, uint32_t i)
+{
+    return gmail_find(call->provider->gmail, GMAIL_MESSAGE, json_str(json_at(&call->ids, i)));
+}
+
+/* Checks the labels (mail NULL), or sets them in the mail. */
 static bool set_labels(struct call *call, const struct json *change, const char *key,
-                       struct record *mail, bool is_on)
+                       struct record *mail)
 {
     struct gmail *gmail = call->provider->gmail;
     const struct json *ids = json_given(change, slice_cstr(key));
-    if (ids && (!json_is(ids, JSON_ARRAY) || ids->count > GMAIL_MESSAGE_LABELS_MAX))
-        return bad(call, "Invalid value at 'label_ids'");
     for (uint32_t i = 0; ids && i < ids->count; i++) {
         slice id = json_str(json_at(ids, i));
         const struct record *label = gmail_find(gmail, GMAIL_LABEL, id);
         /* Gmail puts these on itself, only. */
-        if (!label || label == gmail->sent || label == gmail->draft)
+        if (!label || slice_has_word(SLICE("SENT DRAFT"), id))
             return bad(call, label ? "Invalid label: %.*s" : "labelId not found: %.*s",
                        SLICE_ARG(id));
         if (mail)
-            gmail_label_set(gmail, mail, label, is_on);
+            gmail_label_set(gmail, mail, slice_cstr(label->id), !strcmp(key, "addLabelIds"));
     }
     return true;
 }
@@ -366,16 +335,16 @@ static bool modify(struct call *call)
     slice verb = call->http->segments[call->http->segment_count - 1];
     const struct json *named = json_get(JSON_GET(call->provider->gmail->data, "changes"), verb);
     const struct json *change = named ? named : call->body;
-    const struct record *first = call->targets[0];
-    if (!set_labels(call, change, "addLabelIds", NULL, true) ||
-        !set_labels(call, change, "removeLabelIds", NULL, false))
+    const struct record *first = target(call, 0);
+    if (!set_labels(call, change, "addLabelIds", NULL) ||
+        !set_labels(call, change, "removeLabelIds", NULL))
         return false;
     if (!json_at(JSON_GET(change, "addLabelIds"), 0) &&
         !json_at(JSON_GET(change, "removeLabelIds"), 0))
         return bad(call, "No label add or removes specified");
-    for (uint32_t i = 0; i < call->target_count; i++) {
-        (void)set_labels(call, change, "removeLabelIds", call->targets[i], false);
-        (void)set_labels(call, change, "addLabelIds", call->targets[i], true);
+    for (uint32_t i = 0; i < call->ids.count; i++) {
+        (void)set_labels(call, change, "removeLabelIds", target(call, i));
+        (void)set_labels(call, change, "addLabelIds", target(call, i));
     }
     if (call->route->kind == GMAIL_BATCH)
         return removed(call, slice_cstr(first->id), first->label);
@@ -385,11 +354,12 @@ static bool modify(struct call *call)
 
 static bool delete_mails(struct call *call)
 {
-    const struct record *first = call->targets[0];
+    const struct record *first = target(call, 0);
     bool is_draft = call->route->kind == GMAIL_A_DRAFT;
     removed(call, is_draft ? gmail_mail(first)->draft_id : slice_cstr(first->id), first->label);
-    for (uint32_t i = 0; i < call->target_count; i++)
-        gmail_delete(call->provider->gmail, call->targets[i]);
+    for (uint32_t i = 0; i < call->ids.count; i++)
+        if (target(call, i)) /* an id may be there twice */
+            gmail_delete(call->provider->gmail, target(call, i));
     return true;
 }
 
@@ -414,8 +384,6 @@ static bool read_letter(struct call *call, const struct json *message, struct le
     slice text = json_get_str(message, SLICE("raw")), id = json_get_str(message, SLICE("threadId"));
     struct buf out;
     struct err err = {0};
-    if (!text.len && !new->raw.len)
-        return bad(call, "'raw' RFC822 payload message string required");
     while (slice_ends_with(text, SLICE("=")))
         text.len--;
     buf_init(&out, text.len + 1);
@@ -496,12 +464,9 @@ static bool send_letter(struct call *call, const struct json *message, struct le
     if (!read_letter(call, message, letter) || !read_recipients(call, &letter->head, &is_self))
         return false;
     if (new->raw.len > GMAIL_MESSAGE_BYTES_MAX)
-        return fail(call, 413, "uploadTooLarge", "INVALID_ARGUMENT",
-                    SLICE("Message too large. The maximum is 36700160 bytes."));
-    new->labels[0] = gmail->sent;
-    new->labels[1] = gmail->unread;
-    new->labels[2] = gmail->inbox;
-    new->label_count = is_self ? 3 : 1;
+        return fail(call, 413, "large", SLICE_NONE);
+    new->labels =
+        *json_get(JSON_GET(gmail->data, "sent_labels"), is_self ? SLICE("self") : SLICE("others"));
     struct record *mail = insert(call, letter);
     return mail && reply_new(call, mail, GMAIL_MESSAGE);
 }
@@ -517,7 +482,7 @@ static bool send_mail(struct call *call)
 static bool write_draft(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
-    struct letter letter = {.new = {.labels = {gmail->draft}, .label_count = 1}};
+    struct letter letter = {.new.labels = *JSON_GET(gmail->data, "draft_labels")};
     if (!read_letter(call, call_get(call, "message"), &letter))
         return false;
     uint64_t number = UINT64_C(7200000000000000000) +
@@ -565,30 +530,31 @@ static bool get_record(struct call *call)
 
 static bool get_label(struct call *call)
 {
-    const struct gmail *gmail = call->provider->gmail;
-    uint64_t counts[2][2] = {{0}}; /* messages and threads; all, and the unread */
-    struct map met[2];
-    map_init(&met[0], GMAIL_MESSAGES_MAX * 2);
-    map_init(&met[1], GMAIL_MESSAGES_MAX * 2);
-    RECORD_EACH(&gmail->store.order, mail, order_link) {
-        slice thread = slice_cstr(mail->parent->id);
-        if (!gmail_has(mail, call->record))
-            continue;
-        int last = gmail_has(mail, gmail->unread) ? 1 : 0;
-        for (int unread = 0; unread <= last; unread++) {
-            counts[0][unread]++;
-            counts[1][unread] += !map_get(&met[unread], thread);
-            (void)!map_put(&met[unread], thread, mail, NULL);
+    int64_t messages = 0, unread = 0, threads = 0, threads_unread = 0;
+    RECORD_EACH(&call->provider->gmail->store.roots, thread, sibling_link) {
+        int64_t messages_before = messages, unread_before = unread;
+        RECORD_EACH(&thread->children, mail, sibling_link) {
+            bool is_counted = gmail_has(mail, slice_cstr(call->record->id));
+            messages += is_counted;
+            unread += is_counted && gmail_has(mail, SLICE("UNREAD"));
         }
+        threads += messages > messages_before;
+        threads_unread += unread > unread_before;
     }
-    map_deinit(&met[0]);
-    map_deinit(&met[1]);
-    static const char *const names[] = {"messagesTotal", "messagesUnread", "threadsTotal",
-                                        "threadsUnread"};
-    struct json out = provider_copy(call->arena, &call->record->json);
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        json_object_set(call->arena, &out, slice_cstr(names[i]), json_u64(counts[i / 2][i % 2]));
-    return call_reply(call, 200, &out);
+    struct json scope = OBJECT(call->arena, "label messages unread threads threads_unread",
+                               call->record->json, json_i64(messages), json_i64(unread),
+                               json_i64(threads), json_i64(threads_unread));
+    return reply_shape(call, SLICE("counted"), &scope);
+}
+
+static bool profile(struct call *call)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    char room[SLICE_U64_MAX];
+    struct json scope = OBJECT(
+        call->arena, "messages threads history", json_u64(gmail->numbers[GMAIL_MESSAGE]),
+        json_u64(gmail->numbers[GMAIL_THREAD]), json_string(slice_of_u64(gmail->history_id, room)));
+    return reply_shape(call, SLICE("profile"), &scope);
 }
 
 /* A label or a setting: gmail.json has what is refused, and what is made of the body. */
@@ -608,7 +574,7 @@ static bool write_record(struct call *call)
         struct json verdict = provider_eval(call->arena, json_at(checks, i), &scope);
         const struct json *message = json_at(&verdict, 1), *reason = json_at(&verdict, 2);
         if (!expr_is_true(json_at(&verdict, 0)))
-            return reason ? fail(call, 409, "aborted", "ABORTED", json_str(message))
+            return reason ? fail(call, 409, "taken", json_str(message))
                           : bad(call, "%.*s",
                                 SLICE_ARG(message ? json_str(message) : SLICE("Invalid value")));
     }
@@ -628,26 +594,10 @@ static bool delete_record(struct call *call)
     if (is_label && !slice_starts_with(slice_cstr(record->id), SLICE("Label_")))
         return bad(call, "Invalid delete request");
     RECORD_EACH(&gmail->store.order, mail, order_link)
-        gmail_label_set(gmail, mail, record, false);
+        gmail_label_set(gmail, mail, slice_cstr(record->id), false);
     removed(call, slice_cstr(record->id), record->label);
     record_free(&gmail->store, record);
     return true;
-}
-
-static bool profile(struct call *call)
-{
-    const struct gmail *gmail = call->provider->gmail;
-    char room[SLICE_U64_MAX];
-    size_t threads = 0, messages = 0;
-    RECORD_EACH(&gmail->store.order, mail, order_link) {
-        messages++;
-        threads += mail->parent->children.next == &mail->sibling_link;
-    }
-    struct json scope = OBJECT(call->arena, "messages threads history", json_u64(messages),
-                               json_u64(threads),
-                               json_string(slice_of_u64(gmail->history_id, room)));
-    struct json out = shapes_make(&gmail->shapes, call->arena, SLICE("profile"), &scope);
-    return call_reply(call, 200, &out);
 }
 
 /* ---- a request ---- */
@@ -665,7 +615,7 @@ static bool profile(struct call *call)
 
 /* Behind users/{userId}/. */
 static const struct route routes[] = {
-    {GET, "messages", list, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {GET, "messages", list, VIEW_SCOPES, GMAIL_MESSAGE, "list"},
     {POST, "messages/send", send_mail, SEND_SCOPES, GMAIL_NONE, "messages.send"},
     {POST, "messages/batchModify", modify, MODIFY_SCOPES, GMAIL_BATCH, "messages.batchModify"},
     {POST, "messages/batchDelete", delete_mails, "full", GMAIL_BATCH, "messages.batchDelete"},
@@ -675,7 +625,7 @@ static const struct route routes[] = {
     {POST, "messages/*/trash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.trash"},
     {POST, "messages/*/untrash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.untrash"},
     {GET, "messages/*/attachments/*", attachment, READ_SCOPES, GMAIL_MESSAGE, NULL},
-    {GET, "threads", list, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {GET, "threads", list, VIEW_SCOPES, GMAIL_THREAD, "list"},
     {GET, "threads/*", get, VIEW_SCOPES, GMAIL_THREAD, NULL},
     {DELETE, "threads/*", delete_mails, "full", GMAIL_THREAD, "threads.delete"},
     {POST, "threads/*/modify", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.modify"},
@@ -688,13 +638,13 @@ static const struct route routes[] = {
     {PUT, "labels/*", write_record, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
     {DELETE, "labels/*", delete_record, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
     {GET, "profile", profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
-    {GET, "drafts", list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
+    {GET, "drafts", list, DRAFT_SCOPES, GMAIL_A_DRAFT, "list"},
     {POST, "drafts", write_draft, COMPOSE_SCOPES, GMAIL_NONE, "drafts.create"},
     {POST, "drafts/send", send_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.send"},
     {GET, "drafts/*", get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
     {PUT, "drafts/*", write_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.update"},
     {DELETE, "drafts/*", delete_mails, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
-    {GET, "history", history, VIEW_SCOPES, GMAIL_NONE, NULL},
+    {GET, "history", history, VIEW_SCOPES, GMAIL_NONE, "history"},
     {GET, "settings/filters", list_records, SETTINGS_VIEW, GMAIL_FILTER, NULL},
     {POST, "settings/filters", write_record, "settings", GMAIL_NONE, "filters.create"},
     {GET, "settings/filters/*", get_record, SETTINGS_VIEW, GMAIL_FILTER, NULL},
@@ -713,60 +663,41 @@ static bool check_access(struct call *call, slice user)
     const struct token *token = tokens_find(call->provider->tokens, call->app, http);
     if (!token)
         return gmail_error_plain(call, 401);
-    if (!token_may(token, scopes)) {
-        challenge(call, "insufficient_scope");
-        return fail(call, 403, "insufficientPermissions", "PERMISSION_DENIED",
-                    SLICE("Request had insufficient authentication scopes."));
-    }
+    if (!token_may(token, scopes))
+        return fail(call, 403, "scope", SLICE_NONE);
     if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
-        return forbidden(call, SLICE("Delegation denied for " GMAIL_ADDRESS));
+        return fail(call, 403, "forbidden", SLICE("Delegation denied for " GMAIL_ADDRESS));
     /* Metadata never shows bodies and cannot search (Gmail API reference, users.messages.get). */
     bool is_metadata_only = http->query_count && !token_may(token, READ_SCOPES) &&
                             strstr(scopes, "metadata");
     slice format = request_query(http, SLICE("format"));
     if (is_metadata_only && request_query(http, SLICE("q")).len)
-        return forbidden(call, SLICE("Metadata scope does not support 'q' parameter"));
+        return fail(call, 403, "forbidden", SLICE("Metadata scope does not support 'q' parameter"));
     if (is_metadata_only &&
         (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw"))))
-        return forbidden(call, SLICE("Metadata scope doesn't allow format FULL or RAW"));
+        return fail(call, 403, "forbidden",
+                    SLICE("Metadata scope doesn't allow format FULL or RAW"));
     return true;
 }
 
 static bool read_body(struct call *call)
 {
-    struct err err = {.text = "Unknown name \"\": Root element must be a message."};
-    return (call_body(call, &err) && json_is(call->body, JSON_OBJECT)) ||
-           fail(call, 400, "parseError", "INVALID_ARGUMENT",
+    struct err err = {0};
+    int status = call_body(call, call->provider->gmail->requests, &err);
+    if (status == ERR_INVALID)
+        return bad(call, "Invalid value: %s", err.text);
+    return status == OK ||
+           fail(call, 400, "parse",
                 arena_printf(call->arena, "Invalid JSON payload received. %s", err.text));
 }
 
-static bool find_mail(struct call *call, slice id, struct record **out)
+static bool find_mail(struct call *call, slice id)
 {
     bool is_hex = id.len > 0 && id.len <= GMAIL_ID_LEN;
     for (size_t i = 0; i < id.len; i++)
         is_hex &= ascii_is_hex(id.ptr[i]);
-    *out = gmail_find(call->provider->gmail, GMAIL_MESSAGE, id);
-    if (!is_hex)
-        return bad(call, "Invalid id value");
-    return *out || not_found(call);
-}
-
-/* An id may be there twice. */
-static bool find_batch(struct call *call, const struct json *ids)
-{
-    if (!json_is(ids, JSON_ARRAY) || !ids->count || ids->count > BATCH_MAX)
-        return bad(call, "ids must hold 1 to %d message ids", BATCH_MAX);
-    for (uint32_t i = 0; i < ids->count; i++) {
-        struct record *mail;
-        uint32_t at = 0;
-        if (!find_mail(call, json_str(json_at(ids, i)), &mail))
-            return false;
-        while (at < call->target_count && call->targets[at] != mail)
-            at++;
-        call->targets[at] = mail;
-        call->target_count += at == call->target_count;
-    }
-    return true;
+    call->record = gmail_find(call->provider->gmail, GMAIL_MESSAGE, id);
+    return call->record || (is_hex ? not_found(call) : bad(call, "Invalid id value"));
 }
 
 static bool find_draft(struct call *call)
@@ -778,36 +709,34 @@ static bool find_draft(struct call *call)
     return call->record || not_found(call);
 }
 
-/* What the id of the path, or of the body, names: record, and targets, the mails that it is about.
- * false: answered. */
+/* What the id of the path, or of the body, names: record, and the ids of the mails that the request
+ * is about. false: answered. */
 static bool find_target(struct call *call)
 {
     unsigned kind = call->route->kind;
-    size_t max = BATCH_MAX;
-    bool is_found = true;
-    if (kind == GMAIL_MESSAGE)
-        is_found = find_mail(call, call->id, &call->record);
-    else if (kind == GMAIL_A_DRAFT)
-        is_found = find_draft(call);
-    else if (kind < GMAIL_KINDS)
-        is_found =
-            (call->record = gmail_find(call->provider->gmail, (enum gmail_kind)kind,
-                                       kind == GMAIL_VACATION ? SLICE("vacation") : call->id)) ||
-            not_found(call);
-    if (!is_found || (kind > GMAIL_THREAD && kind < GMAIL_KINDS) || kind == GMAIL_NONE)
-        return is_found;
-    if (kind == GMAIL_THREAD)
-        RECORD_EACH(&call->record->children, mail, sibling_link)
-            max += mail != NULL;
-    call->targets = ARENA_ARRAY(call->arena, struct record *, max);
-    ASSERT(call->targets);
-    if (kind == GMAIL_BATCH)
-        return find_batch(call, call_get(call, "ids"));
-    if (kind == GMAIL_THREAD)
-        RECORD_EACH(&call->record->children, mail, sibling_link)
-            call->targets[call->target_count++] = mail;
-    else
-        call->targets[call->target_count++] = call->record;
+    const struct gmail *gmail = call->provider->gmail;
+    call->ids = json_array();
+    if (kind == GMAIL_NONE)
+        return true;
+    if (kind == GMAIL_BATCH) {
+        call->ids = *call_get(call, "ids");
+        for (uint32_t i = 0; i < call->ids.count; i++)
+            if (!find_mail(call, json_str(json_at(&call->ids, i))))
+                return false;
+        return true;
+    }
+    if (kind == GMAIL_MESSAGE ? !find_mail(call, call->id)
+                              : kind == GMAIL_A_DRAFT && !find_draft(call))
+        return false;
+    if (!call->record)
+        call->record = gmail_find(gmail, (enum gmail_kind)kind,
+                                  kind == GMAIL_VACATION ? SLICE("vacation") : call->id);
+    if (!call->record)
+        return not_found(call);
+    if (kind != GMAIL_THREAD)
+        json_array_push(call->arena, &call->ids, json_string(slice_cstr(call->record->id)));
+    RECORD_EACH(&call->record->children, mail, sibling_link)
+        json_array_push(call->arena, &call->ids, json_string(slice_cstr(mail->id)));
     return true;
 }
 

@@ -82,8 +82,9 @@ static bool words_term(struct search *s, const struct prefix *op, slice value)
 static bool has_label(struct search *s, slice name)
 {
     const struct record *label = gmail_label_named(s->gmail, name);
-    s->wants_hidden |= label && (label == s->gmail->trash || label == s->gmail->spam);
-    return label && gmail_has(s->record, label);
+    slice id = label ? slice_cstr(label->id) : SLICE_NONE;
+    s->wants_hidden |= slice_has_word(SLICE("TRASH SPAM"), id);
+    return label && gmail_has(s->record, id);
 }
 
 /* in:, label: and is: name a label. */
@@ -304,5 +305,5 @@ bool gmail_matches(const struct gmail *gmail, const struct record *mail, slice q
         .gmail = gmail, .record = mail, .mail = mail->more, .rest = q, .now_ms = now_us / 1000};
     bool is_found = read_list(&s, &prefixes[0], 0, 0) == YES;
     return is_found && (shows_hidden || s.wants_hidden ||
-                        !(gmail_has(mail, gmail->trash) || gmail_has(mail, gmail->spam)));
+                        !(gmail_has(mail, SLICE("TRASH")) || gmail_has(mail, SLICE("SPAM"))));
 }

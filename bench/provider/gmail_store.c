@@ -9,11 +9,11 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
-#include "base/encode.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
+#include "schema/schema.h"
 
-enum { SNIPPET_BYTES_MAX = 200, NOISE_BYTES = 2500 };
+enum { SNIPPET_BYTES_MAX = 200 };
 
 const char *const gmail_kind_names[] = {
     [GMAIL_MESSAGE] = "messages", [GMAIL_THREAD] = "threads", [GMAIL_LABEL] = "labels",
@@ -92,20 +92,9 @@ static struct json *labels_of(const struct record *mail)
     return (struct json *)(uintptr_t)JSON_GET(&mail->json, "labelIds");
 }
 
-/* The label's position among the mail's; past the end where the mail does not have it. The ids of a
- * mail's labels are those of the records. */
-static uint32_t label_at(const struct record *mail, const struct record *label)
+bool gmail_has(const struct record *mail, slice label)
 {
-    const struct json *labels = labels_of(mail);
-    uint32_t i = 0;
-    while (i < labels->count && labels->as.items[i].as.text != label->id)
-        i++;
-    return i;
-}
-
-bool gmail_has(const struct record *mail, const struct record *label)
-{
-    return label_at(mail, label) < labels_of(mail)->count;
+    return json_has_text(labels_of(mail), label);
 }
 
 static void touch(struct gmail *gmail, struct record *mail)
@@ -114,16 +103,17 @@ static void touch(struct gmail *gmail, struct record *mail)
                     json_string(slice_of_u64(++gmail->history_id, gmail_mail(mail)->history)));
 }
 
-void gmail_label_set(struct gmail *gmail, struct record *mail, const struct record *label,
-                     bool is_on)
+void gmail_label_set(struct gmail *gmail, struct record *mail, slice label, bool is_on)
 {
     struct json *labels = labels_of(mail);
-    uint32_t at = label_at(mail, label);
-    if (is_on == (at < labels->count) || (is_on && at == GMAIL_MESSAGE_LABELS_MAX))
+    uint32_t at = 0;
+    if (is_on == gmail_has(mail, label) || (is_on && labels->count == GMAIL_MESSAGE_LABELS_MAX))
         return;
     if (is_on) {
-        json_array_push(&mail->arena, labels, json_string(slice_cstr(label->id)));
+        json_array_push(&mail->arena, labels, json_string_dup(&mail->arena, label));
     } else {
+        while (!slice_eq(json_str(json_at(labels, at)), label))
+            at++;
         labels->count--;
         memmove(labels->as.items + at, labels->as.items + at + 1,
                 (labels->count - at) * sizeof(struct json));
@@ -234,6 +224,8 @@ static void enter(struct gmail *gmail, struct record *mail, const struct gmail_n
     struct record *answered = new->thread ? NULL : find_parent(gmail, &gmail_mail(mail)->payload);
     struct record *thread = new->thread ? new->thread : answered ? answered->parent : NULL;
     char id[GMAIL_ID_LEN + 1];
+    gmail->numbers[GMAIL_MESSAGE]++;
+    gmail->numbers[GMAIL_THREAD] += !thread;
     if (!thread)
         thread = record_new(&gmail->store, SLICE_JOIN(id, SLICE("t"), slice_cstr(mail->id)),
                             GMAIL_THREAD, NULL, false);
@@ -270,8 +262,8 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
     }
     enter(gmail, mail, new);
     touch(gmail, mail);
-    for (size_t i = 0; i < new->label_count; i++)
-        gmail_label_set(gmail, mail, new->labels[i], true);
+    for (uint32_t i = 0; i < new->labels.count; i++)
+        gmail_label_set(gmail, mail, json_str(json_at(&new->labels, i)), true);
     if (new->time_ms > gmail->last_ms)
         gmail->last_ms = new->time_ms;
     return mail;
@@ -282,20 +274,10 @@ void gmail_delete(struct gmail *gmail, struct record *mail)
     struct record *thread = mail->parent;
     gmail->history_id++;
     record_free(&gmail->store, mail);
+    gmail->numbers[GMAIL_MESSAGE]--;
+    gmail->numbers[GMAIL_THREAD] -= list_is_empty(&thread->children);
     if (list_is_empty(&thread->children))
         record_free(&gmail->store, thread);
-}
-
-static bool read_labels(struct gmail *gmail, const struct json *names, struct gmail_new *new)
-{
-    new->label_count = 0;
-    for (uint32_t i = 0; i < names->count && i < GMAIL_MESSAGE_LABELS_MAX; i++) {
-        new->labels[i] = gmail_find(gmail, GMAIL_LABEL, json_str(json_at(names, i)));
-        if (!new->labels[i])
-            return false;
-        new->label_count++;
-    }
-    return true;
 }
 
 struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64_t now_us,
@@ -305,41 +287,30 @@ struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64
     struct json scope =
         OBJECT(arena, "mail id", *mail, json_i64((int64_t)(rng_next(&gmail->provider->rng) >> 1)));
     struct json raw = shapes_make(&gmail->shapes, arena, SLICE("received"), &scope);
-    struct gmail_new new = {.raw = json_str(&raw), .is_made = true};
+    struct gmail_new new = {.raw = json_str(&raw),
+                            .labels = *(labels ? labels : JSON_GET(gmail->data, "received_labels")),
+                            .is_made = true};
+    for (uint32_t i = 0; i < new.labels.count; i++)
+        if (!gmail_find(gmail, GMAIL_LABEL, json_str(json_at(&new.labels, i))))
+            return err_null(err, ERR_INVALID, "an unknown label");
     if (!time_parse(json_get_str(mail, SLICE("date")), &now_us))
         ASSERT(now_us);
     new.time_ms = now_us / 1000;
-    if (!read_labels(gmail, labels ? labels : JSON_GET(gmail->data, "received_labels"), &new))
-        return err_null(err, ERR_INVALID, "an unknown label");
     return gmail_insert(gmail, &new, err);
 }
 
 /* ---- the first state ---- */
 
-/* What a file of an image or a document is filled with: base64 of random bytes. */
-static slice noise(struct arena *arena, struct rng *rng)
-{
-    char bytes[NOISE_BYTES];
-    struct buf out;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (char)rng_below(rng, 256);
-    buf_init(&out, 2 * sizeof(bytes));
-    encode_base64(&out, slice_of(bytes, sizeof(bytes)));
-    return arena_take(arena, &out);
-}
-
 /* The k-th mail, made by the parts of gmail.json, each of which may use those before it. */
 static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
 {
     const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
-    slice file = json_get_str(row, SLICE("file"));
     int64_t jitter_ms = (int64_t)rng_below(&gmail->provider->rng, 40 * 60 * 1000);
     struct gmail_new new = {
         .id = arena_printf(arena, "%llx", 0x19a4b6c7d8e90000 + (unsigned long long)k),
         .time_ms = now_us / 1000 - json_get_i64(row, SLICE("hours_ago"), 0) * 3600000 - jitter_ms};
     struct json scope =
-        OBJECT(arena, "row id time_ms noise", *row, json_string(new.id), json_i64(new.time_ms),
-               json_string(file.len ? noise(arena, &gmail->provider->rng) : SLICE("")));
+        OBJECT(arena, "row id time_ms", *row, json_string(new.id), json_i64(new.time_ms));
     struct err err;
     for (uint32_t i = 0; i < gmail->parts.data->count; i++) {
         slice name = json_str(&gmail->parts.data->as.members[i].key);
@@ -347,14 +318,13 @@ static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena
     }
     new.raw = json_get_str(&scope, SLICE("mail"));
     new.draft_id = json_get_str(row, SLICE("draft_id"));
-    ASSERT(read_labels(gmail, JSON_GET(row, "labels"), &new) && gmail_insert(gmail, &new, &err));
+    new.labels = *JSON_GET(row, "labels");
+    ASSERT(gmail_insert(gmail, &new, &err));
 }
 
 /* Labels and settings. */
 static void add_records(struct gmail *gmail)
 {
-    const struct record **known[] = {&gmail->inbox, &gmail->sent, &gmail->draft,
-                                     &gmail->trash, &gmail->spam, &gmail->unread};
     for (enum gmail_kind kind = GMAIL_LABEL; kind < GMAIL_KINDS; kind++) {
         const struct json *rows = json_get(gmail->data, slice_cstr(gmail_kind_names[kind]));
         for (uint32_t i = 0; i < rows->count; i++) {
@@ -366,10 +336,6 @@ static void add_records(struct gmail *gmail)
             gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json);
         }
     }
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        *known[i] =
-            gmail_find(gmail, GMAIL_LABEL,
-                       json_get_str(json_at(JSON_GET(gmail->data, "labels"), i), SLICE("id")));
     gmail->numbers[GMAIL_LABEL] = 1; /* that people made */
 }
 
@@ -377,6 +343,9 @@ void gmail_seed(struct gmail *gmail, int64_t now_us)
 {
     gmail->data = provider_data(&gmail->arena, "gmail.json");
     uint32_t count = JSON_GET(gmail->data, "mails")->count;
+    struct err err;
+    gmail->requests = schema_compile(&gmail->arena, JSON_GET(gmail->data, "requests"), true, &err);
+    ASSERT(gmail->requests);
     shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes"));
     shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts"));
     add_records(gmail);

@@ -203,7 +203,7 @@ static slice cursor_of(struct call *call, const struct json *items, uint32_t at)
 {
     const struct json *item = json_at(items, at);
     return slice_eq(json_get_str(item, SLICE("object")), SLICE("property_item"))
-               ? arena_printf(call->arena, "%u", at)
+               ? arena_printf(call->arena, "item-%u", at)
                : json_get_str(item, SLICE("id"));
 }
 
@@ -251,31 +251,14 @@ static bool check_access(struct call *call)
            notion_error_plain(call, 403);
 }
 
-/* Of a GET the query. What the schema does not allow is answered. */
 static bool read_body(struct call *call)
 {
-    struct err err;
-    struct json *query = ARENA_NEW(call->arena, struct json), named = json_object();
-    struct schema_report report;
-    int64_t size;
-    if (!query || !call_body(call, &err))
-        return fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
-    *query = json_object();
-    for (size_t i = 0; i < call->http->query_count; i++)
-        json_object_put(call->arena, query, call->http->query[i].name,
-                        json_string(call->http->query[i].value));
-    if (slice_to_i64(json_get_str(query, SLICE("page_size")), &size))
-        json_object_put(call->arena, query, SLICE("page_size"), json_i64(size));
-    if (call->http->method == HTTP_METHOD_GET)
-        call->body = query;
-    slice name = slice_cstr(call->route->name ? call->route->name : "");
-    json_object_set(call->arena, &named, name, *call->body);
-    schema_report_init(&report, call->arena, SLICE_NONE);
-    if (schema_validate(call->provider->notion->requests, &named, &report))
-        return true;
-    slice where = slice_from(report.violations[0].pointer, 1 + name.len);
-    return notion_invalid(call, "body failed validation: body%.*s: %.*s.", SLICE_ARG(where),
-                          SLICE_ARG(report.violations[0].message));
+    struct err err = {0};
+    int status = call_body(call, call->provider->notion->requests, &err);
+    if (status == ERR_INVALID)
+        return notion_invalid(call, "body failed validation: %s.", err.text);
+    return status == OK ||
+           fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
 }
 
 /* The object of the path. Pages and databases are blocks, too. false: answered. */
