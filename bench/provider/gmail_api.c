@@ -604,29 +604,28 @@ static bool delete_record(struct call *call)
 
 /* Any of the scopes will do. */
 #define READ_SCOPES    "full modify readonly"
-#define VIEW_SCOPES    READ_SCOPES " metadata"
 #define MODIFY_SCOPES  "full modify"
 #define COMPOSE_SCOPES MODIFY_SCOPES " compose"
 #define SEND_SCOPES    COMPOSE_SCOPES " send"
 #define SETTINGS_VIEW  READ_SCOPES " settings"
 #define DRAFT_SCOPES   READ_SCOPES " compose"
-#define LABEL_VIEW     VIEW_SCOPES " labels"
+#define LABEL_VIEW     READ_SCOPES " labels"
 #define LABEL_SCOPES   MODIFY_SCOPES " labels"
 
 /* Behind users/{userId}/. */
 static const struct route routes[] = {
-    {GET, "messages", list, VIEW_SCOPES, GMAIL_MESSAGE, "list"},
+    {GET, "messages", list, READ_SCOPES, GMAIL_MESSAGE, "list"},
     {POST, "messages/send", send_mail, SEND_SCOPES, GMAIL_NONE, "messages.send"},
     {POST, "messages/batchModify", modify, MODIFY_SCOPES, GMAIL_BATCH, "messages.batchModify"},
     {POST, "messages/batchDelete", delete_mails, "full", GMAIL_BATCH, "messages.batchDelete"},
-    {GET, "messages/*", get, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {GET, "messages/*", get, READ_SCOPES, GMAIL_MESSAGE, NULL},
     {DELETE, "messages/*", delete_mails, "full", GMAIL_MESSAGE, "messages.delete"},
     {POST, "messages/*/modify", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.modify"},
     {POST, "messages/*/trash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.trash"},
     {POST, "messages/*/untrash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.untrash"},
     {GET, "messages/*/attachments/*", attachment, READ_SCOPES, GMAIL_MESSAGE, NULL},
-    {GET, "threads", list, VIEW_SCOPES, GMAIL_THREAD, "list"},
-    {GET, "threads/*", get, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {GET, "threads", list, READ_SCOPES, GMAIL_THREAD, "list"},
+    {GET, "threads/*", get, READ_SCOPES, GMAIL_THREAD, NULL},
     {DELETE, "threads/*", delete_mails, "full", GMAIL_THREAD, "threads.delete"},
     {POST, "threads/*/modify", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.modify"},
     {POST, "threads/*/trash", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.trash"},
@@ -637,14 +636,14 @@ static const struct route routes[] = {
     {PATCH, "labels/*", write_record, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
     {PUT, "labels/*", write_record, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
     {DELETE, "labels/*", delete_record, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
-    {GET, "profile", profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
+    {GET, "profile", profile, DRAFT_SCOPES, GMAIL_NONE, NULL},
     {GET, "drafts", list, DRAFT_SCOPES, GMAIL_A_DRAFT, "list"},
     {POST, "drafts", write_draft, COMPOSE_SCOPES, GMAIL_NONE, "drafts.create"},
     {POST, "drafts/send", send_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.send"},
     {GET, "drafts/*", get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
     {PUT, "drafts/*", write_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.update"},
     {DELETE, "drafts/*", delete_mails, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
-    {GET, "history", history, VIEW_SCOPES, GMAIL_NONE, "history"},
+    {GET, "history", history, READ_SCOPES, GMAIL_NONE, "history"},
     {GET, "settings/filters", list_records, SETTINGS_VIEW, GMAIL_FILTER, NULL},
     {POST, "settings/filters", write_record, "settings", GMAIL_NONE, "filters.create"},
     {GET, "settings/filters/*", get_record, SETTINGS_VIEW, GMAIL_FILTER, NULL},
@@ -658,25 +657,13 @@ static const struct route routes[] = {
 
 static bool check_access(struct call *call, slice user)
 {
-    const struct provider_request *http = call->http;
-    const char *scopes = call->route->scopes;
-    const struct token *token = tokens_find(call->provider->tokens, call->app, http);
+    const struct token *token = tokens_find(call->provider->tokens, call->app, call->http);
     if (!token)
         return gmail_error_plain(call, 401);
-    if (!token_may(token, scopes))
+    if (!token_may(token, call->route->scopes))
         return fail(call, 403, "scope", SLICE_NONE);
     if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
         return fail(call, 403, "forbidden", SLICE("Delegation denied for " GMAIL_ADDRESS));
-    /* Metadata never shows bodies and cannot search (Gmail API reference, users.messages.get). */
-    bool is_metadata_only = http->query_count && !token_may(token, READ_SCOPES) &&
-                            strstr(scopes, "metadata");
-    slice format = request_query(http, SLICE("format"));
-    if (is_metadata_only && request_query(http, SLICE("q")).len)
-        return fail(call, 403, "forbidden", SLICE("Metadata scope does not support 'q' parameter"));
-    if (is_metadata_only &&
-        (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw"))))
-        return fail(call, 403, "forbidden",
-                    SLICE("Metadata scope doesn't allow format FULL or RAW"));
     return true;
 }
 

@@ -99,25 +99,10 @@ static bool label_term(struct search *s, const struct prefix *op, slice value)
     return true;
 }
 
-static bool category_term(struct search *s, const struct prefix *op, slice value)
-{
-    char name[64];
-    (void)op;
-    return has_label(
-        s, SLICE_JOIN(name, SLICE("CATEGORY_"),
-                      slice_eq_nocase(value, SLICE("primary")) ? SLICE("PERSONAL") : value));
-}
-
 static bool has_term(struct search *s, const struct prefix *op, slice value)
 {
-    const struct json *labels = JSON_GET(&s->record->json, "labelIds");
-    bool has_user_label = false;
     (void)op;
-    for (uint32_t i = 0; i < labels->count; i++)
-        has_user_label |= slice_starts_with(json_str(json_at(labels, i)), SLICE("Label_"));
-    return slice_eq_nocase(value, SLICE("attachment"))
-               ? s->mail->has_attachment
-               : slice_eq_nocase(value, SLICE("userlabels")) && has_user_label;
+    return s->mail->has_attachment && slice_eq_nocase(value, SLICE("attachment"));
 }
 
 /* Since that time, or before it. */
@@ -145,43 +130,15 @@ static bool date_term(struct search *s, const struct prefix *op, slice value)
                    time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day) * 86400000);
 }
 
-/* A number and the unit that is its last letter; false where it is none. */
-static bool read_units(slice value, const char *letters, const int64_t *units, int64_t *out)
-{
-    const char *letter = value.len ? strchr(letters, ascii_lower(value.ptr[value.len - 1])) : NULL;
-    uint64_t count;
-    if (letter)
-        value.len--;
-    if (!slice_to_u64(value, 1000000000, &count))
-        return false;
-    *out = (int64_t)count * (letter ? units[letter - letters] : 1);
-    return true;
-}
-
 /* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
 static bool age_term(struct search *s, const struct prefix *op, slice value)
 {
+    static const char letters[] = "hdmy";
     static const int64_t units[] = {1, 24, 30 * 24, 365 * 24};
-    int64_t hours;
-    return value.len && ascii_is_letter(value.ptr[value.len - 1]) &&
-           read_units(value, "hdmy", units, &hours) && hours <= 10000 * units[3] &&
-           at_time(s, op, s->now_ms - hours * 3600000);
-}
-
-/* larger:5M, smaller:200K */
-static bool size_term(struct search *s, const struct prefix *op, slice value)
-{
-    static const int64_t units[] = {1024, 1024 * 1024};
-    int64_t bytes, size = (int64_t)s->mail->raw.len;
-    return read_units(value, "km", units, &bytes) && (op->number > 0 ? size > bytes : size < bytes);
-}
-
-static bool id_term(struct search *s, const struct prefix *op, slice value)
-{
-    char id[1000];
-    slice own = slice_trim(mime_header(&s->mail->payload, "Message-ID"));
-    (void)op;
-    return slice_eq(own, value) || slice_eq(own, SLICE_JOIN(id, SLICE("<"), value, SLICE(">")));
+    const char *letter = value.len ? strchr(letters, ascii_lower(value.ptr[value.len - 1])) : NULL;
+    uint64_t count;
+    return letter && *letter && slice_to_u64(slice_first(value, value.len - 1), 10000, &count) &&
+           at_time(s, op, s->now_ms - (int64_t)count * units[letter - letters] * 3600000);
 }
 
 static const struct prefix prefixes[] = {
@@ -193,15 +150,11 @@ static const struct prefix prefixes[] = {
     {"is", label_term, 0},
     {"in", label_term, 0},
     {"label", label_term, 0},
-    {"category", category_term, 0},
     {"has", has_term, 0},
     {"after", date_term, 1},
     {"before", date_term, -1},
     {"newer_than", age_term, 1},
     {"older_than", age_term, -1},
-    {"larger", size_term, 1},
-    {"smaller", size_term, -1},
-    {"rfc822msgid", id_term, 0},
 };
 
 /* ---- the text ---- */

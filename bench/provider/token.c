@@ -17,7 +17,6 @@ static const char *const demo_tokens[] = {
     "gmail=ya29.demo-gmail-modify,modify",
     "gmail=ya29.demo-gmail-readonly,readonly",
     "gmail=ya29.demo-gmail-send,send",
-    "gmail=ya29.demo-gmail-metadata,metadata",
     "gmail=ya29.demo-gmail-expired,expired",
     "notion=ntn_demo_notion",
     "notion=ntn_demo_notion_readonly,read,users",
@@ -27,8 +26,7 @@ static const char *const demo_tokens[] = {
 static const struct {
     const char *app, *scopes, *all; /* that there are, and those of a token that names none */
 } apps[] = {
-    {"gmail", "full modify readonly compose send labels metadata settings expired",
-     "full,settings"},
+    {"gmail", "full modify readonly compose send labels settings expired", "full,settings"},
     {"notion", "read insert update comments users revoked", "read,insert,update,comments,users"},
 };
 
