@@ -60,7 +60,7 @@ struct search_token {
 /* The next word of *text, which is advanced past it; false at the end. A word consists of letters,
  * digits and all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
-/* Judges by the ending: "messages". */
+/* Checks by the ending: "messages". */
 bool search_text_is_plural(slice word);
 /* Stems English words in ASCII; returns others unchanged. Borrowed until the next call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
