@@ -227,21 +227,22 @@ static int set_account(struct session *session, struct command_call *call)
 /* ---- the table ---- */
 
 static const struct config_option export_options[] = {
-    {"out", "FILE", "write there instead of to stdout; complete or not at all, mode 0600"},
+    {"out", "FILE", "write to this file instead of stdout; complete or not at all, mode 0600"},
 };
 static const struct config_option erase_options[] = {
     {"yes", NULL, "confirm that the account is to be erased"},
     {"settle", "TIME",
-     "how long running work of the servers may take to finish, and how long rows that it still "
-     "writes are erased; at least the execution-timeout of the servers, 45s by default"},
+     "how long to wait for the servers' running work to finish, while rows that it still writes "
+     "are erased; at least the execution-timeout of the servers; 45s by default"},
 };
 static const struct config_option set_options[] = {
     {"mark", "LETTERS",
-     "one or two letters or digits, shown on the account's connect links and in its dashboard; "
-     "empty: the first two of its name"},
+     "one or two letters or digits, shown on the account's connect links and in its dashboard; if "
+     "empty, the first two of its name"},
     {"colour", "COLOUR",
-     "the ground of the mark: teal, blue, violet, red, amber, green, grey or #rrggbb, on which the "
-     "letters are white or black, whichever is easier to read; empty: one that the pages choose"},
+     "the background of the mark: teal, blue, violet, red, amber, green, grey or #rrggbb; the "
+     "letters on it are white or black, whichever is easier to read; if empty, the pages choose "
+     "one"},
     {"json", NULL, "print JSON, for scripts"},
 };
 static const struct config_option create_options[] = {
@@ -252,11 +253,11 @@ static const struct config_option create_options[] = {
 static const struct command_verb verbs[] = {
     {"create", "NAME", "Create an account. The first line of the output has its id.",
      create_account, COMMAND_OPTIONS(create_options)},
-    {"list", "", "All accounts, oldest first.", list_accounts, COMMAND_JSON},
-    {"show", "ACCOUNT", "One account.", show_account, COMMAND_JSON},
+    {"list", "", "List all accounts, oldest first.", list_accounts, COMMAND_JSON},
+    {"show", "ACCOUNT", "Show one account.", show_account, COMMAND_JSON},
     {"set", "ACCOUNT", "Change how an account looks to people who see its pages.", set_account,
      COMMAND_OPTIONS(set_options)},
-    {"disable", "ACCOUNT", "Refuse all keys of an account from now on; nothing is deleted.",
+    {"disable", "ACCOUNT", "Refuse all keys of an account from now on. Nothing is deleted.",
      disable_account, COMMAND_JSON},
     {"enable", "ACCOUNT", "Accept its keys again.", enable_account, COMMAND_JSON},
     {"export", "ACCOUNT",
@@ -270,7 +271,7 @@ static const struct command_verb verbs[] = {
 const struct command accounts_command = {
     .name = "accounts",
     .summary = "tenants: create, list, show, set, disable, enable, export, erase",
-    .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
+    .help = "ACCOUNT is an account's id, or its name if that is unique. Running servers apply a "
             "change at once.",
     .scopes = CONFIG_DATABASE,
     COMMAND_VERBS(verbs),

@@ -145,8 +145,8 @@ int accounts_erase(struct session *session, struct command_call *call)
     /* Asked for after the account was found, so that the message can name it. */
     if (!command_has(call, "yes"))
         return err_set(&session->err, ERR_REFUSED,
-                       "nothing was erased: --yes is needed to erase all of account %s (%.*s), for "
-                       "ever; `sluice accounts export` saves it first",
+                       "Nothing was erased. Give --yes to erase all of account %s (%.*s) for ever. "
+                       "`sluice accounts export` saves it first",
                        id, SLICE_ARG(account->name));
     /* Disabled first: from here on no new work begins, and the settling time can be counted. */
     int result = change_vault(session, &disabling, NULL);

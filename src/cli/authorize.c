@@ -98,8 +98,9 @@ static void print_connection(const struct authorize *it)
         (void)fputc('\n', stderr);
     }
     if (it->finish.is_refresh_token_missing)
-        (void)fprintf(stderr, "the app gave no refresh token: reconnect it when its access token "
-                              "expires\n");
+        (void)fprintf(
+            stderr,
+            "the app issued no refresh token: reconnect it when its access token expires\n");
 }
 
 /* The results of a child op are valid until the end of this turn, so they are printed here. */
@@ -122,7 +123,7 @@ static enum op_result step_print(struct op *op)
     } else {
         bool may_insist = is_granted && it->enrol.result == CALL_ENROL_OTHER_IDENTITY;
         (void)err_set(&it->session->err, ERR_REFUSED, "%.*s%s", SLICE_ARG(message),
-                      may_insist ? " To allow another identity, add --any-identity." : "");
+                      may_insist ? " To allow another login, add --any-identity." : "");
     }
     return OP_DONE;
 }

@@ -82,12 +82,12 @@ static const struct command_verb verbs[] = {
     {"lint", "FILE|DIR...", "Check manifests; exits 1 if one has an error.", lint_manifests,
      COMMAND_NO_OPTIONS},
     {"import", "openapi FILE",
-     "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON or YAML); what it cannot "
-     "express is reported, one line per operation.",
+     "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON or YAML). What a manifest "
+     "cannot express is reported, one line per operation.",
      catalog_import, COMMAND_OPTIONS(catalog_import_options)},
-    {"list", "", "The integrations.", list_integrations, COMMAND_JSON},
+    {"list", "", "List the integrations.", list_integrations, COMMAND_JSON},
     {"show", "INTEGRATION [ACTION]",
-     "An integration with its actions, or one action with its input and examples.",
+     "Show an integration with its actions, or one action with its input and examples.",
      show_catalog_entry, COMMAND_JSON},
     {"search", "WORDS...",
      "Find integrations and actions by words, best match first, as GET /api/search does.", search,

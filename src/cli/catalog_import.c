@@ -17,7 +17,7 @@ enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references na
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; derived from the description's title by default"},
     {"overrides", "FILE",
-     "what the description does not say; contrib/integrations/README.md has the format"},
+     "what the description does not say; contrib/integrations/README.md describes the format"},
     {"output", "FILE", "the manifest's file; stdout by default"},
 };
 
@@ -84,7 +84,7 @@ static int read_below(struct folder *folder, const char *path, struct arena *are
     /* References are confined to the document's own folder, since a description may come from
      * anyone. */
     if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
-        return err_set(err, ERR_INVALID, "it is a link that leads out of the folder");
+        return err_set(err, ERR_INVALID, "it is a link to a file outside the folder");
     int result = read_import_file(real, folder->bytes_left, arena, text, err);
     if (result == OK)
         folder->bytes_left -= text->len;
@@ -145,7 +145,7 @@ int catalog_import(struct session *session, struct command_call *call)
     struct import_result result = {.total = 0};
     if (strcmp(call->argv[0], "openapi") != 0)
         return err_set(&session->err, ERR_INVALID,
-                       "\"%s\" cannot be imported; the one kind known is openapi", call->argv[0]);
+                       "\"%s\" cannot be imported; the only known kind is openapi", call->argv[0]);
     int code = import_openapi(session, call, &result);
     openapi_import_free(&result);
     return code;

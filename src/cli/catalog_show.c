@@ -418,7 +418,7 @@ static void put_found_cells(struct output_table *table, const void *row)
 static const struct output_list found_list = {
     .row_size = sizeof(struct catalog_hit),
     .headings = "INTEGRATION|ACTION|LEVEL|TITLE|RELEVANCE",
-    .none = "nothing found; try other words, or see `sluice catalog list`",
+    .none = "Nothing found. Try other words, or see `sluice catalog list`",
     .put_cells = put_found_cells,
     .put_json = put_found,
 };

@@ -29,7 +29,7 @@ static int say_change(struct session *session, int status, const struct words *w
                        "shows it",
                        words->list);
     default:
-        return err_set(err, ERR_IO, "the database did not take the change");
+        return err_set(err, ERR_IO, "the database refused the change");
     }
 }
 
@@ -48,13 +48,13 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
-    /* ERR_INVALID means another account with the name, or an account that was erased meanwhile. */
+    /* ERR_INVALID is another account of the name, or an account that was erased meanwhile. */
     static const struct words of_account = {"there is no account of that id",
                                             "there is another account of that name",
                                             "sluice accounts list"};
     static const struct words of_key = {
-        "the account has no key of that id, or it is revoked",
-        "there is no account of that id any more; `sluice accounts list` shows them",
+        "the account has no key with that id, or the key is revoked",
+        "there is no account with that id any more; `sluice accounts list` shows them",
         "sluice keys list"};
     /* The kinds of accounts are the first ones. */
     bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
@@ -89,8 +89,8 @@ static void start_connect(struct engine *engine, struct op *op, void *arg)
 int change_connect(struct session *session, struct connect_command_request *request)
 {
     static const struct words of_connection = {
-        "the account has no connection of that id",
-        "another connection was made the default at the same moment; try again",
+        "the account has no connection with that id",
+        "another connection was made the default at the same moment. Try again",
         "sluice connections list"};
     static const struct words of_client = {"there is no such OAuth client",
                                            "the database refused it", "sluice oauth-clients list"};
@@ -129,14 +129,14 @@ static int say_kept(struct session *session, enum connect_kept kept,
     if (kept == CONNECT_KEPT)
         return OK;
     if (kept == CONNECT_KEEP_FULL)
-        return err_set(err, ERR_LIMIT,
-                       "the account has as many connections as account-kept-connections allows "
-                       "(%zu): nothing was connected; remove one that is not used any more, or "
-                       "reconnect one",
-                       connect_kept_max(service));
+        return err_set(
+            err, ERR_LIMIT,
+            "the account already has the most connections that account-kept-connections allows "
+            "(%zu). Nothing was connected. Remove one that is no longer used, or reconnect one",
+            connect_kept_max(service));
     if (kept == CONNECT_KEEP_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");
-    return err_set(err, ERR_IO, "the database did not take the connection");
+    return err_set(err, ERR_IO, "the database refused the connection");
 }
 
 int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,

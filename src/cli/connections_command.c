@@ -253,15 +253,15 @@ static const struct config_option add_options[] = {
      "token; api_key: api_key; basic: username, password"},
     {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
     {"default", NULL,
-     "use it for calls that name no connection; the first connection is always the default"},
+     "use it for calls that name no connection; an app's first connection is always the default"},
     {"auth", "TYPE",
-     "oauth2, basic ...: if the app has several ways to connect; its first by default"},
+     "oauth2, basic, ... if the app has several ways to connect; the first one by default"},
     {"params", "JSON", "what the integration needs besides the credential"},
     {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
     {"json", NULL, "print JSON, for scripts"},
 };
 static const struct config_option authorize_options[] = {
-    {"redirect-uri", "URI", "as registered with the app; no server has to listen there"},
+    {"redirect-uri", "URI", "as it is registered with the app; no server has to listen there"},
     {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
     {"params", "JSON", "what the integration needs besides the grant"},
     {"optional-scopes", "LIST", "the app's optional scopes to request, separated by spaces"},
@@ -274,12 +274,13 @@ static const struct command_verb verbs[] = {
      "Connect an app with an existing credential. It is stored encrypted.", add_connection,
      COMMAND_OPTIONS(add_options), .needs = "credential-file"},
     {"authorize", "ACCOUNT INTEGRATION",
-     "Connect an app by OAuth: prints the address to open in a browser, and reads from "
-     "stdin the one that the browser ends at.",
+     "Connect an app with OAuth. Prints the address to open in a browser, and reads from stdin the "
+     "address that the browser ends at.",
      authorize, COMMAND_OPTIONS(authorize_options), .needs = "redirect-uri"},
-    {"list", "ACCOUNT", "The connections of an account.", list_connections, COMMAND_JSON},
-    {"default", "ACCOUNT CONNECTION", "Make it the connection of calls that name none.",
-     set_default_connection, COMMAND_NO_OPTIONS},
+    {"list", "ACCOUNT", "List the connections of an account.", list_connections, COMMAND_JSON},
+    {"default", "ACCOUNT CONNECTION",
+     "Make it the default: the connection of calls that name none.", set_default_connection,
+     COMMAND_NO_OPTIONS},
     {"remove", "ACCOUNT CONNECTION",
      "Delete a connection and its credential. The app is not notified.", remove_connection,
      COMMAND_NO_OPTIONS},
@@ -288,7 +289,7 @@ static const struct command_verb verbs[] = {
 const struct command connections_command = {
     .name = "connections",
     .summary = "connected apps: add, authorize, list, default, remove",
-    .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
+    .help = "ACCOUNT is an account's id, or its name if that is unique. Running servers apply a "
             "change at once.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
     COMMAND_VERBS(verbs),

@@ -74,8 +74,8 @@ static void add_app(struct reach *reach, slice id)
     const struct catalog_integration *app = catalog_find_integration(session->catalog, id, NULL);
     if (!app) {
         doctor_say(reach->doctor, DOCTOR_FAIL, "app",
-                   "Its connections answer integration_not_found: bring its manifest back "
-                   "(catalog), or check the name.",
+                   "Calls of its connections are answered integration_not_found. Put its manifest "
+                   "back (catalog), or check the name.",
                    "there is no app \"%.*s\"", SLICE_ARG(id));
         return;
     }
@@ -163,9 +163,10 @@ static enum op_result step_say_names(struct op *op)
         if (name->status == OK)
             well++;
         else
-            doctor_say(reach->doctor, unreachable_mark(reach), "dns",
-                       "Check the resolver (/etc/resolv.conf), and that this machine may ask it.",
-                       "%s", name->err.text);
+            doctor_say(
+                reach->doctor, unreachable_mark(reach), "dns",
+                "Check the resolver (/etc/resolv.conf), and whether this machine may use it.", "%s",
+                name->err.text);
     }
     if (well == reach->name_count)
         doctor_say(reach->doctor, DOCTOR_OK, "dns", NULL, "%zu name%s resolved in %llu ms", well,
@@ -199,16 +200,17 @@ static const char *advice(enum http_call_result result)
     case HTTP_CALL_DNS:
         return "Check the resolver (/etc/resolv.conf).";
     case HTTP_CALL_ADDRESS_REFUSED:
-        return "If that private address is meant, allow it: allow-host.";
+        return "If you want calls to that private address, allow it with allow-host.";
     case HTTP_CALL_TLS:
-        return "If a gateway of yours signs certificates, put its root into ca-file.";
+        return "If one of your gateways signs certificates, add its root to ca-file.";
     case HTTP_CALL_PROXY:
-        return "See https-proxy: its host, user and password, and where it lets this machine go.";
+        return "Check https-proxy: its host, user and password, and which hosts it lets this "
+               "machine reach.";
     case HTTP_CALL_CONNECT:
     case HTTP_CALL_TIMEOUT_CONNECT:
-        return "Does a firewall let this machine out to it?";
+        return "Check whether a firewall lets this machine reach it.";
     default:
-        return "Try again; if it stays, ask the vendor's status page.";
+        return "Try again. If it happens again, check the vendor's status page.";
     }
 }
 
@@ -231,7 +233,7 @@ static enum op_result step_say(struct op *op)
     }
     if (reach->count == 0)
         doctor_say(reach->doctor, DOCTOR_OK, "app", NULL,
-                   "no app is connected; name one to call it: sluice doctor gmail");
+                   "no app is connected; to call one, name it: sluice doctor gmail");
     return OP_DONE;
 }
 
@@ -282,18 +284,18 @@ void doctor_check_apps(struct doctor *doctor)
         return;
     *reach = (struct reach){.doctor = doctor, .loop = loop_new(&err)};
     if (!reach->loop) {
-        doctor_say(doctor, DOCTOR_FAIL, "app", "Look at ulimit -n and the machine's memory.", "%s",
+        doctor_say(doctor, DOCTOR_FAIL, "app", "Check ulimit -n and the machine's memory.", "%s",
                    err.text);
         return;
     }
     if (outbound_open(&reach->out, reach->loop, doctor->session->config, &err) != OK) {
         doctor_say(doctor, DOCTOR_FAIL, "trust roots",
-                   "Mend that setting: nothing can be called until then.", "%s", err.text);
+                   "Correct that setting. No app can be called until then.", "%s", err.text);
     } else {
         check_trust(doctor, reach->out.tls);
         if (doctor->is_offline) {
             doctor_say(doctor, DOCTOR_OK, "app", NULL,
-                       "none was called, no name was resolved (--offline)");
+                       "no app was called and no name was resolved (--offline)");
         } else if (doctor->session->catalog) {
             add_apps(reach);
             add_names(reach);

@@ -63,11 +63,11 @@ static void check_public_url(struct doctor *doctor)
     if (url.len == 0)
         doctor_say(doctor, DOCTOR_WARN, "public-url",
                    "Set public-url to the address of the proxy, as https://sluice.example.com.",
-                   "is not set: OAuth redirects and connect links name the first listener");
+                   "is not set, so OAuth redirects and connect links name the first listener");
     else if (slice_starts_with(url, SLICE("http://")) && !is_loopback(url))
         doctor_say(doctor, DOCTOR_WARN, "public-url",
                    "Terminate TLS at the proxy, and set public-url to its https address.",
-                   "%.*s: API keys and cookies cross the network in clear", SLICE_ARG(url));
+                   "%.*s: API keys and cookies cross the network unencrypted", SLICE_ARG(url));
     else
         doctor_say(doctor, DOCTOR_OK, "public-url", NULL, "%.*s", SLICE_ARG(url));
 }
@@ -84,7 +84,7 @@ static void check_files(struct doctor *doctor)
     bool is_enough = files.rlim_cur >= wanted;
     doctor_say(doctor, is_enough ? DOCTOR_OK : DOCTOR_WARN, "descriptors",
                is_enough ? NULL : "Raise the limit (ulimit -n, LimitNOFILE), or lower connections.",
-               "%llu may be open, connections and outbound-connections want %llu",
+               "%llu may be open, but connections and outbound-connections need %llu",
                (unsigned long long)files.rlim_cur, wanted);
 }
 
@@ -110,7 +110,7 @@ static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
         bool is_refused = errno == EACCES;
         doctor_say(doctor, DOCTOR_FAIL, "key file",
                    is_refused ? "Run this as the server's user (runuser -u sluice -- sluice "
-                                "doctor), or give the file to that user."
+                                "doctor), or make that user the file's owner."
                               : "Put the file there, or name the right one.",
                    "%s: %s", path.ptr, strerror(errno));
         return false;
@@ -122,7 +122,7 @@ static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
                    path.ptr, (unsigned)state.st_mode & 07777U);
         return false;
     }
-    doctor_say(doctor, DOCTOR_OK, "key file", NULL, "%s is closed to others (%04o)", path.ptr,
+    doctor_say(doctor, DOCTOR_OK, "key file", NULL, "others may not read %s (%04o)", path.ptr,
                (unsigned)state.st_mode & 07777U);
     return true;
 }
@@ -137,14 +137,13 @@ static void check_master_key(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_OK, "master-key", NULL, "key %.*s seals",
                    SLICE_ARG(vault_ring_key_id(session->ring)));
     else
-        doctor_say(doctor, DOCTOR_FAIL, "master-key",
-                   !is_closed ? "Mend its file first: without the key nothing stored can be opened."
-                   : session->err.code == ERR_NOTFOUND
-                       ? "Set master-key-file; where nothing is stored yet, `sluice keys master` "
-                         "makes a key."
-                       : "Bring back the key that was kept: without it nothing stored can be "
-                         "opened.",
-                   "%s", session->err.text);
+        doctor_say(
+            doctor, DOCTOR_FAIL, "master-key",
+            !is_closed ? "Correct its file first: without the key nothing stored can be opened."
+            : session->err.code == ERR_NOTFOUND
+                ? "Set master-key-file. If nothing is stored yet, `sluice keys master` makes a key."
+                : "Restore the key from your copy: without it nothing stored can be opened.",
+            "%s", session->err.text);
     (void)is_closed_file(doctor, config->trace_headers_file, S_IRWXO);
 }
 
@@ -152,7 +151,7 @@ static void check_catalog(struct doctor *doctor)
 {
     struct session *session = doctor->session;
     if (session_open_catalog(session) != OK)
-        doctor_say(doctor, DOCTOR_FAIL, "catalog", "`sluice catalog lint DIR` names all faults.",
+        doctor_say(doctor, DOCTOR_FAIL, "catalog", "`sluice catalog lint DIR` shows all faults.",
                    "%s", session->err.text);
     else
         doctor_say(doctor, DOCTOR_OK, "catalog", NULL, "%zu apps with %zu actions",
@@ -172,8 +171,8 @@ static int print_end(struct doctor *doctor)
         if (result != OK)
             return result;
     } else {
-        (void)printf("%zu checks are well, %zu warn, %zu failed\n", doctor->counts[DOCTOR_OK],
-                     warned, failed);
+        (void)printf("%zu checks are ok, %zu warn, %zu failed\n", doctor->counts[DOCTOR_OK], warned,
+                     failed);
     }
     return failed == 0 ? OK
                        : err_set(&session->err, ERR_REFUSED, "%zu check%s failed", failed,
@@ -208,19 +207,17 @@ static const struct config_option options[] = {
     {"json", NULL, "print JSON"},
 };
 
-static const struct command_verb verbs[] = {
-    {NULL, "[APP...]",
-     "Check settings, keys and their files, database, clock, trust roots, names and the apps that "
-     "are connected.",
-     .body = run_doctor, COMMAND_OPTIONS(options)}};
+static const struct command_verb verbs[] = {{NULL, "[APP...]",
+                                             "Check the settings, keys and their files, database, "
+                                             "clock, trust roots, names and the connected apps.",
+                                             .body = run_doctor, COMMAND_OPTIONS(options)}};
 
 const struct command doctor_command = {
     .name = "doctor",
-    .summary = "check the settings, the database and the way to the apps",
-    .help =
-        "A line each: what was found and, where it warns or fails, what to do about it. Nothing "
-        "is changed. Each app that has a connection, and each APP, gets one request without a "
-        "credential. Exit code 1: a check failed.",
+    .summary = "check the settings, the database and the connections to apps",
+    .help = "Each check prints a line with what it found and, if it warns or fails, what to do "
+            "about it. Nothing is changed. Each connected app, and each APP, gets one request "
+            "without a credential. Exit code 1: a check failed.",
     .scopes = CONFIG_SERVE | CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
     COMMAND_VERBS(verbs),
 };

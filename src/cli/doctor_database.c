@@ -26,12 +26,12 @@ static const struct wanted wanted[] = {
     {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can destroy pages",
      "Set full_page_writes = on, unless the file system writes pages whole."},
     {"synchronous_commit", "off", true, DOCTOR_FAIL,
-     "a crash loses results that were answered, and the write is made again",
+     "after a crash, results that were answered are lost, and a write can be made twice",
      "Set synchronous_commit = on, at least for sluice's user."},
     {"default_transaction_read_only", "on", true, DOCTOR_FAIL, "nothing can be stored",
      "Reset it for sluice's user and database."},
     {"default_transaction_isolation", "read committed", false, DOCTOR_FAIL,
-     "statements of several servers would fail each other",
+     "statements of several servers would make each other fail",
      "Reset it for sluice's user and database."},
     {"idle_session_timeout", "0", false, DOCTOR_WARN, "connections that wait for work are ended",
      "Set it to 0 for sluice's user."},
@@ -45,8 +45,8 @@ static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *row
     struct session *session = doctor->session;
     if (pg_sync_text(session->sync, sql, &session->arena, rows, &session->err) == OK)
         return true;
-    doctor_say(doctor, DOCTOR_FAIL, "database", "May sluice's user read sluice's schema?", "%s",
-               session->err.text);
+    doctor_say(doctor, DOCTOR_FAIL, "database",
+               "Check whether sluice's user may read sluice's schema.", "%s", session->err.text);
     return false;
 }
 
@@ -72,8 +72,8 @@ static bool connect_database(struct doctor *doctor)
     session->sync = pg_sync_open(config->database_url.ptr, &session->err);
     if (!session->sync) {
         doctor_say(doctor, DOCTOR_FAIL, "database",
-                   "Does it run, and does it let the server's user in (database-url, pg_hba.conf)? "
-                   "Without a user in database-url this command has to run as that user.",
+                   "Check whether it runs and lets the server's user in (database-url, "
+                   "pg_hba.conf). If database-url names no user, run this command as that user.",
                    "%s", session->err.text);
         return false;
     }
@@ -111,7 +111,7 @@ static void check_settings(struct doctor *doctor)
                        wanted[i].name, SLICE_ARG(value), wanted[i].because);
     }
     if (well == ARRAY_LEN(wanted))
-        doctor_say(doctor, DOCTOR_OK, "database", NULL, "%zu settings are as they should be", well);
+        doctor_say(doctor, DOCTOR_OK, "database", NULL, "%zu settings are right", well);
 }
 
 /* Each process opens its writers and readers, and one connection that listens for changes. */
@@ -132,7 +132,7 @@ static void check_room(struct doctor *doctor)
                is_enough ? NULL
                          : "Raise max_connections, or lower workers, database-writers or "
                            "database-readers.",
-               "%lld connections may be open, this server opens %lld",
+               "%lld connections may be open, and this server opens %lld",
                (long long)number_at(&rows, 0), (long long)needed);
 }
 
@@ -146,17 +146,17 @@ static void check_version(struct doctor *doctor)
     bool is_sharded = slice_eq_cstr(config->database_batch, "sharded");
     if (pg_schema_check(config->database_url.ptr, embed_sql, embed_sql_count, &version, &err) != OK)
         doctor_say(doctor, DOCTOR_FAIL, "schema",
-                   "`sluice migrate` brings the database to this program's schema; one that is "
-                   "newer wants the newer program.",
+                   "`sluice migrate` brings the database to this program's schema. If the schema "
+                   "is newer than this program, install the newer program.",
                    "%s", err.text);
     else if (citus_check(session->sync, is_sharded, &err) != OK)
         doctor_say(doctor, DOCTOR_FAIL, "schema",
-                   "Set database-batch as the tables are: sharded after `sluice migrate --citus`, "
-                   "else set.",
+                   "Set database-batch to match the tables: sharded after `sluice migrate "
+                   "--citus`, otherwise set.",
                    "%s", err.text);
     else
-        doctor_say(doctor, DOCTOR_OK, "schema", NULL, "version %u, this program has %u", version,
-                   pg_schema_known(embed_sql, embed_sql_count));
+        doctor_say(doctor, DOCTOR_OK, "schema", NULL, "version %u, and this program has %u",
+                   version, pg_schema_known(embed_sql, embed_sql_count));
 }
 
 /* This machine's and the database's: the round trip is the error of the measurement. */
@@ -196,12 +196,12 @@ static void check_sealed(struct doctor *doctor)
         closed++;
         doctor_say(doctor, DOCTOR_FAIL, "master-key",
                    "Add that key to master-key-file, or reconnect them.",
-                   "%.*s connections are sealed with key %.*s, which is not there",
+                   "%.*s connections are sealed with key %.*s, which is missing",
                    SLICE_ARG(pg_get_bytes(&rows, i, 1)), SLICE_ARG(key_id));
     }
     if (session->ring && closed == 0)
         doctor_say(doctor, DOCTOR_OK, "master-key", NULL,
-                   "all stored credentials are sealed with keys that are here");
+                   "all stored credentials are sealed with keys of this server");
 }
 
 void doctor_check_database(struct doctor *doctor)

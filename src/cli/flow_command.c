@@ -186,7 +186,8 @@ static int explain_flow(struct session *session, struct command_call *call)
 static const struct command_verb verbs[] = {
     {"lint", "FILE|DIR...", "Check templates against the catalog; exits 1 if one has an error.",
      lint_templates, COMMAND_NO_OPTIONS},
-    {"list", "", "The templates that flows can be started from.", list_templates, COMMAND_JSON},
+    {"list", "", "List the templates that flows can be started from.", list_templates,
+     COMMAND_JSON},
     {"show", "TEMPLATE", "Print a template: its input and its steps.", show_template, COMMAND_JSON},
     {"explain", "FLOW",
      "Explain why a flow does not move: its owner, what it waits for, its last error.",

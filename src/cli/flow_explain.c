@@ -49,7 +49,7 @@ static slice time_text(struct explanation *e, int64_t wall_us)
 static void why_no_server(struct explanation *e, const char *verb)
 {
     if (e->found.nodes_alive == 0)
-        buf_printf(&e->why, " No server is alive: start one (`sluice serve`).");
+        buf_printf(&e->why, " No server is running: start one (`sluice serve`).");
     else
         buf_printf(&e->why, " %lld %s alive, %s should %s within seconds.",
                    (long long)e->found.nodes_alive,
@@ -99,11 +99,10 @@ static void why_approval(struct explanation *e)
     const struct flow *flow = &e->found.flow;
     char id[UUID_TEXT_LEN + 1];
     uuid_format(flow->id, id);
-    buf_printf(
-        &e->why,
-        "Step \"%.*s\" has waited for a person for %.*s: POST /api/flows/%s/approve, or reject, "
-        "with a key that has the scope approve.",
-        SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
+    buf_printf(&e->why,
+               "Step \"%.*s\" has waited %.*s for a person. Approve or reject it with POST "
+               "/api/flows/%s/approve or reject, and a key that has the scope approve.",
+               SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
     if (flow_approval_ends_at(flow))
         buf_printf(&e->why, " It expires at %.*s.",
                    SLICE_ARG(time_text(e, flow_approval_ends_at(flow))));
@@ -133,8 +132,8 @@ static void why_status(struct explanation *e)
         return;
     case FLOW_FAILED:
         buf_printf(&e->why,
-                   "Step \"%.*s\" has failed. When the cause is fixed, POST "
-                   "/api/flows/{id}/resume continues from there.",
+                   "Step \"%.*s\" has failed. Once the cause is fixed, POST /api/flows/{id}/resume "
+                   "continues from there.",
                    SLICE_ARG(e->step));
         return;
     case FLOW_CANCELLED:

@@ -205,7 +205,7 @@ static int find_key(struct session *session, struct uuid account_id, slice text,
     if (found == 1)
         return OK;
     return err_set(&session->err, ERR_NOTFOUND,
-                   found ? "several keys begin with \"%.*s\"; give the id"
+                   found ? "several keys begin with \"%.*s\": give the id"
                          : "the account has no key \"%.*s\"; `sluice keys list` shows them",
                    SLICE_ARG(slice_first(text, VAULT_KEY_PREFIX_LEN)));
 }
@@ -299,26 +299,28 @@ static int master(struct session *session, struct command_call *call)
 
 static const struct config_option create_options[] = {
     {"name", "NAME", "what the key is for, printed in lists"},
-    {"scopes", "LIST", "of read, execute, approve, admin; all by default"},
+    {"scopes", "LIST", "some of read, execute, approve, admin; all by default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
     {"json", NULL, "print JSON, for scripts"},
 };
 
 static const struct config_option roll_options[] = {
-    {"overlap", "TIME", "how long both keys are good; " OVERLAP " by default, 0s: not at all"},
-    {"expires", "TIME", "of the new key; by default as long a life as the old one was given"},
+    {"overlap", "TIME",
+     "how long both keys are good; " OVERLAP " by default; 0s: the old key ends at once"},
+    {"expires", "TIME",
+     "when the new key expires; by default it lives as long as the old one was to live"},
     {"json", NULL, "print JSON, for scripts"},
 };
 
 static const struct command_verb verbs[] = {
     {"create", "ACCOUNT", "Make an API key. It is printed once: only its hash is stored.",
      create_key, COMMAND_OPTIONS(create_options)},
-    {"list", "ACCOUNT", "The keys of an account.", list_keys, COMMAND_JSON},
+    {"list", "ACCOUNT", "List the keys of an account.", list_keys, COMMAND_JSON},
     {"roll", "ACCOUNT KEY",
-     "Make a key with the same name, scopes and addresses; the old one expires soon.", roll,
+     "Make a key with the same name, scopes and addresses. The old one expires soon.", roll,
      COMMAND_OPTIONS(roll_options)},
-    {"revoke", "ACCOUNT KEY", "Refuse a key from now on; KEY is its id or its prefix.", revoke,
+    {"revoke", "ACCOUNT KEY", "Refuse a key from now on. KEY is its id or its prefix.", revoke,
      COMMAND_NO_OPTIONS},
     {"master", "", "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
      master, COMMAND_NO_OPTIONS},
@@ -329,11 +331,10 @@ static const struct command_verb verbs[] = {
 const struct command keys_command = {
     .name = "keys",
     .summary = "API keys: create, list, roll, revoke; master keys: master, rotate",
-    .help =
-        "To change the master key: add a new one (`sluice keys master`) as the last line of the "
-        "file and restart the servers, so that all can open what it seals; move it to the "
-        "first line and restart them again; run `sluice keys rotate`; remove the old line. "
-        "With a single server the first restart can be left out.",
+    .help = "To change the master key, add a new one (`sluice keys master`) as the last line of "
+            "the file and restart the servers, so that all of them can open what it seals. Then "
+            "move it to the first line and restart them again. Then run `sluice keys rotate` and "
+            "remove the old line. With a single server you can skip the first restart.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING,
     COMMAND_VERBS(verbs),
 };

@@ -94,7 +94,7 @@ static int exchange(int fd, const char *path, struct buf *reply, struct err *err
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     if (send(fd, request, (size_t)len, MSG_NOSIGNAL) != len)
-        return err_set(err, ERR_IO, "the request was not taken: %s", strerror(errno));
+        return err_set(err, ERR_IO, "the request was not accepted: %s", strerror(errno));
     do {
         char *room = buf_reserve(reply, READ_BYTES);
         if (!room)

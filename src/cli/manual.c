@@ -82,7 +82,7 @@ static void put_page(FILE *out, const struct command *const *commands, size_t co
     PUT_LINE(out,
              ".SH SETTINGS\nEach setting of\n.BR sluice.conf (5)\nthat a command reads is also a "
              "flag of it.\n.SH EXIT STATUS\n",
-             "0: done. 1: it failed, and a sentence on stderr says why. 2: wrong use.", NULL);
+             "0: success. 1: failure, and a sentence on stderr says why. 2: wrong usage.", NULL);
     PUT_LINE(out, ".SH SEE ALSO\n.BR sluice.conf (5)", NULL);
 }
 
@@ -95,8 +95,8 @@ static void put_settings(FILE *out)
              "Lines `name = value`; a line that begins with # is a comment. The file is named by "
              "--config or SLUICE_CONFIG. Each setting is also an environment variable "
              "(database-url: SLUICE_DATABASE_URL) and a flag (--database-url). A flag wins over "
-             "the environment, that over the file. A file with database-url or master-key must "
-             "not be readable by others.",
+             "the environment, and the environment over the file. A file with database-url or "
+             "master-key must not be readable by others.",
              NULL);
     PUT_LINE(out, "TIME is 500ms, 30s, 5m, 24h or 30d; BYTES is a number with k, m or g.", NULL);
     PUT_LINE(out, ".SH SETTINGS", NULL);

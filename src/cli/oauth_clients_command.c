@@ -157,32 +157,34 @@ static int delete_one(struct session *session, struct command_call *call)
 static const struct config_option set_options[] = {
     {"client-id", "ID", "as the app's developer pages show it"},
     {"client-secret-file", "FILE", "a file, or - for stdin; left out for a public client"},
-    {"account", "ACCOUNT", "only for this account, instead of all that have none of their own"},
+    {"account", "ACCOUNT",
+     "only for this account, instead of all accounts without one of their own"},
 };
 static const struct config_option list_options[] = {
-    {"account", "ACCOUNT", "this account's own instead of those for all accounts"},
+    {"account", "ACCOUNT", "this account's own, instead of those for all accounts"},
     {"json", NULL, "print JSON, for scripts"},
 };
 static const struct config_option delete_options[] = {
-    {"account", "ACCOUNT", "this account's own instead of the one for all accounts"},
+    {"account", "ACCOUNT", "this account's own, instead of the one for all accounts"},
 };
 
 static const struct command_verb verbs[] = {
     {"set", "INTEGRATION",
      "Set the OAuth client that is registered with an app. The secret is stored sealed.",
      set_oauth_client, COMMAND_OPTIONS(set_options), .needs = "client-id"},
-    {"list", "", "The OAuth clients for all accounts, or one account's own.", list_oauth_clients,
-     COMMAND_OPTIONS(list_options)},
-    {"delete", "INTEGRATION", "Delete an OAuth client. Tokens can then no longer be renewed.",
-     delete_one, COMMAND_OPTIONS(delete_options)},
+    {"list", "", "List the OAuth clients for all accounts, or one account's own.",
+     list_oauth_clients, COMMAND_OPTIONS(list_options)},
+    {"delete", "INTEGRATION",
+     "Delete an OAuth client. The tokens that it issued can then no longer be renewed.", delete_one,
+     COMMAND_OPTIONS(delete_options)},
 };
 
 const struct command oauth_clients_command = {
     .name = "oauth-clients",
     .summary = "OAuth clients registered with apps: set, list, delete",
-    .help = "People connect an app with OAuth through a client that you register with its vendor. "
-            "Set it once for all accounts, or for an account that brings its own. Running servers "
-            "use it from then on.",
+    .help = "People connect an app with OAuth through a client that you register with the app's "
+            "vendor. Set it once for all accounts, or for one account with a client of its own. "
+            "Running servers use it from then on.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG,
     COMMAND_VERBS(verbs),
 };

@@ -159,7 +159,7 @@ static int run_serve(struct command_call *call)
     struct serving serving = {.call = call};
     struct err err = {.code = OK};
     if (config->listen.count == 0 && !systemd_has_sockets())
-        return command_misuse(call, "there is nothing to listen on; give --listen");
+        return command_misuse(call, "there is nothing to listen on: give --listen");
     if (config->master_key.len > 0 && config->master_key_file.len > 0)
         return command_misuse(call, "give master-key or master-key-file, not both");
     /* Before the listeners, so that the warning precedes the first refused connection. */
@@ -170,18 +170,19 @@ static int run_serve(struct command_call *call)
     return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
 }
 
-static const struct command_verb verbs[] = {
-    {NULL, "", "Serve the interface until SIGTERM or SIGINT; running requests are finished first.",
-     .run = run_serve}};
+static const struct command_verb verbs[] = {{NULL, "",
+                                             "Serve the API, MCP and the dashboard until SIGTERM "
+                                             "or SIGINT. Running requests are finished first.",
+                                             .run = run_serve}};
 
 const struct command serve_command = {
     .name = "serve",
     .summary = "run the service",
     .help = "It needs a migrated database (`sluice migrate`) and a master key (`sluice keys "
             "master`). Put a proxy that terminates TLS in front of it. SIGHUP reads manifests, "
-            "templates and trust roots again; a change in the --catalog folder is noticed without "
-            "it. With --workers, SIGUSR2 hands the sockets to a successor: "
-            "the program that is then at this path; no connection is dropped.",
+            "templates and trust roots again. A change in the --catalog folder is noticed without "
+            "it. With --workers, SIGUSR2 hands the sockets to a successor, the program that is at "
+            "this path then. No connection is dropped.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

@@ -123,15 +123,15 @@ int session_find_account(struct session *session, slice text, struct account *ac
     }
     /* Names are not unique, and a change must not reach the wrong account. */
     if (found > 1)
-        return err_set(&session->err, ERR_INVALID,
-                       "%zu accounts are named \"%.*s\"; give the id, `sluice accounts list` shows "
-                       "it",
-                       found, SLICE_ARG(text));
+        return err_set(
+            &session->err, ERR_INVALID,
+            "%zu accounts are named \"%.*s\"; give the id, which `sluice accounts list` shows",
+            found, SLICE_ARG(text));
     if (found == 0)
-        return err_set(&session->err, ERR_NOTFOUND,
-                       "there is no account of the id or name \"%.*s\"; `sluice accounts list` "
-                       "shows them",
-                       SLICE_ARG(text));
+        return err_set(
+            &session->err, ERR_NOTFOUND,
+            "there is no account with the id or name \"%.*s\"; `sluice accounts list` shows all",
+            SLICE_ARG(text));
     return OK;
 }
 

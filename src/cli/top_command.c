@@ -274,9 +274,9 @@ static void put_answer(struct top *top, int result, bool is_up, const struct err
     }
     put_title(top);
     if (result == OK)
-        buf_append_cstr(&top->out, "\n\nAnother process answers than before.\n");
+        buf_append_cstr(&top->out, "\n\nA different process answers now.\n");
     else
-        buf_printf(&top->out, "\n\nIt does not answer: %s\n", err->text);
+        buf_printf(&top->out, "\n\nThe server does not answer: %s\n", err->text);
 }
 
 /* Until it is interrupted; --once: one screen, without moving the cursor. Waits for a restarted
@@ -320,7 +320,7 @@ static int run_top(struct command_call *call)
     if (text.ptr && (!config_parse_ms(text, &interval_ms) || interval_ms < 100))
         return command_misuse(call, "--interval is a time from 100ms, as 2s");
     if (call->config->listen.count == 0 && call->config->metrics_listen.len == 0)
-        return command_misuse(call, "there is no listener to ask; give --metrics-listen");
+        return command_misuse(call, "there is no listener to ask: give --metrics-listen");
     samples_init(&top.now);
     samples_init(&top.before);
     buf_init(&top.out, METRICS_BYTES_MAX);
@@ -332,21 +332,22 @@ static int run_top(struct command_call *call)
 }
 
 static const struct config_option options[] = {
-    {"interval", "TIME", "between two requests, 2s"},
-    {"once", NULL, "one screen, then end; as where the output is no terminal"},
+    {"interval", "TIME", "the time between two requests; 2s by default"},
+    {"once", NULL, "show one screen, then end; also if the output is not a terminal"},
 };
 
 static const struct command_verb verbs[] = {
-    {NULL, "", "Rates, times and what waits, of the server of these settings, until Ctrl-C.",
+    {NULL, "", "Show the rates, times and queues of the server with these settings until Ctrl-C.",
      .run = run_top, COMMAND_OPTIONS(options)}};
 
 const struct command top_command = {
     .name = "top",
     .summary = "show what the running server does",
-    .help = "It asks metrics-listen (of all workers), or the first listener, for /metrics with the "
-            "settings of `serve`. Rates and times are those between two requests: of waiting "
-            "flows, how many went on and how late; of the loop, the processor time of a turn. A "
-            "run is an execution, with what its limits and the database took of it.",
+    .help =
+        "It sends GET /metrics to metrics-listen (of all workers) or to the first listener, with "
+        "the settings of `serve`. Rates and times are those between two requests. For waiting "
+        "flows they are how many continued and how late, and for the loop the processor time of a "
+        "turn. A run is an execution, including the time that its limits and the database took.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

@@ -29,7 +29,7 @@ enum {
 
 static struct metric clock_off = METRIC_INIT(
     "sluice_clock_offset_seconds",
-    "How far this machine's wall clock is ahead of the database's; negative when it is late.",
+    "How far this machine's wall clock is ahead of the database's; negative if it is late.",
     METRIC_GAUGE);
 
 struct node {
@@ -168,7 +168,7 @@ static enum op_result step_renewed(struct op *op)
         return OP_NEXT;
     case ERR_NOTFOUND:
         /* Runs under way notice by the incarnation, which is_ours of attempt.c compares. */
-        log_event(LOG_ERROR, "this server's lease had run out; it goes on as a new one",
+        log_event(LOG_ERROR, "this server's lease had expired; it continues as a new node",
                   LOG_CSTR("node", node->name));
         node->lease_until_boot_ns = 0;
         return op_jump(op, NODE_REGISTER);

@@ -10,10 +10,8 @@
 #include "base/metric.h"
 #include "call/summary.h"
 
-static struct metric recovered_total = METRIC_INIT("sluice_recovered_total",
-                                                   "Claims that no run carried any more, by how "
-                                                   "they were ended.",
-                                                   METRIC_COUNTER);
+static struct metric recovered_total = METRIC_INIT(
+    "sluice_recovered_total", "Claims without a run, by how they were ended.", METRIC_COUNTER);
 
 struct recovery {
     struct store_later later;
@@ -73,7 +71,7 @@ static bool count_recovery(struct store_later *later)
                1);
     op_log(&later->op, LOG_WARN,
            is_dead ? "a run of a dead process was ended"
-                   : "a claim that no run of this server carries was ended",
+                   : "a claim without a run on this server was ended",
            LOG_BOOL("is_write", claim->is_write), LOG_BOOL("is_released", recovery->is_release),
            LOG_STR("integration_id", claim->integration_id),
            LOG_STR("action_id", claim->action_id));
@@ -93,7 +91,7 @@ static void fill_record(struct recovery *recovery)
     const struct claim *claim = &recovery->claim;
     slice why = recovery->as == RECOVER_DEAD
                     ? SLICE("The server stopped while this write was under way.")
-                    : SLICE("What became of this write could not be recorded.");
+                    : SLICE("The result of this write could not be recorded.");
     struct exec_outcome outcome = {
         .reason = EXEC_OUTCOME_UNKNOWN,
         .effect = EXEC_EFFECT_UNKNOWN,

@@ -14,11 +14,10 @@
 
 #include "base/log.h"
 
-static struct metric loss_metric = METRIC_INIT("sluice_pg_connection_losses_total",
-                                               "Database connections that were up and were lost.",
-                                               METRIC_COUNTER);
+static struct metric loss_metric = METRIC_INIT(
+    "sluice_pg_connection_losses_total", "Database connections that were lost.", METRIC_COUNTER);
 static struct metric connect_metric =
-    METRIC_INIT("sluice_pg_connects_total", "Database connections that came up.", METRIC_COUNTER);
+    METRIC_INIT("sluice_pg_connects_total", "Database connections that were made.", METRIC_COUNTER);
 static struct metric error_metric =
     METRIC_INIT("sluice_pg_errors_total", "Queries that ended with an SQL error.", METRIC_COUNTER);
 

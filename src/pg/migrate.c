@@ -134,8 +134,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
     if (slice_eq(pg_get_bytes(&ours, 0, 0), pg_get_bytes(rows, row, 2)))
         return OK;
     return err_set(m->err, ERR_REFUSED,
-                   "migration %u was applied as %.*s with other contents than this binary's %s: "
-                   "the database belongs to another build of sluice",
+                   "migration %u was applied as %.*s, and its contents differ from this binary's "
+                   "%s: the database belongs to another build of sluice",
                    version, SLICE_ARG(name), file->name);
 }
 
@@ -235,8 +235,8 @@ static int migrator_run(struct migrator *m, const struct pg_migrate_events *even
         rc = migrator_read(m);
     if (rc == OK && m->found > m->known_count)
         rc = err_set(m->err, ERR_REFUSED,
-                     "the database is at schema version %u and this binary knows only %u: "
-                     "migrate with the newer sluice",
+                     "the database is at schema version %u, but this binary knows only %u: migrate "
+                     "with the newer sluice",
                      m->found, m->known_count);
     /* versions are 1-based, so known[found] is the first missing one. */
     for (unsigned i = m->found; rc == OK && i < m->known_count; i++) {
@@ -293,13 +293,13 @@ static int schema_check(const struct migrator *m)
         return err_set(m->err, ERR_REFUSED,
                        "the database has no sluice schema yet: run `sluice migrate`");
     if (m->found < m->known_count)
-        return err_set(m->err, ERR_REFUSED,
-                       "the database is at schema version %u, this binary needs %u: run "
-                       "`sluice migrate`",
-                       m->found, m->known_count);
+        return err_set(
+            m->err, ERR_REFUSED,
+            "the database is at schema version %u, but this binary needs %u: run `sluice migrate`",
+            m->found, m->known_count);
     return err_set(m->err, ERR_REFUSED,
-                   "the database is at schema version %u, this binary serves %u and %u: start the "
-                   "newer sluice",
+                   "the database is at schema version %u, but this binary serves %u and %u: start "
+                   "the newer sluice",
                    m->found, m->known_count, m->known_count + 1);
 }
 

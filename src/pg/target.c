@@ -63,7 +63,7 @@ static int target_split_hosts(struct pg_target *target, slice names, slice addre
     size_t count = list_count(names.len ? names : addresses);
     if (count > PG_HOSTS_MAX)
         return err_set(err, ERR_INVALID,
-                       "the database address lists %zu hosts, at most %d are fine", count,
+                       "the database address lists %zu hosts, and at most %d are supported", count,
                        PG_HOSTS_MAX);
     if (names.len && addresses.len && list_count(addresses) != count)
         return err_set(err, ERR_INVALID,

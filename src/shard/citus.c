@@ -42,9 +42,9 @@ static int citus_demand_coordinator(struct citus *citus)
     struct pg_rows rows;
     int rc = citus_ask(citus, "select groupid from pg_dist_local_group where groupid <> 0", &rows);
     if (rc == OK && rows.count > 0)
-        return err_set(citus->err, ERR_REFUSED,
-                       "the database is a worker of a Citus cluster: database-url has to name the "
-                       "coordinator");
+        return err_set(
+            citus->err, ERR_REFUSED,
+            "the database is a worker of a Citus cluster: set database-url to the coordinator");
     return rc;
 }
 
@@ -149,7 +149,7 @@ static int citus_demand_version(struct citus *citus)
     (void)snprintf(version, sizeof(version), "%.*s", SLICE_ARG(citus->version));
     if (strtol(version, NULL, 10) >= VERSION_MIN)
         return OK;
-    return err_set(citus->err, ERR_REFUSED, "the database has Citus %s, and %d or newer is needed",
+    return err_set(citus->err, ERR_REFUSED, "the database has Citus %s, but %d or newer is needed",
                    version, VERSION_MIN);
 }
 

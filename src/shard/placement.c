@@ -17,7 +17,7 @@ const struct pg_stmt placement_nodes = {
     .sql = "select :ord, n.groupid::bigint, n.nodename, n.nodeport::bigint from pg_dist_node n "
            "where n.noderole = 'primary' and n.isactive order by n.groupid",
     PG_GIVES(PG_ARG("groupid", PG_I64), PG_ARG("nodename", PG_TEXT), PG_ARG("nodeport", PG_I64)),
-    .no_account = "where accounts lie",
+    .no_account = "where accounts are stored",
 };
 
 /* One row for each shard of each table; a reference table has no bounds, and a placement on every
@@ -33,7 +33,7 @@ const struct pg_stmt placement_shards = {
            "order by c.relname, s.shardminvalue::bigint",
     PG_GIVES(PG_ARG("name", PG_TEXT), PG_ARG("id", PG_I64), PG_ARG("hash_min", PG_I64),
              PG_ARG("hash_max", PG_I64), PG_ARG("group", PG_I64)),
-    .no_account = "where accounts lie",
+    .no_account = "where accounts are stored",
 };
 
 struct shard_table {
@@ -85,7 +85,7 @@ static int no_memory(struct err *err)
 static int take_nodes(struct placement *placement, const struct pg_rows *rows, struct err *err)
 {
     if (rows->count > PLACEMENT_NODES_MAX)
-        return err_set(err, ERR_LIMIT, "the cluster has %zu nodes, at most %d are fine",
+        return err_set(err, ERR_LIMIT, "the cluster has %zu nodes, and at most %d are supported",
                        rows->count, PLACEMENT_NODES_MAX);
     placement->nodes = ARENA_ARRAY(&placement->arena, struct placement_node, rows->count + 1);
     if (!placement->nodes)
@@ -123,8 +123,8 @@ static int take_shards(struct placement *placement, const struct pg_rows *rows, 
                        size_t count, struct err *err)
 {
     if (count > PLACEMENT_SHARDS_MAX)
-        return err_set(err, ERR_LIMIT, "the tables have %zu shards, at most %d are fine", count,
-                       PLACEMENT_SHARDS_MAX);
+        return err_set(err, ERR_LIMIT, "the tables have %zu shards, and at most %d are supported",
+                       count, PLACEMENT_SHARDS_MAX);
     placement->shards = ARENA_ARRAY(&placement->arena, struct shard, count);
     if (!placement->shards)
         return no_memory(err);

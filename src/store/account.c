@@ -141,7 +141,8 @@ int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
     if (!list)
         return (int)err->code;
     *account = list[0];
-    return count > 0 ? OK
-                     : err_set(err, ERR_NOTFOUND,
-                               "there is no account of that id; `sluice accounts list` shows them");
+    return count > 0
+               ? OK
+               : err_set(err, ERR_NOTFOUND,
+                         "there is no account with that id; `sluice accounts list` shows them");
 }

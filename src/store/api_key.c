@@ -50,7 +50,7 @@ int scopes_parse(slice text, uint32_t *set, struct err *err)
             continue;
         if (!scope_of(word))
             return err_set(err, ERR_INVALID,
-                           "\"%.*s\" is no scope; scopes are read, execute, approve and admin",
+                           "\"%.*s\" is not a scope; scopes are read, execute, approve and admin",
                            SLICE_ARG(slice_first_utf8(word, 40)));
         *set |= scope_of(word);
     }

@@ -51,5 +51,5 @@ int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, i
     return store_exec_one_sync(
         sync, &connection_reseal, NULL,
         PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev), pg_bytes(sealed), pg_text(key_id)),
-        "the connection was changed meanwhile", err);
+        "the connection was changed in the meantime", err);
 }

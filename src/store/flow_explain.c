@@ -56,7 +56,7 @@ static struct flow_explained *explain_row(struct pg_sync *sync, struct arena *ar
     struct flow_explained *list =
         store_list_sync(sync, arena, stmt, values, value_count, sizeof(*list), &count, err);
     if (list && count == 0)
-        err_set(err, ERR_NOTFOUND, "there is no flow of that id");
+        err_set(err, ERR_NOTFOUND, "there is no flow with that id");
     return list && count > 0 ? list : NULL;
 }
 

@@ -190,7 +190,7 @@ int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_clie
 {
     return store_exec_one_sync(sync, &oauth_client_reseal, client,
                                PG_VALUES(pg_bytes(sealed), pg_text(key_id)),
-                               "the OAuth client was changed meanwhile", err);
+                               "the OAuth client was changed in the meantime", err);
 }
 
 /* ---- begun: calls ---- */

@@ -59,7 +59,7 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
     if (failed == MBEDTLS_ERR_X509_ALLOC_FAILED || failed == MBEDTLS_ERR_PEM_ALLOC_FAILED)
         return err_set(err, ERR_NOMEM, "out of memory for the certificates in %s", path);
     if (context->root_count == 0)
-        return err_set(err, ERR_SYNTAX, "%s holds no certificate in PEM form", path);
+        return err_set(err, ERR_SYNTAX, "%s has no certificate in PEM form", path);
     /* A positive result counts the certificates that did not parse. The others are usable,
      * and a system's file often has a few of an unknown kind. */
     return OK;

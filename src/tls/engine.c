@@ -161,7 +161,7 @@ static bool engine_flush(struct tls_engine *engine)
     /* CLOSED: the stream below has the reason in its on_closed. LIMIT: its queue is too small, and
      * encrypted bytes cannot be taken back. */
     struct err why;
-    err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
+    err_set(&why, (enum err_code)code, "the connection below TLS takes no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
     return false;
 }
@@ -420,7 +420,7 @@ static int engine_work_start(struct tls_engine *engine, struct err *err)
     if (work_start(engine->stream.loop, &engine->work) == OK)
         return OK;
     engine->is_working = false;
-    return err_set(err, ERR_NOMEM, "no thread could be had for a TLS handshake");
+    return err_set(err, ERR_NOMEM, "no thread was available for a TLS handshake");
 }
 
 /* Starts a thread for the next handshake steps if there are new bytes for it to read. */

@@ -122,7 +122,7 @@ static void log_change(struct trace_export *export, bool is_ok)
     if (is_ok)
         op_log(&export->op, LOG_INFO, "spans are exported again", LOG_INT("spans", export->count));
     else
-        op_log(&export->op, LOG_WARN, "spans could not be exported, and are dropped",
+        op_log(&export->op, LOG_WARN, "spans could not be exported and are dropped",
                LOG_CSTR("result", http_call_result_name(call->result)),
                LOG_INT("status", call->status), LOG_CSTR("cause", call->err.text));
 }

@@ -9,11 +9,10 @@
 #include "base/mem.h"
 #include "trace/internal.h"
 
-static struct metric spans_total =
-    METRIC_INIT("sluice_trace_spans_total",
-                "Spans by what became of them: exported, dropped (the queue was full), failed (the "
-                "receiver did not take them).",
-                METRIC_COUNTER);
+static struct metric spans_total = METRIC_INIT(
+    "sluice_trace_spans_total",
+    "Spans by result: exported, dropped (the queue was full), failed (the receiver refused them).",
+    METRIC_COUNTER);
 
 enum {
     SAMPLE_BITS = 56, /* the last bits of a trace's id */

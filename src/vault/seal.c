@@ -99,8 +99,8 @@ static int open_into(const struct vault_ring_key *key, const struct vault_bindin
     if (rc != MBEDTLS_ERR_GCM_AUTH_FAILED) /* otherwise only an allocation can fail here */
         return err_set(err, ERR_NOMEM, "out of memory");
     return err_set(err, ERR_CRYPTO,
-                   "the stored credentials do not open: they were sealed for another connection or "
-                   "have been changed");
+                   "the stored credentials cannot be opened: they were sealed for another "
+                   "connection or have been changed");
 }
 
 int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,

@@ -190,7 +190,7 @@ test('a mail says whom it reaches, what leaves the company, and that it cannot b
   await visit.end();
 });
 
-test('the inbox in parts: what lapses first on top, by who asked, and each flow once', async () => {
+test('the inbox in parts: soonest to expire first, by who asked, and each flow once', async () => {
   const own = await dashboard.account('inbox');
   const [{ id: key }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
   const model = await dashboard.startTasks(own);
@@ -217,7 +217,7 @@ test('the inbox in parts: what lapses first on top, by who asked, and each flow 
   await visit.press('Show');
   assert.equal((await shown()).length, 6);
   assert.match(await visit.page.locator('#waiting').innerText(), /asked for by key:00000000-0000-7000-8000-000000000000/);
-  for (const [from, text] of [['99', 'Nothing waits so far down any more.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
+  for (const [from, text] of [['99', 'There is nothing on this page any more.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
     await visit.goto(`/approvals?from=${from}`);
     await visit.sees(text);
   }
@@ -309,7 +309,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   const part = await csv('/audit.csv?by=system');
   assert.equal(part.length, 2001);
   await visit.goto('/audit?by=system');
-  const rest = await csv(await visit.page.getByRole('link', { name: 'Those behind this page' }).getAttribute('href'));
+  const rest = await csv(await visit.page.getByRole('link', { name: 'Older events' }).getAttribute('href'));
   assert.equal(rest.length, 2001);
   assert.equal((await csv(`/audit.csv?by=system&before=${(await dashboard.stack.cluster.sql(`select id from sluice.audit_event where account_id = '${own.id}' and address = 'bulk' order by id limit 1 offset 99`)).trim()}`)).length, 100);
   await visit.goto('/audit?before=x');
@@ -474,7 +474,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await make('none', [], '');
     await visit.sees('Choose at least one scope');
     await make('none', [/^read/], '10.1.2.3/16 <b>');
-    await visit.sees('Addresses: the network "10.1.2.3/16" has bits set behind its prefix.');
+    await visit.sees('Addresses: the network "10.1.2.3/16" has bits set after its prefix.');
     assert.equal(await visit.page.getByLabel('Only from these addresses').inputValue(), '10.1.2.3/16 <b>');
     assert.equal(await visit.page.getByRole('checkbox', { name: /^read/ }).isChecked(), true);
     assert.equal(await keys(), 1);
@@ -729,7 +729,7 @@ async function walk(visit, ...clicks) {
 }
 const link = (name, within = 'body') => (page) => Promise.all([page.waitForNavigation(), page.locator(within).getByRole('link', { name }).first().click()]);
 
-test('walks: what waits and its exact writes, who approved and when, why calls fail, a call by curl, a new connection', async () => {
+test('walks: what waits and its exact writes, who approved and when, why calls fail, a call with curl, a new connection', async () => {
   const person = await dashboard.account('Walker', { apps: ['gmail', 'notion'] });
   const visit = await dashboard.signIn(person, { viewport: { width: 1280, height: 900 } });
   const id = await dashboard.startTasks(person);
@@ -1053,7 +1053,7 @@ test('a flow: the request that its page shows works as it stands', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account);
   await visit.goto(`/flows/${id}`);
-  const command = await visit.page.getByRole('region', { name: 'By the interface' }).locator('code').textContent();
+  const command = await visit.page.getByRole('region', { name: 'With the API' }).locator('code').textContent();
   const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: account.key } });
   assert.equal(JSON.parse(stdout).flow?.id, id, `${command}\n${stdout}`);
   await visit.end();

@@ -104,7 +104,7 @@ async function audit(load) {
 // The server itself never dies: what it called it also records, unless an outage took longer than its
 // lease, as where this machine is slow.
 function assertKnown(unknown, from) {
-  if (!/lease had run out/.test(server.log.slice(from))) assert.equal(unknown, 0);
+  if (!/lease had expired/.test(server.log.slice(from))) assert.equal(unknown, 0);
 }
 
 const isReady = async () => (await fetch(`${server.base}/readyz`)).status === 200;

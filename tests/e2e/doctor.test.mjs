@@ -51,9 +51,9 @@ test('where all is well it says what it saw, a line a check', async () => {
   const faults = answer.list.filter((one) => one.result !== 'ok' && one.check !== 'clock'); // a container has no time daemon
   assert.deepEqual([answer.code, answer.stderr, faults], [0, '', []]);
   assert.match(answer.of('database')[0].found, /^PostgreSQL \d+.* user sluice, database sluice$/);
-  assert.match(answer.of('schema')[0].found, /^version \d+, this program has \d+$/);
+  assert.match(answer.of('schema')[0].found, /^version \d+, and this program has \d+$/);
   assert.match(answer.of('trust roots')[0].found, /^1 in .*\.pem$/);
-  assert.match(answer.of('key file')[0].found, /master.*key.* is closed to others \(0600\)$/);
+  assert.match(answer.of('key file')[0].found, /others may not read .*master.*key.* \(0600\)$/);
   assert.match(answer.of('dns')[0].found, /^0 names resolved in \d+ ms$/); // all of them are overridden
   const apps = answer.of('app').map((one) => one.found);
   assert.deepEqual(apps.map((text) => text.split(' ').slice(0, 2).join(' ')), [`gmail: ${GMAIL}`, `gmail: ${TOKENS}`, `notion: ${NOTION}`]);
@@ -64,13 +64,13 @@ test('a terminal has the same as text, and what to do below', async () => {
   const { code, stdout } = await stack.sluice(['doctor', '--offline', ...well, '--public-url', 'http://sluice.example.com']);
   assert.equal(code, 0);
   assert.match(stdout, /^warn  public-url   http:\/\/sluice\.example\.com: .*\n {19}Terminate TLS at the proxy/m);
-  assert.match(stdout, /^ok    app          none was called, no name was resolved \(--offline\)$/m);
-  assert.match(stdout, /\d+ checks are well, [12] warn, 0 failed\n$/);
+  assert.match(stdout, /^ok    app          no app was called and no name was resolved \(--offline\)$/m);
+  assert.match(stdout, /\d+ checks are ok, [12] warn, 0 failed\n$/);
 });
 
 test('settings', async () => {
   await failsWith('public-url', 'warn', /is not set/, /Set public-url/, ['--offline', '--public-url', '']);
-  await failsWith('descriptors', 'warn', /connections want/, /LimitNOFILE/, ['--offline', '--connections', '1000000']);
+  await failsWith('descriptors', 'warn', /connections need/, /LimitNOFILE/, ['--offline', '--connections', '1000000']);
 });
 
 test('master keys: none, one that others may read, one that opens nothing', async () => {
@@ -78,10 +78,10 @@ test('master keys: none, one that others may read, one that opens nothing', asyn
   await writeFile(file, await stack.must(['keys', 'master']));
   await chmod(file, 0o644);
   await failsWith('key file', 'fail', /others may read .*other\.key: its mode is 0644$/, /^Run chmod 600 .*other\.key\.$/, ['--offline', '--master-key-file', file]);
-  await failsWith('master-key', 'fail', /others may read/, /Mend its file/, ['--offline', '--master-key-file', file]);
+  await failsWith('master-key', 'fail', /others may read/, /Correct its file/, ['--offline', '--master-key-file', file]);
   await failsWith('key file', 'fail', /nowhere\.key: No such file/, /^Put the file there/, ['--offline', '--master-key-file', join(stack.dir, 'nowhere.key')]);
   await chmod(file, 0o600);
-  await failsWith('master-key', 'fail', /^\d connections are sealed with key \w+, which is not there$/, /Add that key/, ['--offline', '--master-key-file', file]);
+  await failsWith('master-key', 'fail', /^\d connections are sealed with key \w+, which is missing$/, /Add that key/, ['--offline', '--master-key-file', file]);
   await failsWith('master-key', 'fail', /SLUICE_MASTER_KEY/, /nothing is stored yet/, ['--offline', '--master-key-file', '']);
 });
 
@@ -100,13 +100,13 @@ test('a folder of manifests with a fault', async () => {
 
 test('the database: not there, settings that lose data, too few connections, no schema, the wrong mode', async () => {
   const offline = (more, options) => ['database', 'fail', ...more, ['--offline'], options];
-  await failsWith(...offline([/could not connect|cannot connect|No such file/, /Does it run/], { env: { DATABASE_URL: `host=/nowhere dbname=x password=${SECRET}` } }));
+  await failsWith(...offline([/could not connect|cannot connect|No such file/, /Check whether it runs/], { env: { DATABASE_URL: `host=/nowhere dbname=x password=${SECRET}` } }));
   const one = async (setting, value, mark, found) => {
     await stack.cluster.sql(`alter database sluice set ${setting} = '${value}'`);
     await failsWith('database', mark, found, /.+\.$/, ['--offline']);
     await stack.cluster.sql(`set transaction read write; alter database sluice reset ${setting}`);
   };
-  await one('synchronous_commit', 'off', 'fail', /synchronous_commit is off: a crash loses/);
+  await one('synchronous_commit', 'off', 'fail', /synchronous_commit is off: after a crash, results/);
   await one('default_transaction_isolation', 'serializable', 'fail', /default_transaction_isolation is serializable/);
   await one('default_transaction_read_only', 'on', 'fail', /nothing can be stored/);
   await one('idle_session_timeout', '5s', 'warn', /idle_session_timeout is 5s/);
@@ -144,7 +144,7 @@ test('the way to an app: nothing listens, an untrusted certificate, an unknown a
   await failsWith('app', 'fail', /^gmail: .*127\.0\.0\.1/, /firewall/, ['--ca-file', caFile, ...rest, ...to(GMAIL, 'https://127.0.0.1:1')]);
   await failsWith('app', 'fail', /^gmail: .*certificate/, /ca-file/, [...rest, ...to(GMAIL, stack.provider.url)]);
   await failsWith('app', 'fail', /there is no app "gmial"/, /check the name/, [...toProvider, 'gmial']);
-  await failsWith('trust roots', 'fail', /nowhere\.pem/, /^Mend that setting/, ['--ca-file', join(stack.dir, 'nowhere.pem')]);
+  await failsWith('trust roots', 'fail', /nowhere\.pem/, /^Correct that setting/, ['--ca-file', join(stack.dir, 'nowhere.pem')]);
 });
 
 test('healthcheck: a server that is ready, one whose database is away, none', async () => {
@@ -237,7 +237,7 @@ test('top: of apps the slowest first, with the origin that is left alone; a serv
     await shows('the circuit', /^circuit open: https:\/\/down\.example\.com$/m);
     stack.forget(server);
     await server.stop();
-    await shows('it is away', /^It does not answer: 127\.0\.0\.1:\d+: Connection refused$/m);
+    await shows('it is away', /^The server does not answer: 127\.0\.0\.1:\d+: Connection refused$/m);
     server = await start();
     await shows('it is back', /^quick +[\d.]+ .*0\.0 %$/m);
   } finally {

@@ -70,7 +70,7 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   assert.equal((await post(heir, `${parked}/approve`)).status, 200);
   zombie.process.kill('SIGCONT');
   await reaches(heir, parked, 'completed');
-  await until('it goes on as a new node', async () => /lease had run out/.test(zombie.log));
+  await until('it goes on as a new node', async () => /lease had expired/.test(zombie.log));
   // until its new lease is confirmed it starts nothing, and answers 503
   const reply = await until('it takes flows again', async () => {
     const input = { subject: 'zombie again', confirm: true };

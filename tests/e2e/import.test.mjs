@@ -128,7 +128,7 @@ test('what cannot be read is said in a sentence', async () => {
     [['openapi', broken], /the document: not valid YAML at line 3, column 1: did not find/],
     [['openapi', join(dir, 'none.json')], /cannot open .*none\.json/],
     [['openapi', dir], /is not a regular file/],
-    [['wsdl', bad], /"wsdl" cannot be imported; the one kind known is openapi/],
+    [['wsdl', bad], /"wsdl" cannot be imported; the only known kind is openapi/],
     [['openapi', source, '--id', 'Bad-Id'], /id must match/],
     [['openapi', source, '--output', join(dir, 'no/such/place')], /cannot write/],
   ]) {
@@ -200,7 +200,7 @@ get:
   const made = JSON.parse(end.stdout);
   assert.deepEqual(made.actions.map(({ action_id }) => action_id).sort(), ['add_pet', 'get_pet', 'list_pets']);
   assert.match(end.stderr, /skipped: POST \/secret \(leak\): the reference to its body does not lead to anything in this document and its folder/);
-  assert.match(end.stderr, /note: the file link\.yaml, which a reference names, is not read: it is a link that leads out of the folder/);
+  assert.match(end.stderr, /note: the file link\.yaml, which a reference names, is not read: it is a link to a file outside the folder/);
   const [add, list] = ['add_pet', 'list_pets'].map((id) => made.actions.find((one) => one.action_id === id));
   const ajv = new Ajv2020({ strict: false });
   const validate = ajv.compile(add.input_schema);

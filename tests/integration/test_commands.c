@@ -206,9 +206,9 @@ static void bad_accounts_are_refused(void **state)
     RUN(2, "accounts", "create");
     assert_err("an argument is missing: NAME");
     RUN(1, "accounts", "show", "nobody");
-    assert_err("there is no account of the id or name \"nobody\"");
+    assert_err("there is no account with the id or name \"nobody\"");
     RUN(1, "accounts", "show", "01a1fcc0-b337-761a-81da-6a741b70f9ab");
-    assert_err("there is no account of that id");
+    assert_err("there is no account with that id");
     char first[64], refusal[128];
     snprintf(first, sizeof(first), "%s", new_account("twin"));
     RUN(1, "accounts", "create", "twin");
@@ -316,7 +316,7 @@ static void bad_keys_are_refused(void **state)
     (void)state;
     new_account("bad keys");
     RUN(1, "keys", "create", "bad keys", "--scopes", "read,write");
-    assert_err("\"write\" is no scope");
+    assert_err("\"write\" is not a scope");
     RUN(1, "keys", "create", "bad keys", "--expires", "soon");
     assert_err("90d or 12h");
     RUN(1, "keys", "create", "bad keys", "--expires", "2001-01-01T00:00:00Z");
@@ -326,7 +326,7 @@ static void bad_keys_are_refused(void **state)
     RUN(1, "keys", "create", "bad keys", "--name", "a\nb");
     assert_err("must not contain control characters");
     RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.2.3/16");
-    assert_err("allow-address: the network \"10.1.2.3/16\" has bits set behind its prefix");
+    assert_err("allow-address: the network \"10.1.2.3/16\" has bits set after its prefix");
     RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.0.0/16,");
     assert_err("allow-address: \"\" is no network");
     RUN(1, "keys", "create", "nobody");
@@ -398,9 +398,9 @@ static void a_change_that_fails_leaves_no_event(void **state)
     char before[32];
     snprintf(before, sizeof(before), "%s", query("select count(*)::text from sluice.audit_event"));
     RUN(1, "connections", "remove", "no events", "123");
-    assert_err("the account has no connection of that id");
+    assert_err("the account has no connection with that id");
     RUN(1, "connections", "default", "no events", "123");
-    assert_err("the account has no connection of that id");
+    assert_err("the account has no connection with that id");
     assert_string_equal(query("select count(*)::text from sluice.audit_event"), before);
 }
 
@@ -575,7 +575,7 @@ static void the_catalog_is_searched(void **state)
     assert_string_equal(out_text("/0/kind"), "action");
     assert_string_equal(out_text("/0/relevance"), "high");
     RUN(0, "catalog", "search", "kilimanjaro");
-    assert_out("nothing found");
+    assert_out("Nothing found");
     RUN(0, "catalog", "search", "kilimanjaro volcano eruption guidebook chapter invoice");
     assert_out("low");
     RUN(2, "catalog", "search");

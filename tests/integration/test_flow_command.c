@@ -105,14 +105,14 @@ static void a_flow_is_explained(void **state)
          "('00000000-0000-0000-0000-00000000000a', 'alive:1', now(), now() + interval '1 hour'), "
          "('00000000-0000-0000-0000-00000000000d', 'dead:2', now(), now() - interval '1 hour')");
     RUN(1, "flow", "explain", flow_text);
-    assert_err("there is no flow of that id");
+    assert_err("there is no flow with that id");
     RUN(1, "flow", "explain", "nonsense");
     assert_err("\"nonsense\" is not a flow id");
     put_flow("'waiting', null, 'approval', null");
     RUN(0, "flow", "explain", flow_text);
     assert_out("account   Acme");
     assert_out("step      nap, attempt 1");
-    assert_out("has waited for a person for 5 min");
+    assert_out("has waited 5 min for a person");
     put_flow("'waiting', null, 'time', now() + interval '3 hours'");
     RUN(0, "flow", "explain", flow_text);
     assert_out("next due");

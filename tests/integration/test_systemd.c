@@ -285,7 +285,7 @@ static void what_is_no_listening_socket_is_refused(void **state)
     serve_on_handed("0");
     program_wait(&server);
     assert_int_equal(server.status, 1);
-    assert_contains(server.err, "descriptor 3 of LISTEN_FDS is no listening stream socket");
+    assert_contains(server.err, "descriptor 3 of LISTEN_FDS is not a listening stream socket");
     program_free(&server);
     close(HANDED_FD);
 }

@@ -63,8 +63,9 @@ static void test_versions_that_are_served(void **state)
     assert_int_equal(pg_schema_check(conninfo, files, 1, &version, &err), OK); /* N + 1 */
     assert_int_equal(version, 2);
     assert_int_equal(pg_schema_check(conninfo, files, 4, &version, &err), ERR_REFUSED);
-    assert_string_equal(err.text, "the database is at schema version 2, this binary needs 3: run "
-                                  "`sluice migrate`");
+    assert_string_equal(err.text,
+                        "the database is at schema version 2, but this binary needs 3: run "
+                        "`sluice migrate`");
     assert_int_equal(migrate(conninfo, 4, NULL, &err), OK);
     assert_int_equal(pg_schema_check(conninfo, files, 1, &version, &err), ERR_REFUSED); /* N + 2 */
     assert_non_null(strstr(err.text, "start the newer sluice"));

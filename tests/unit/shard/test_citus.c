@@ -54,10 +54,10 @@ static void test_what_a_cluster_has_to_have(void **state)
     check_demand("select 1", "the database has no Citus: `create extension citus` on every node, "
                              "then citus_set_coordinator_host and citus_add_node on the "
                              "coordinator");
-    check_demand(CATALOGS, "the database has Citus 9.5-1, and 13 or newer is needed");
-    check_demand("update pg_extension set extversion = '13.2-1' where extname = 'citus'",
-                 "the database is a worker of a Citus cluster: database-url has to name the "
-                 "coordinator");
+    check_demand(CATALOGS, "the database has Citus 9.5-1, but 13 or newer is needed");
+    check_demand(
+        "update pg_extension set extversion = '13.2-1' where extname = 'citus'",
+        "the database is a worker of a Citus cluster: set database-url to the coordinator");
     check_demand("update pg_dist_local_group set groupid = 0; "
                  "insert into pg_dist_node values (true, false), (false, true)",
                  "no node of the Citus cluster takes shards: add one on the coordinator, select "
@@ -85,9 +85,9 @@ static void test_a_server_is_set_as_the_tables_are(void **state)
     check_server("update pg_dist_partition set repmodel = 't' where partmethod = 'n'; "
                  "insert into pg_dist_partition values ('sluice.flow', 'h', 's')",
                  true, NULL);
-    check_server("update pg_dist_local_group set groupid = 2", true,
-                 "the database is a worker of a Citus cluster: database-url has to name the "
-                 "coordinator");
+    check_server(
+        "update pg_dist_local_group set groupid = 2", true,
+        "the database is a worker of a Citus cluster: set database-url to the coordinator");
 }
 
 /* A connection that is gone is an error, not "no Citus". */

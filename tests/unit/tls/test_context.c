@@ -67,7 +67,7 @@ static void bad_files_are_named(void **state)
     fclose(fopen(path, "w"));
     assert_null(context_of(path, &err));
     assert_int_equal(err.code, ERR_SYNTAX);
-    assert_non_null(strstr(err.text, "holds no certificate"));
+    assert_non_null(strstr(err.text, "has no certificate"));
     struct tls_config config = {.ca_file = certs_path(certs, "ca.pem"),
                                 .version_min = TLS_VERSION_1_3,
                                 .version_max = TLS_VERSION_1_2};

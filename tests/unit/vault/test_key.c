@@ -73,7 +73,7 @@ static void test_scopes(void **state)
     assert_int_equal(scopes_parse(slice_cstr(text), &set, &err), OK);
     assert_int_equal(set, SCOPE_ALL);
     assert_int_equal(scopes_parse(SLICE("root"), &set, &err), ERR_INVALID);
-    assert_non_null(strstr(err.text, "\"root\" is no scope"));
+    assert_non_null(strstr(err.text, "\"root\" is not a scope"));
     assert_int_equal(scopes_parse(SLICE(" ,"), &set, &err), ERR_INVALID);
     assert_string_equal(scope_name(SCOPE_APPROVE), "approve");
 }
