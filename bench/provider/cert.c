@@ -24,7 +24,6 @@ enum {
     DAY_S = 86400,
     CA_DAYS = 3650,
     LEAF_DAYS = 365,
-    LEAF_RENEW_DAYS = 7,
 };
 
 static int rng(void *ctx, unsigned char *out, size_t len)
@@ -104,93 +103,47 @@ static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, b
     return is_ok;
 }
 
-/* A certificate and its key, and the files that hold them. */
-struct pair {
-    const char *cert_file, *key_file;
-    mbedtls_x509_crt cert;
-    mbedtls_pk_context key;
-};
-
-static void pair_init(struct pair *pair, const char *cert_file, const char *key_file)
+/* The CA's certificate, the leaf's with that behind it, and the leaf's key. The CA's key is kept
+ * nowhere. */
+static bool make_all(char ca_pem[PEM_BYTES_MAX], struct buf *chain, char key_pem[PEM_BYTES_MAX])
 {
-    *pair = (struct pair){.cert_file = cert_file, .key_file = key_file};
-    mbedtls_x509_crt_init(&pair->cert);
-    mbedtls_pk_init(&pair->key);
-}
-
-static void pair_deinit(struct pair *pair)
-{
-    mbedtls_x509_crt_free(&pair->cert);
-    mbedtls_pk_free(&pair->key);
-}
-
-static bool is_lasting(const mbedtls_x509_crt *cert)
-{
-    struct tm tm = {.tm_year = cert->valid_to.year - 1900,
-                    .tm_mon = cert->valid_to.mon - 1,
-                    .tm_mday = cert->valid_to.day};
-    return timegm(&tm) > time(NULL) + LEAF_RENEW_DAYS * DAY_S &&
-           !mbedtls_x509_time_is_future(&cert->valid_from);
-}
-
-/* false: a new pair has to be made. issuer NULL: it is its own. */
-static bool load(struct pair *pair, struct pair *issuer)
-{
-    uint32_t flags = 0;
-    return mbedtls_x509_crt_parse_file(&pair->cert, pair->cert_file) == 0 &&
-           is_lasting(&pair->cert) &&
-           mbedtls_pk_parse_keyfile(&pair->key, pair->key_file, NULL, rng, NULL) == 0 &&
-           mbedtls_pk_check_pair(&pair->cert.pk, &pair->key, rng, NULL) == 0 &&
-           (!issuer || mbedtls_x509_crt_verify(&pair->cert, &issuer->cert, NULL, "localhost",
-                                               &flags, NULL, NULL) == 0);
-}
-
-/* A new key and certificate; the file of the certificate has the issuer's behind it. */
-static int make(struct pair *pair, struct pair *issuer, struct err *err)
-{
-    struct buf chain;
+    mbedtls_pk_context ca, leaf;
     char pem[PEM_BYTES_MAX];
-    pair_deinit(pair);
-    pair_init(pair, pair->cert_file, pair->key_file);
-    if (!make_key(&pair->key) ||
-        mbedtls_pk_write_key_pem(&pair->key, (unsigned char *)pem, sizeof(pem)) != 0)
-        return err_set(err, ERR_CRYPTO, "a key cannot be made");
-    int status = file_write_whole(pair->key_file, slice_cstr(pem), 0600, err);
-    mem_wipe(pem, sizeof(pem));
-    if (status != OK)
-        return status;
-    if (!make_cert(&pair->key, issuer ? &issuer->key : &pair->key, !issuer, pem))
-        return err_set(err, ERR_CRYPTO, "a certificate cannot be made");
-    buf_init(&chain, 2 * PEM_BYTES_MAX);
-    buf_append_cstr(&chain, pem);
-    if (issuer)
-        status = file_read_into(issuer->cert_file, &chain, NULL, err);
-    if (status == OK)
-        status = file_write_whole(pair->cert_file, buf_slice(&chain), 0644, err);
-    buf_deinit(&chain);
-    return status;
+    mbedtls_pk_init(&ca);
+    mbedtls_pk_init(&leaf);
+    bool is_made = make_key(&ca) && make_key(&leaf) && make_cert(&ca, &ca, true, ca_pem) &&
+                   make_cert(&leaf, &ca, false, pem) &&
+                   !mbedtls_pk_write_key_pem(&leaf, (unsigned char *)key_pem, PEM_BYTES_MAX);
+    mbedtls_pk_free(&ca);
+    mbedtls_pk_free(&leaf);
+    if (is_made)
+        buf_printf(chain, "%s%s", pem, ca_pem);
+    return is_made;
 }
 
-int cert_ensure(const char *dir, struct cert_files *files, struct err *err)
+int cert_make(const char *dir, struct cert_files *files, struct err *err)
 {
-    static const char *const names[] = {"ca.pem", "ca.key", "cert.pem", "cert.key"};
-    char *paths[] = {files->ca, files->ca_key, files->cert, files->key};
+    static const char *const names[] = {"ca.pem", "cert.pem", "cert.key"};
+    char *paths[] = {files->ca, files->cert, files->key};
     char whole[PATH_MAX]; /* clients that read the ready file may run elsewhere */
-    struct pair ca, leaf;
+    char ca_pem[PEM_BYTES_MAX], key_pem[PEM_BYTES_MAX];
+    struct buf chain;
     if ((mkdir(dir, 0700) != 0 && errno != EEXIST) || !realpath(dir, whole))
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (snprintf(paths[i], CERT_PATH_MAX, "%s/%s", whole, names[i]) >= CERT_PATH_MAX)
             return err_set(err, ERR_LIMIT, "the path %s is too long", whole);
-    pair_init(&ca, files->ca, files->ca_key);
-    pair_init(&leaf, files->cert, files->key);
-    int status = OK;
-    bool is_new = !load(&ca, NULL);
-    if (is_new)
-        status = make(&ca, NULL, err);
-    if (status == OK && (is_new || !load(&leaf, &ca)))
-        status = make(&leaf, &ca, err);
-    pair_deinit(&ca);
-    pair_deinit(&leaf);
+    buf_init(&chain, 2 * PEM_BYTES_MAX);
+    int status = make_all(ca_pem, &chain, key_pem)
+                     ? OK
+                     : err_set(err, ERR_CRYPTO, "a key or a certificate cannot be made");
+    if (status == OK)
+        status = file_write_whole(files->key, slice_cstr(key_pem), 0600, err);
+    if (status == OK)
+        status = file_write_whole(files->cert, buf_slice(&chain), 0644, err);
+    if (status == OK)
+        status = file_write_whole(files->ca, slice_cstr(ca_pem), 0644, err);
+    mem_wipe(key_pem, sizeof(key_pem));
+    buf_deinit(&chain);
     return status;
 }

@@ -1,9 +1,10 @@
 /*
- * The provider's certificates: a CA of its own (ECDSA P-256, 10 years) and a leaf for localhost,
- * 127.0.0.1 and ::1 (1 year, made again before it expires), kept in the data folder:
+ * The provider's certificates, made at each start: a CA of its own (ECDSA P-256, 10 years), whose
+ * key is thrown away, and a leaf for localhost, 127.0.0.1 and ::1 (1 year), in the data folder:
  *
- *   ca.pem    the trust root for clients              ca.key   0600
- *   cert.pem  the leaf and the CA                     cert.key 0600
+ *   ca.pem    the trust root for clients
+ *   cert.pem  the leaf and the CA
+ *   cert.key  0600
  */
 #ifndef PROVIDER_CERT_H
 #define PROVIDER_CERT_H
@@ -13,12 +14,11 @@
 enum { CERT_PATH_MAX = 4096 };
 
 struct cert_files {
-    char ca[CERT_PATH_MAX], ca_key[CERT_PATH_MAX];
-    char cert[CERT_PATH_MAX], key[CERT_PATH_MAX];
+    char ca[CERT_PATH_MAX], cert[CERT_PATH_MAX], key[CERT_PATH_MAX];
 };
 
-/* Makes what is missing, unreadable or about to expire; the folder, too. Needs tls_library_init.
- * ERR_IO, ERR_CRYPTO, ERR_LIMIT (a path too long), with a sentence. */
-int cert_ensure(const char *dir, struct cert_files *files, struct err *err) MUST_CHECK;
+/* Makes them, the folder, too. Needs tls_library_init. ERR_IO, ERR_CRYPTO, ERR_LIMIT (a path too
+ * long), with a sentence. */
+int cert_make(const char *dir, struct cert_files *files, struct err *err) MUST_CHECK;
 
 #endif

@@ -23,7 +23,7 @@ static const char help[] =
     "An emulated provider with Gmail-shaped and Notion-shaped endpoints, for `sluice dev`, tests\n"
     "and benchmarks. State is in memory and the same after each start.\n"
     "\n"
-    "  --data DIR         where the CA and the certificate are kept (made at the first start)\n"
+    "  --data DIR         where the CA and the certificate are put (made at each start)\n"
     "  --port N           port to listen on, 0 for any (0)\n"
     "  --listen ADDRESS   address to listen on (127.0.0.1)\n"
     "  --ready-file FILE  written whole once it listens: {\"url\",\"ca_file\",\"pid\",\"tokens\", "
@@ -153,7 +153,7 @@ static int start_tls(const struct options *options, struct err *err)
 {
     if (options->is_plain)
         return OK;
-    if (tls_library_init(err) != OK || cert_ensure(options->data, &app.files, err) != OK)
+    if (tls_library_init(err) != OK || cert_make(options->data, &app.files, err) != OK)
         return err->code;
     app.tls = tls_server_new(
         &(struct tls_server_config){.cert_file = app.files.cert, .key_file = app.files.key}, err);
