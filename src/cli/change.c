@@ -48,9 +48,9 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
-    /* ERR_INVALID is another account of the name, or an account that was erased meanwhile. */
-    static const struct words of_account = {"there is no account of that id",
-                                            "there is another account of that name",
+    /* ERR_INVALID means another account with the name, or an account that was erased meanwhile. */
+    static const struct words of_account = {"there is no account with that id",
+                                            "there is another account with that name",
                                             "sluice accounts list"};
     static const struct words of_key = {
         "the account has no key with that id, or the key is revoked",

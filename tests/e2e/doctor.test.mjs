@@ -110,7 +110,7 @@ test('the database: not there, settings that lose data, too few connections, no 
   await one('default_transaction_isolation', 'serializable', 'fail', /default_transaction_isolation is serializable/);
   await one('default_transaction_read_only', 'on', 'fail', /nothing can be stored/);
   await one('idle_session_timeout', '5s', 'warn', /idle_session_timeout is 5s/);
-  await failsWith('database', 'fail', /\d+ connections may be open, this server opens 96/, /max_connections/, ['--offline', '--workers', '16']);
+  await failsWith('database', 'fail', /\d+ connections may be open, and this server opens 96/, /max_connections/, ['--offline', '--workers', '16']);
   await failsWith('schema', 'fail', /sharded/, /Set database-batch/, ['--offline', '--database-batch', 'sharded']);
   await stack.cluster.sql('create database empty', 'postgres');
   const url = stack.cluster.url.replace('dbname=sluice', 'dbname=empty');
