@@ -12,6 +12,14 @@ async function cpu(server) {
   return texts.reduce((sum, text) => sum + Number(text.split(' ')[0]) / 1e9, 0);
 }
 
+// The load counts replies; that they are results of an execution is seen here, once.
+async function check(stage, server, scenario) {
+  const { headers, body } = JSON.parse(await readFile(scenario, 'utf8')).steps[0];
+  const reply = await server.call(stage.account.key, 'POST', '/mcp', body, headers);
+  const { isError, content } = reply.json.result ?? {};
+  if (isError || !content?.[0].text.includes('"execution_id"')) throw new Error(`${scenario}: ${reply.text}`);
+}
+
 // {value, base}: microseconds an operation, of both scenarios
 export async function measureMcp(stage, call, rest) {
   const used = { [call]: { cpu_s: 0, done: 0 }, [rest]: { cpu_s: 0, done: 0 } };
@@ -22,6 +30,7 @@ export async function measureMcp(stage, call, rest) {
     used[scenario].done += report.scenarios[0].done;
   };
   await stage.with({}, async (other) => {
+    for (const server of [stage.server, other]) await check(stage, server, call);
     // handshakes with the provider are no part of it
     for (const server of [stage.server, other]) await stage.load(rest, { server, warmup: 0, name: 'mcp_rest' });
     await Promise.all([measure(stage.server, call, 'mcp'), measure(other, rest, 'mcp_rest')]);

@@ -47,6 +47,12 @@ const struct flow_command *web_command_of(const struct web_request *request)
     return &doing->command;
 }
 
+/* A schema's report has none. */
+static const char *full_stop_after(slice message)
+{
+    return slice_ends_with(message, SLICE(".")) ? "" : ".";
+}
+
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
 {
     /* REPEATED is an answer to starts only, and web_flow_start treats it as done. */
@@ -61,12 +67,13 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
             request, 409, "Not done",
-            "%.*s. The flow may have changed since its page was loaded; reload it.",
-            SLICE_ARG(command->message));
+            "%.*s%s The flow may have changed since its page was loaded. Reload it.",
+            SLICE_ARG(command->message), full_stop_after(command->message));
     case FLOW_ANSWER_UNAVAILABLE:
         if (command->message.ptr)
-            return web_reply_problem(request, 503, "Not available now", "%.*s.",
-                                     SLICE_ARG(command->message));
+            return web_reply_problem(request, 503, "Not available now", "%.*s%s",
+                                     SLICE_ARG(command->message),
+                                     full_stop_after(command->message));
         break;
     case FLOW_ANSWER_UNKNOWN:
         return web_reply_problem(request, 503, "Perhaps done",

@@ -328,7 +328,7 @@ static void bad_keys_are_refused(void **state)
     RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.2.3/16");
     assert_err("allow-address: the network \"10.1.2.3/16\" has bits set after its prefix");
     RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.0.0/16,");
-    assert_err("allow-address: \"\" is no network");
+    assert_err("allow-address: \"\" is not a network");
     RUN(1, "keys", "create", "nobody");
     RUN(1, "keys", "revoke", "bad keys", "sk_nothing");
     assert_err("the account has no key");
