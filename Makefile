@@ -1,7 +1,7 @@
 # sluice: one Makefile, no recursion. `make help` lists what it does.
 #
 # Every variant is in the same graph: build/<variant>/ holds its objects, one archive a room
-# (lib<room>.a) and its programs; only the release programs stand right under build/. Rooms, what
+# (lib<room>.a) and its programs; only the release programs are directly in build/. Rooms, what
 # each may see, and so what is linked with what, come from src/ROOMS.
 
 SHELL := /bin/bash
@@ -190,7 +190,7 @@ C_FILES := $(wildcard src/*/*.c src/*/*.h bench/*/*.c bench/*/*.h tests/*.c test
 	tests/*/*/*.c tests/*/*/*.h)
 SHELL_FILES := $(wildcard deps/*.sh tests/*.sh tests/*/*.sh) .ci/run
 
-# $(call program,VARIANT,NAME): release programs stand right under build/.
+# $(call program,VARIANT,NAME): release programs are directly in build/.
 program = build/$(if $(filter release,$(1)),,$(1)/)$(2)
 programs = $(call program,$(1),sluice) $(call program,$(1),sluice-provider) \
 	$(call program,$(1),sluice-bench)
@@ -229,7 +229,7 @@ $(DEPS_arm64)/ready: deps/cross.sh deps/fetch.sh deps/apt.sh deps/recipes.sh dep
 	@CC=$(CROSS_arm64)gcc AR=$(CROSS_arm64)ar deps/cross.sh arm64 $(DEPS_arm64)
 	@touch $@
 
-# Rewritten by fetch.sh only when a library changed: then everything is compiled anew.
+# Rewritten by fetch.sh only if a library changed: then everything is recompiled.
 $(DEPS)/versions $(DEPS_arm64)/versions: %/versions: %/ready
 	@:
 

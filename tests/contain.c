@@ -1,5 +1,5 @@
 /*
- * contain SECONDS COMMAND...: runs one test program so that nothing of it can stay behind.
+ * contain SECONDS COMMAND...: runs one test program and leaves none of its processes running.
  *
  * It makes itself the reaper of every process that the command starts, however far down and whether
  * or not it made a session of its own (a daemon does). When the command has ended, what is still
@@ -37,7 +37,7 @@ static long long now_ms(void)
     return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Parent of a process and its name, from /proc; 0 when it is gone. */
+/* Parent of a process and its name, from /proc; 0: it has exited. */
 static pid_t parent_of(const char *pid, char *name, size_t name_size)
 {
     char path[300];

@@ -1,5 +1,5 @@
 // `make bench-citus` works: rates of sharded mode against one PostgreSQL, at sizes that say nothing, and nothing
-// stays behind. On the release build.
+// is left over. On the release build.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { BenchRun } from '../e2e/support/bench.mjs';
@@ -22,7 +22,7 @@ test('rates of both are measured, and what they cost', async () => {
     assert.match(end.stdout, new RegExp(`^${row.name}: ${row.ratio.toFixed(2)} `, 'm'));
   }
   assert.equal(end.code, rows[0].is_met ? 0 : 1, 'the bar of writes decides');
-  assert.deepEqual(await suite.left(), [], 'nothing stays behind');
+  assert.deepEqual(await suite.left(), [], 'nothing is left over');
 });
 
 test('what it does not know it says', async () => {

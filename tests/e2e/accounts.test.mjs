@@ -82,7 +82,7 @@ test('export: every row of the account, no credentials', async () => {
 
   const file = join(stack.dir, 'leaving.ndjson');
   assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
-  // uses are told some time after they were made, perhaps between the two exports
+  // uses are reported with a delay, perhaps between the two exports
   const withoutUses = (all) => all.map(({ table, row: { last_used_at, failed_at, failure, ...row } }) => ({ table, row }));
   assert.deepEqual(withoutUses(lines(await readFile(file, 'utf8'))), withoutUses(rows));
   assert.equal((await stat(file)).mode & 0o777, 0o600);
@@ -109,7 +109,7 @@ test('erase while the server runs: nothing is left, others are not touched', asy
     { confirm: true });
   await held.reached(2);
   const erasing = new Running(sluiceBin, ['accounts', 'erase', leaving.id, '--yes', '--settle', '5s'], { env: stack.env });
-  await until('nobody begins anything', () => erasing.log.includes('waiting 5 s for running work to finish'));
+  await until('no new work begins', () => erasing.log.includes('waiting 5 s for running work to finish'));
   erasing.kill('SIGSTOP'); // the time to settle is as long as it takes
   assert.equal(await stack.cluster.sql(`select disabled_at is not null from sluice.account where account_id = '${leaving.id}'`), 't');
   await held.letGo();
@@ -128,7 +128,7 @@ test('erase while the server runs: nothing is left, others are not touched', asy
   assert.equal((await stack.sluice(['accounts', 'erase', leaving.id, '--yes'])).code, 1);
 });
 
-test('an account that lies in many rows goes in batches', async () => {
+test('an account with many rows is erased in batches', async () => {
   const c = await stack.account('large', { apps: [] });
   const midnight = Math.floor(Date.now() / 86_400_000) * 86_400_000;
   await stack.cluster.sql(

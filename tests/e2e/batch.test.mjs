@@ -92,7 +92,7 @@ test('what a batch may be', async () => {
   assert.equal((await dev.call('DELETE', '/api/executions/batch')).status, 405);
 });
 
-test('what is over the limit of executions in flight is told per item', async () => {
+test('items over the limit of executions in flight are refused one by one', async () => {
   const held = await hold(dev, LABELS);
   const reply = batch(Array.from({ length: 50 }, () => read)); // the server takes 45
   await held.reached(45);
@@ -132,7 +132,7 @@ test('a rate limit tells when to come again', async () => {
   assert.deepEqual(json.results.map((one) => one.retry_after), [40, undefined]);
 });
 
-test('summaries that would make the reply too large are told by their ids', async () => {
+test('summaries that would make the reply too large are replaced by their ids', async () => {
   // replies of a provider, over 4 MiB together
   const mail = { from: 'ada@example.com', subject: 'large', text: 'x'.repeat(350_000) };
   const { id } = await dev.control('POST', '/mail', mail);

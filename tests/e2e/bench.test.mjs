@@ -107,7 +107,7 @@ test('a replay is of a key that each connection has for itself', async () => {
   assert.ok(keys <= 7, `${keys} of the provider's calls for 7 keys`);
 });
 
-// Answers at once, but for `stallMs` once, in which nobody is served.
+// Answers at once, except during one stall of `stallMs`.
 async function startStaller(stallMs) {
   let asked = 0;
   const server = createServer((request, response) => {
@@ -118,7 +118,7 @@ async function startStaller(stallMs) {
   return { server, base: `http://127.0.0.1:${server.address().port}`, asked: () => asked };
 }
 
-test('an open loop counts what a stall held up, not only whom it met', async () => {
+test('an open loop counts every request that a stall delayed', async () => {
   const staller = await startStaller(500);
   const json = join(dir, 'open.json');
   const scenario = join(dir, 'get.json');
@@ -156,7 +156,7 @@ test('a server that is stopped for 200 ms is seen by all that were due meanwhile
   assert.equal(report.failed, 0);
 });
 
-test('failures are counted and told', async () => {
+test('failures are counted and reported', async () => {
   const end = await load(['--base', dev.base, '--scenario', 'read'], { SLUICE_KEY: 'sk_wrong' });
   assert.equal(end.code, 2);
   assert.match(end.stdout, /the first failure: read, step 1: status 401 instead of 200: \{"error":"Missing or invalid API key"\}/);

@@ -30,10 +30,10 @@ test('figures are measured, and the report has them', async () => {
   }
   const rate = (part) => rows.find((row) => row.name.includes(part)).value;
   assert.ok(rate('wakes when due') > 0);
-  assert.deepEqual(await suite.left(), [], 'nothing stays behind');
+  assert.deepEqual(await suite.left(), [], 'nothing is left over');
 });
 
-test('a figure that cannot be measured is told, and the others are', async () => {
+test('a figure that cannot be measured is reported, and the others are measured', async () => {
   const end = await bench('--only', 'pooled|idle server', '--pooled', '100000');
   assert.equal(end.code, 1, end.stdout + end.stderr);
   assert.match(end.stdout, /not measured: memory of a pooled TLS connection: /);

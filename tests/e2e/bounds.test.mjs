@@ -86,7 +86,7 @@ test("a key app's form sent twice makes one connection", async () => {
   assert.equal(await count(), before + 2);
 });
 
-test('a connection past the bound is refused by form, OAuth, link, interface and command, and told', async () => {
+test('a connection beyond the bound is refused by form, OAuth, link, API and command, and reported', async () => {
   const pages = await signedIn();
   assert.equal(await count(), 3);
   const page = await pages.go('/integrations/probe');

@@ -83,7 +83,7 @@ test('an app that fails most accounts is left alone by all', async () => {
 });
 
 // Its head would be too large: the app was not even asked.
-test('what this server refuses to send is no vote', async () => {
+test('a call that this server refuses to send is not a vote', async () => {
   const LONG = 'x'.repeat(12_000);
   const replies = [];
   for (let i = 0; i < 8; i++) replies.push(...(await Promise.all(['one', 'two', 'three'].map((name) => server.execute(accounts[name].key, 'app', 'long', { q: LONG })))));
@@ -101,7 +101,7 @@ test('one account alone on a server is kept from an app that fails', async () =>
   assert.deepEqual(await gauge(), [`{origin="${APP}"} 1`]);
 });
 
-test('the integration http has circuits of its own, by account, and its hosts are no labels', async () => {
+test('the integration http has its own circuits, by account, and its hosts are not labels', async () => {
   const http = ['one', 'two', 'three'];
   for (const name of http) {
     const credential = { api_key: 'down' };

@@ -92,7 +92,7 @@ const wrongs = [
   ["action_id: 'send_message' }", 'action: 1 }', 'a path has its parameters'],
   ["case 'blocked':", "case 'stopped':", 'a status is one of three'],
   ['error.started_at', 'error.output', 'a failure has no output'],
-  ["'dry_run' in read.data", 'false', 'a dry run is no execution'],
+  ["'dry_run' in read.data", 'false', 'a dry run is not an execution'],
   ['read.data.display.title', 'read.data.display.text', 'a display has a title and a summary'],
   ['one.stepKey === ', 'one.step === ', 'a step has a stepKey'],
   ['recommended_next_action?.input.integration_id', 'recommended_next_action?.integration_id', 'advice has its shape'],

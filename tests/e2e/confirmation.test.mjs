@@ -53,7 +53,7 @@ before(async () => {
 after(() => stack?.stopWell(assert));
 beforeEach(() => stack.provider.faults([]));
 
-// The ways to send an execution: how its summary comes back, and where its input lies in the body.
+// The ways to send an execution: how its summary comes back, and where its input is in the body.
 const tool = (body, query, headers, server) =>
   server.call(account.key, 'POST', `/api/tools/paper_file/execute${query}`, body, headers);
 const DOORS = {
@@ -97,7 +97,7 @@ const FAULTS = [
 ];
 
 for (const [name, door] of Object.entries(DOORS)) {
-  test(`${name}: an unconfirmed write is blocked for that, and told all that is wrong with its input`, async () => {
+  test(`${name}: an unconfirmed write is blocked, with everything that is wrong with its input`, async () => {
     const sent = await requests();
     for (const [input, faults, hint] of [...FAULTS, [{ note: 'fine' }, [], null]]) {
       const reply = await door.send(input);

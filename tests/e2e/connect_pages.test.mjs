@@ -120,9 +120,9 @@ test('a key app through its form: what the app refuses is not stored, what it ta
   assert.match(tested.text, /the connection works/);
 });
 
-test('the last use and the last failure are told soon, and on a clean way down', async () => {
+test('the last use and the last failure are reported soon, and at a clean shutdown', async () => {
   const listed = async (node) => (await node.call(one.key, 'GET', '/api/connections?integration_id=probe')).json.connections[0];
-  await until('the use is told', async () => (await listed(server)).last_used_at);
+  await until('the use is reported', async () => (await listed(server)).last_used_at);
   const first = await listed(server);
   assert.deepEqual([first.failed_at, first.failure], [null, null]);
   const bad = await server.execute(one.key, 'probe', 'read_label', { id: 'NONE' });
@@ -176,7 +176,7 @@ test('client credentials are tried at the token endpoint before they are stored'
   assert.equal(run.status, 200, run.text);
 });
 
-test('OAuth: consent connects; a state is good once and for its session; a denial is told', async () => {
+test('OAuth: consent connects; a state is valid once and for its session; a denial is reported', async () => {
   const pages = await signedIn(one);
   const page = await pages.go('/integrations/strict');
   const sent = await pages.press(page, 'Connect App strict', { label: 'by consent' }, { follow: false });
@@ -604,7 +604,7 @@ test('what a link is refused for', async () => {
   assert.equal((await link(reader, { integration_id: 'probe' })).status, 403);
 });
 
-test('connections by the interface: listed without credentials, changed, deleted', async () => {
+test('connections by the API: listed without credentials, changed, deleted', async () => {
   const all = await server.call(one.key, 'GET', '/api/connections');
   assert.equal(all.status, 200);
   assert.ok(all.json.connections.length >= 3 && !all.text.includes(GOOD));

@@ -107,7 +107,7 @@ test('a state is good once, and for the session that began', async () => {
   const visit = await dashboard.signIn(account);
   const other = await dashboard.signIn(account);
   await toConsent(visit);
-  // somebody else comes back with it first
+  // another user comes back with it first
   consent.behave({ isSlow: true });
   await visit.press('Allow');
   consent.behave();
@@ -131,7 +131,7 @@ test('a state is good once, and for the session that began', async () => {
 });
 
 for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
-  test(`a box unticked, no refresh token: told, shown, mended by reconnecting; ${how}`, async () => {
+  test(`a box unticked, no refresh token: reported, shown, fixed by reconnecting; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     consent.behave({ hasRefresh: false });
     await toConsent(visit);
@@ -164,7 +164,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('Reconnected.');
     await visit.sees('automatic, before the token expires');
     assert.ok(!(await visit.text()).includes('not granted'));
-    await until('its use is told', async () => {
+    await until('its use is reported', async () => {
       await visit.page.reload();
       return !(await visit.text()).includes('not used yet');
     });
@@ -176,7 +176,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
   });
 
 for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
-  test(`the client is gone when somebody reconnects: said, entered in its place, and on with it; ${how}`, async () => {
+  test(`the client was deleted before a reconnect: reported, entered on that page, and continued; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     await toConsent(visit);
     await visit.press('Allow');
@@ -207,7 +207,7 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await visit.end();
   });
 
-test('the client is gone: who may not set one is told who may', async () => {
+test('the client was deleted: a user who may not set one sees who may', async () => {
   const admin = await dashboard.signIn(account);
   await admin.goto('/integrations/picky');
   const reader = await dashboard.browser.visit(dashboard.base);

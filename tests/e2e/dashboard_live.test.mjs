@@ -187,7 +187,7 @@ async function read(path, headers, isEnough) {
       if (error.name !== 'AbortError') throw error;
     }
   })();
-  await until('enough was told', () => isEnough(text));
+  await until('enough events were sent', () => isEnough(text));
   stop.abort();
   await whole;
   return { status: 200, text, ids: [...text.matchAll(/id: (\d+)\ndata: changed\n\n/g)].map(([, rev]) => Number(rev)) };
@@ -198,7 +198,7 @@ const revOf = async (id) => Number(await dashboard.stack.cluster.sql(`select rev
 // What the server asks its database by itself; of each few one looks whether a watched flow has changed.
 const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
 
-test('a change is told once; what a browser knows is not told again', async () => {
+test('a change is sent once; a browser does not get known changes again', async () => {
   const visit = await dashboard.signIn(account);
   const headers = { cookie: await cookieOf(visit) };
   await visit.end();

@@ -162,7 +162,7 @@ async function walk() {
     await visit.page.setViewportSize(PHONE);
     await visit.goto(path);
     await open(visit);
-    // beside the navigation in light, below it on a phone in dark: each is checked as it stands
+    // beside the navigation in light, below it on a phone in dark: each is checked unchanged
     await visit.page.emulateMedia({ colorScheme: 'dark' });
     findings.dark.push(...(await visit.findings(COLOR_RULES)));
     await visit.fits();
@@ -217,7 +217,7 @@ test('axe-core finds nothing where the pages have no script, on a phone', async 
   await visit.end();
 });
 
-test('an address that is nobody\'s: a page for a browser, JSON for a program and below /api', async () => {
+test('an unknown address: a page for a browser, JSON for a program and below /api', async () => {
   const ask = async (path, Accept, method = 'GET') => {
     const reply = await fetch(dashboard.base + path, { method, headers: { Accept } });
     return [reply.status, reply.headers.get('content-type'), await reply.text()];
@@ -258,7 +258,7 @@ test('a flow on paper: what it does and did, without the navigation and without 
   await visit.end();
 });
 
-test('assets come compressed to whom takes that, and are the same', async () => {
+test('assets are compressed for clients that accept it, and are the same', async () => {
   const page = await (await fetch(`${dashboard.base}/sign-in`)).text();
   const paths = [...page.matchAll(/"(\/assets\/[^"]+)"/g)].map(([, path]) => path);
   assert.equal(paths.length, 3);
@@ -273,7 +273,7 @@ test('assets come compressed to whom takes that, and are the same', async () => 
   }
 });
 
-test('pages come compressed to whom takes that; not those that another site asked for, with a secret, or an event stream', async () => {
+test('pages are compressed for clients that accept it, except requests from other sites, pages with a secret and event streams', async () => {
   const visit = await dashboard.signIn(account);
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   const ask = async (path, headers = {}, init = {}) => {

@@ -66,7 +66,7 @@ test('the frame: account and key, counts, and no way to what the key may not see
   assert.equal(rejected.status, 200, rejected.text);
 });
 
-test('a decision says as whom, what, how grave, who asked and until when', async () => {
+test('a decision shows the connection, the action, its severity, the requester and the expiry', async () => {
   const agent = await keyOf('support-agent', 'read,execute');
   const id = await dashboard.startTasks(agent);
   const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
@@ -149,7 +149,7 @@ test('an update shows what changes in each, and by what that was read', async ()
   await visit.end();
 });
 
-test('a mail says whom it reaches, what leaves the company, and that it cannot be taken back', async () => {
+test('a mail shows its recipients, what leaves the company, and that it cannot be undone', async () => {
   const own = await dashboard.account('mails');
   const mail = (to) => dashboard.start(own, 'mail_with_reminder', { to, subject: `To ${to}`, text: 'Hello' });
   const ids = {
@@ -173,7 +173,7 @@ test('a mail says whom it reaches, what leaves the company, and that it cannot b
   // as whom, with the way to that connection
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
   assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);
-  // what is no address is nobody's
+  // text that is not an address has no owner
   await visit.goto(`/flows/${ids.nasty}`);
   assert.ok((await tags(first)).includes('leaves your company'));
   // the same where they are listed, however long what is shown
@@ -619,7 +619,7 @@ const rowsOf = async (visit, part) =>
   (await visit.page.locator(`${part} tbody tr`).evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => [...cell.querySelectorAll('.app')].reduce((text, mark) => text.replace(mark.textContent, ''), cell.textContent).trim()).join(' '))))
     .map((text) => text.replace(/\s+/g, ' ').replace(/\d+ ms/, 'N ms'));
 
-test('the overview: apps by how they do, those that are connected without calls behind them, eight in all', async () => {
+test('the overview: apps by health, then connected ones without calls, eight in all', async () => {
   const own = await dashboard.account('Apps', { apps: ['gmail', 'notion', 'probe'] });
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Gmail 0 - - no calls', 'Notion 0 - - no calls', 'Probe 0 - - no calls']);
@@ -654,7 +654,7 @@ test('the overview: what was said of the last failure comes from the call itself
   await visit.end();
 });
 
-test('the overview of an account with many numbers: what is over is added up once, what is new at once, and of nobody else', async () => {
+test('the overview of an account with many numbers: ended calls are added up once, new ones at once, and only its own', async () => {
   const [busy, quiet] = [await dashboard.account('Busy', { apps: [] }), await dashboard.account('Quiet', { apps: [] })];
   const apps = Array.from({ length: 60 }, (_, i) => [`app_${i}`, 'list', 'succeeded', '', 2]);
   await dashboard.counted(busy, apps, 20);
@@ -821,7 +821,7 @@ async function walkOlder(visit, path) {
   }
 }
 
-test('flows: what, who asked, how each stands, how many stand how; a new one comes by itself', async () => {
+test('flows: title, requester, state of each, count by state; a new one appears by itself', async () => {
   const own = await dashboard.account('many flows');
   const { id: key, as } = await keyOfAccount(own, 'night-agent');
   const waits = await dashboard.startTasks(as);
@@ -868,7 +868,7 @@ test('flows: what, who asked, how each stands, how many stand how; a new one com
   await visit.end();
 });
 
-test('executions: calls of flows stand among them by time, each once, and lead to their step', async () => {
+test('executions: calls of flows are listed among them by time, each once, and link to their step', async () => {
   const own = await dashboard.account('calls of flows');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const run = async () => `/executions/${(await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } })).json.execution_id}`;
@@ -926,7 +926,7 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   await visit.end();
 });
 
-test('executions and events of long ago stand behind recent ones on one page', async () => {
+test('old executions and events follow recent ones on one page', async () => {
   const own = await dashboard.account('long ago');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const run = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } });
@@ -1049,7 +1049,7 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   await visit.end();
 });
 
-test('a flow: the request that its page shows works as it stands', async () => {
+test('a flow: the request that its page shows works unchanged', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account);
   await visit.goto(`/flows/${id}`);
@@ -1067,7 +1067,7 @@ async function post(visit, path, fields) {
   return { status: reply.status, to: reply.headers.get('location')?.split('?')[0], text: await reply.text() };
 }
 
-test('run again, a flow: a page says as whom, what and how grave; one new flow, however often it is sent', async () => {
+test('run again, a flow: a page shows the connection, the action and its severity; one new flow, however often it is sent', async () => {
   const own = await dashboard.account('again');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const count = async () => (await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length;
@@ -1136,7 +1136,7 @@ test('run again, a flow whose start confirms its writes: that takes a box of its
   await visit.end();
 });
 
-test('run again, an execution: the input is written anew, a write needs its box, sent twice it runs once', async () => {
+test('run again, an execution: the input can be changed, a write needs its box, sent twice it runs once', async () => {
   const own = await dashboard.account('again by hand');
   const run = async (integration_id, action_id, input, more) => (await dashboard.call(own, 'POST', '/api/executions', { integration_id, action_id, input, ...more })).json;
   const read = await run('gmail', 'list_messages', { maxResults: 2 });

@@ -139,7 +139,7 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
     await visit.end();
   });
 
-test('control characters and broken text are no part of a page', async () => {
+test('control characters and broken text are not part of a page', async () => {
   await dashboard.provider.control('POST', '/mail', { raw: 'From: a@b.example\r\nSubject: =?utf-8?B?Y3RybCAAAQgbWzMxbSB4?=\r\n\r\nx' });
   const visit = await dashboard.signIn(account);
   const tasks = await dashboard.startTasks(account, { query: 'subject:ctrl', maxResults: 1 });
@@ -337,7 +337,7 @@ test('no text of a row shapes a page: its elements stay, what is hidden is marke
     }
 });
 
-test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure behind https', async () => {
+test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure with https', async () => {
   const { line } = await session(account);
   assert.match(line, /^sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
   assert.ok(!line.includes(account.key));

@@ -49,7 +49,7 @@ after(async () => {
 const lookups = async () => (await readFile(log, 'utf8')).trim().split('\n').sort();
 const run = (app) => server.execute(account.key, app, 'read', {});
 
-test('hosts whose names are not resolved hold nobody else up', async () => {
+test('hosts whose names do not resolve do not delay others', async () => {
   assert.equal((await run('fast1')).status, 200);
   let isOver = false;
   let healthy = 0;
@@ -57,7 +57,7 @@ test('hosts whose names are not resolved hold nobody else up', async () => {
   await until('all slow names are looked up', async () => (await lookups()).filter((one) => one.startsWith('slow')).length === SLOW_HOSTS);
   // a look-up hangs on after the calls that wanted it
   while (!isOver || healthy < 10)
-    for (const name of ['fast1', 'fast2']) { /* the second is a name that nobody has asked for yet */
+    for (const name of ['fast1', 'fast2']) { /* the second is a name without a lookup so far */
       const reply = await run(name);
       assert.equal(reply.status, 200, reply.text);
       healthy++;

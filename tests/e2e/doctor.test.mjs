@@ -123,7 +123,7 @@ test('no secret is said', async () => {
   assert.doesNotMatch(stdout + stderr, new RegExp(SECRET));
 });
 
-test('names: one that nobody resolves, and that of an app where none is connected', async () => {
+test('names: one that does not resolve, and that of an app without a connection', async () => {
   const [, caFile] = toProvider;
   // the first of all, by its id
   const catalog = await writeCatalog(join(stack.dir, 'unresolved'), { a: { base_url: 'https://a.invalid', actions: { read: {} } } });

@@ -81,16 +81,16 @@ const rules = {
     [...replySchemas(of)].flatMap((one) => Object.values(one.properties ?? {}).filter((member) => member.type === 'null' || member.const === null)).map(short),
   'listed values have a type': (of) =>
     [...replySchemas(of), ...requestSchemas(of)].filter((one) => ('enum' in one || 'const' in one) && !one.type).map(short),
-  'schemas have names of types, which are no global ones': (of) =>
+  'schemas have names of types, which are not global ones': (of) =>
     Object.keys(of.components.schemas).filter((name) => !/^[A-Z][A-Za-z0-9]*$/.test(name) || name in globalThis),
   'recommended_next_action has one shape': (of) =>
     [...replySchemas(of)].map((one) => one.properties?.recommended_next_action).filter((one) => one && one.$ref !== '#/components/schemas/RecommendedAction').map(short),
-  'executions are told apart by their status': (of) =>
+  'executions are distinguished by their status': (of) =>
     ['SucceededExecution', 'BlockedExecution', 'FailedExecution'].filter((name) => {
       const { required, properties } = of.components.schemas[name];
       return !required.includes('status') || typeof properties.status.const !== 'string';
     }),
-  'refusals stand wherever they occur': (of) =>
+  'refusals are listed wherever they occur': (of) =>
     operations(of).flatMap((one) => statusesOf(one).filter((status) => !one.operation.responses[status]).map((status) => `${one.method} ${one.path} ${status}`)),
 };
 
@@ -126,16 +126,16 @@ const breaks = {
   'listed values have a type': (of) => {
     delete of.components.schemas.FlowStatus.type;
   },
-  'schemas have names of types, which are no global ones': (of) => {
+  'schemas have names of types, which are not global ones': (of) => {
     of.components.schemas.Error = {};
   },
   'recommended_next_action has one shape': (of) => {
     of.components.schemas.BlockedExecution.properties.recommended_next_action = { type: 'object', additionalProperties: true };
   },
-  'executions are told apart by their status': (of) => {
+  'executions are distinguished by their status': (of) => {
     of.components.schemas.FailedExecution.properties.status = { type: 'string' };
   },
-  'refusals stand wherever they occur': (of) => {
+  'refusals are listed wherever they occur': (of) => {
     delete of.paths['/api/search'].get.responses['429'];
   },
 };

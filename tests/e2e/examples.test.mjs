@@ -1,4 +1,4 @@
-// What contrib/examples shows is run as it stands, against `sluice dev`; the settings of clients reach it.
+// Runs contrib/examples unchanged, against `sluice dev`; the settings of clients reach it.
 import assert from 'node:assert/strict';
 import { cp, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -248,7 +248,7 @@ test('an attempt that runs is counted, after a resume, too', async () => {
   assert.equal((await post(`/api/flows/${flowId}/cancel`)).json.steps[2].attemptCount, 1);
 });
 
-test('reject cancels the flow and says by whom', async () => {
+test('reject cancels the flow and records who rejected it', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
   const reply = await post(`/api/flows/${flowId}/reject`, { note: 'not today' });
@@ -498,7 +498,7 @@ test('waits: a short one passes by itself, an approval expires', async () => {
   assert.match(expired.steps[2].error.message, /expired|nobody/i);
 });
 
-test('a client that leaves a long poll or a stream leaves nothing behind', async () => {
+test('a client that leaves a long poll or a stream leaves no state', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
   for (const path of [`/api/flows/${flowId}?wait=60`, `/api/flows/${flowId}/events`]) {
@@ -528,7 +528,7 @@ test('a server that drains ends streams and long polls', async () => {
   assert.equal((await view(flowId)).flow.status, 'waiting');
 });
 
-test('templates of a folder are read anew; a flow keeps the version that it began with', async () => {
+test('templates of a folder are reloaded; a flow keeps the version that it began with', async () => {
   const dir = join(stack.dir, 'catalog');
   await mkdir(join(dir, 'templates'), { recursive: true });
   const put = async (expr) => {

@@ -1,5 +1,5 @@
 // Many flows (issue "Flows", what it costs): 100,000 that wait cost next to nothing, and
-// a running flow's row changes where it lies. On the release build.
+// a running flow's row is updated in place. On the release build.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -119,7 +119,7 @@ async function costs(ahead) {
   return isDue ? undefined : { ready_ms, grown, rate };
 }
 
-test('running -> running changes a row where it lies', async (t) => {
+test('running -> running updates a row in place', async (t) => {
   const server = await serve();
   await stack.cluster.sql(`truncate sluice.flow, sluice.flow_doc, sluice.flow_step`);
   await stack.cluster.sql(`select pg_stat_reset_single_table_counters('sluice.flow'::regclass)`);

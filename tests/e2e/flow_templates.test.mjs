@@ -300,7 +300,7 @@ test('a mail, a wait, a reminder: both are shown before the first is sent', asyn
   await patient.tell('cancel');
 });
 
-test('somebody else’s Gmail: summary', async () => {
+test('a third party’s Gmail: summary', async () => {
   const flow = await Flow.start(foreign, mailbox, 'unread_mail_summary', {});
   await flow.reaches('completed');
   const { summary } = flow.view.flow.context;
@@ -312,7 +312,7 @@ test('somebody else’s Gmail: summary', async () => {
   ]);
 });
 
-test('somebody else’s Gmail: mail to tasks', async () => {
+test('a third party’s Gmail: mail to tasks', async () => {
   const { shown } = await mailToTasks(foreign, mailbox, parent, parent, { mails: 2 });
   assert.deepEqual(shown.items.map((item) => item.input.title).sort(), ['Invoice 17', 'Offsite in March']);
   assert.deepEqual(shown.items.map((item) => originOf(item).split(', received ')[1]).sort(), ['2026-11-01 10:00 UTC', '2026-11-02 10:00 UTC']);
@@ -337,7 +337,7 @@ test('a digest is posted to Slack, once the start has confirmed it', async () =>
   for (const part of ['Invoice 17', 'Offsite in March', 'anna@example.org', `${LINK}msg_first`]) assert.ok(text.includes(part), text);
 });
 
-test('stale issues are commented on, once somebody has approved', async () => {
+test('stale issues are commented on after an approval', async () => {
   const github = emulators[2];
   for (const title of ['One', 'Two'])
     await github.call('github-token', 'POST', '/repos/octocat/hello/issues', { title });

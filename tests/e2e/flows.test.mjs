@@ -322,7 +322,7 @@ for (const [pair, wanted] of Object.entries(OUTCOMES))
   });
 
 for (const verb of ['cancel', 'resume'])
-  test(`at the same time: a timer fires and somebody sends ${verb}`, async () => {
+  test(`at the same time: a timer fires and a user sends ${verb}`, async () => {
     await Promise.all([0, 5, 10, 15, 20, 25, 30, 40].map(async (ms, i) => {
       const at = Date.now() + 1000;
       const id = await start('probe_wait', { until: new Date(at).toISOString() }, i % 2 ? one : two);
@@ -336,7 +336,7 @@ for (const verb of ['cancel', 'resume'])
     }));
   });
 
-test('at the same time: a step completes and somebody cancels', async () => {
+test('at the same time: a step completes and a user cancels', async () => {
   await Promise.all([280, 290, 300, 310, 320, 340].map(async (ms, i) => {
     const subject = fresh('completes');
     const id = await start('probe_slow', { ms: 300, subject, confirm: true });

@@ -173,7 +173,7 @@ test('orphans are ended as what is known of them allows, runs under way are left
 });
 
 // A client that goes as its claim is on its way to the database.
-test('a keyed read whose client has gone ends its claim by itself', async () => {
+test('a keyed read whose client has disconnected ends its claim by itself', async () => {
   const released = await recovered('released');
   for (let i = 0; i < 40; i++) {
     const gone = new AbortController();
@@ -244,7 +244,7 @@ async function freezeOne(nodes) {
   return silences() - before;
 }
 
-test('one backend after the other stands still under load', async (t) => {
+test('one backend after the other freezes under load', async (t) => {
   await server.stop();
   stack.forget(server);
   const args = ['--database-writers', '2', '--database-readers', '1'];

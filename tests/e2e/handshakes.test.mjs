@@ -97,7 +97,7 @@ test('a flow that another node has cancelled during the handshake sends nothing'
   assert.equal(await sent('cancelled'), 0);
 });
 
-test('one that nobody has cancelled goes on after a long handshake, and sends once', async () => {
+test('one that was not cancelled continues after a long handshake, and sends once', async () => {
   gate.hold();
   const id = await atItsWrite('patient');
   await until('the handshake is under way', () => gate.kept > 0);

@@ -117,7 +117,7 @@ test('a head that drips is cut at the same time', async () => {
 });
 
 test('one connection too many: 503 with Retry-After, and closed', async () => {
-  await until('the others have gone', async () => {
+  await until('the others are closed', async () => {
     const reply = await fetch(`${small.base}/metrics`, { headers: { connection: 'close' } });
     return /^sluice_http_connections [1-5]$/m.test(await reply.text());
   });
@@ -233,7 +233,7 @@ test('a half-closed client gets the reply to its write', async () => {
   raw.close();
 });
 
-test('clients that vanish in the middle leave nothing behind', async () => {
+test('clients that disconnect in the middle leave no state', async () => {
   const wait = JSON.stringify({ integration_id: 'probe', action_id: 'wait', input: { ms: 50 } });
   const requests = [
     'GET /heal',
@@ -296,7 +296,7 @@ test('a slow reader', async () => {
   raw.close();
 });
 
-test('SIGTERM drains: what is under way is answered, nobody is reset, exit 0', async () => {
+test('SIGTERM drains: running requests are answered, no connection is reset, exit 0', async () => {
   const server = await stack.serve();
   const wait = JSON.stringify({ integration_id: 'probe', action_id: 'wait', input: { ms: 1 } });
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });

@@ -112,7 +112,7 @@ test('what is blocked binds no key', async () => {
   assert.equal(await writes('later'), 1);
 });
 
-test('confirm is no part of the request that a key stands for', async () => {
+test('confirm is not part of the request of a key', async () => {
   const read = (more) => servers[0].execute(account.key, 'probe', 'read_label', { id: 'INBOX' }, { idempotency_key: 'confirm-or-not', ...more });
   const first = await read({ confirm: true });
   for (const more of [{}, { confirm: false }]) {

@@ -212,7 +212,7 @@ test('a key that the club has withdrawn', async () => {
   assert.deepEqual([json.status, json.error_code, json.message, json.hint], ['blocked', 'unauthorized', 'Harbour: The club has withdrawn this key.', `Ask the club for a new key and reconnect with it. ${LINK_HINT}`]);
 });
 
-test('OAuth: as whom, with which scopes, renewed, ended', async () => {
+test('OAuth: the user, the scopes, refresh, end', async () => {
   const pages = new Pages(server.base);
   assert.equal((await pages.signIn(skipper.key)).status, 200);
   const consented = async (page, button, scopes) => {

@@ -124,7 +124,7 @@ test('clients that go away leave the queue; a server that drains lets those who 
   await until('ten wait', async () => (await metric('sluice_limits_waiting', other)) === 10);
   gone.abort();
   assert.deepEqual(new Set(await leaving), new Set(['AbortError']));
-  await until('nobody waits', async () => (await metric('sluice_limits_waiting', other)) === 0);
+  await until('no call waits', async () => (await metric('sluice_limits_waiting', other)) === 0);
   const last = times(2, () => run(a, 'capped', 'read', other));
   await until('two wait', async () => (await metric('sluice_limits_waiting', other)) === 2);
   const end = other.stop();
@@ -287,7 +287,7 @@ test('after a while it is asked by a few, then used again', async () => {
   await until('the log says so', () => server.log.includes('circuit opened') && server.log.includes('circuit closed'));
 });
 
-test('a write that may have happened is no reason to send another: blocked before its claim', async () => {
+test('a write that may have happened does not cause another: blocked before its claim', async () => {
   answer = status(500);
   const idempotency_key = 'kept for later';
   const keyed = (on) => on.call(a.key, 'POST', '/api/executions', { integration_id: 'strict', action_id: 'read', input: {}, idempotency_key });
@@ -319,7 +319,7 @@ test('requests that a provider refuses open nothing, nor do one account\'s fault
 
 // What is let pass at once is more than the manifest's rate sends in two seconds, in which nginx may
 // have been stopped, and less than is sent in all.
-test('behind nginx with limit_req: what a manifest knows is never refused there', async () => {
+test('behind nginx with limit_req: a limit in the manifest avoids refusals there', async () => {
   const nginx = await startNginx(
     stack.dir,
     (port) => `

@@ -102,7 +102,7 @@ async function insertOld(account, ms, count, integration = 'gmail') {
   );
 }
 
-test('old executions are found behind empty days', async () => {
+test('old executions are found after empty days', async () => {
   const c = await stack.account('long ago', { apps: [] });
   const days = [3, 40, 400];
   for (const day of days) {

@@ -146,7 +146,7 @@ test("Microsoft's pages go on by $skiptoken where the next link has one", async 
   assert.deepEqual(seen.map(({ query }) => query.find(([name]) => name === '$skip')?.[1]), [undefined, '1', '2']);
 });
 
-test('Gmail asks for all of the mailbox, and for its settings, where somebody wants it', async () => {
+test('Gmail requests all of the mailbox, and its settings, on demand', async () => {
   const MODIFY = 'https://www.googleapis.com/auth/gmail.modify';
   const { id, key } = await stage.stack.account('careful', { apps: [] });
   await stage.stack.connect(id, 'gmail', { access_token: 'careful' }, ['--scopes', MODIFY]);

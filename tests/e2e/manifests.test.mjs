@@ -190,7 +190,7 @@ for (const [file, manifest] of manifests)
       }
     });
 
-    test('the request that proves a credential tells as whom it acts', async () => {
+    test('the request that proves a credential also identifies its user', async () => {
       const { method, path } = manifest.auth.test;
       const { email = 'null', subject = 'null', label = 'null' } = manifest.identity;
       const headers = { ...manifest.headers, Authorization: `Bearer ${tokens[manifest.integration_id]}` };

@@ -368,7 +368,7 @@ test('a page that fails ends it with what there is; the first one fails the run'
   assert.deepEqual([all.output.items, all.pages], [names(1, 2, 3, 4, 5), { read: 5, next: null }]);
 });
 
-test('a key stands for its pages, too', async () => {
+test('a key covers its pages too', async () => {
   const key = { idempotency_key: 'pages' };
   const first = await pages('cursor', {}, 3, key);
   const again = await pages('cursor', {}, 3, key);

@@ -154,7 +154,7 @@ test('a state of another call, another key or another account is refused, and no
   assert.equal(contentOf((await send('mine', more)).result).status, 'succeeded');
 });
 
-test('the order of members is no other argument, and a tool by its own name is the same call', async () => {
+test('the order of members does not matter, and a tool called by its own name is the same call', async () => {
   const call = (args, more) => mcp.ask('tools/call', { name: 'gmail_send_message', arguments: args, ...more }, FORM);
   const { result } = await call({ to: 'a@example.com', subject: 's', text: 't\nsubject: forged' });
   assert.match(result.inputRequests.confirmation.params.message, /\nto: "a@example.com"\nsubject: "s"\ntext: "t\\nsubject: forged"$/);
@@ -243,7 +243,7 @@ test('no text of an app, of a model or of a person shapes a form', async () => {
   assert.equal(await ledger(), before);
 });
 
-test('a model’s confirm is no person’s, and what would be blocked is not asked about', async () => {
+test('a model’s confirm is not a person’s, and a call that would be blocked is not asked about', async () => {
   const before = await ledger();
   const model = await ask({ ...SEND, input: { subject: 'x' }, confirm: true });
   assert.equal(model.result.resultType, 'input_required');
@@ -258,7 +258,7 @@ test('a model’s confirm is no person’s, and what would be blocked is not ask
   assert.equal(await ledger(), before);
 });
 
-test('the form shows every field whole, and what it has no room for is not asked about', async () => {
+test('the form shows every field in full, and a call that does not fit is not asked about', async () => {
   const before = await ledger();
   const mail = (text) => ask({ integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 's', text } });
   const text = `${'é"\n'.repeat(5000)}and pay 1,000,000 to Mallory`;

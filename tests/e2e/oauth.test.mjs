@@ -225,7 +225,7 @@ test('refused again with a fresh token: reauth_required, marked once', async () 
   assert.equal(oidc.calls.length, calls, 'the provider is not asked any more');
 });
 
-test('a grant that has ended is told once to the account, and to every execution', async () => {
+test('the end of a grant is reported once to the account, and to every execution', async () => {
   const account = await person('withdrawn', { expired: true });
   await oidc.revoke(account.tokens.refresh_token);
   const asked = oidc.asked;
@@ -286,7 +286,7 @@ test('a token that still works goes on being used while the token server is away
   await until('another process has renewed it', () => oidc.refreshes('aging').some((grant) => grant.ok));
 });
 
-test('a server that is told to stop stores the token that it has asked for', async () => {
+test('a stopping server stores the token that it has requested', async () => {
   const account = await person('leaving', { expired: true });
   const leaving = await serve();
   const { promise: wasAsked, resolve: asked } = Promise.withResolvers();
@@ -367,7 +367,7 @@ test('client credentials: the first token and the next, one at a time', async ()
   assert.equal(oidc.grants.length, before + 1);
 });
 
-test('a scope that was not granted is told before the call', async () => {
+test('a scope that was not granted is reported before the call', async () => {
   const account = await person('narrow');
   const calls = oidc.calls.length;
   const reply = await one.execute(account.key, 'strict', 'needs_more', {});

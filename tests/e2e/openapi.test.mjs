@@ -68,7 +68,7 @@ test('the document is sound, in the words of a linter', async () => {
 
 // The document lets every reply grow; the tests compare with a copy that does not, both that prism has
 // (judge(), above) and that which SLUICE_CONTRACT=1 asks of every test.
-test('a member that the document has not is a fault to the tests alone', async () => {
+test('a member that the document does not have is a fault only in the tests', async () => {
   const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
   const every = new Judge(contract.served);
   const path = '/api/actions/gmail/send_message';

@@ -48,7 +48,7 @@ const ELSEWHERE = {
   outcome_unknown: 'a process must die in between: tests/e2e/crash.test.mjs and database.test.mjs',
   unavailable: 'the database must be away: tests/e2e/database.test.mjs',
   still_running: 'a guard error without an envelope: its own test below',
-  cancelled: 'its client has gone, so there is nobody to answer: tests/e2e/idempotency.test.mjs',
+  cancelled: 'its client has disconnected, so there is no reply: tests/e2e/idempotency.test.mjs',
   internal: 'a fault of ours: there is none to call forth; its envelope is in tests/unit/api',
 };
 

@@ -140,7 +140,7 @@ test('hold keeps replies back until the rules change; the write is done at once'
     const { reply } = await begin(`held ${i}`, { hold: true, latency_ms: 1 });
     assert.ok((await markers()).includes(`held ${i}`));
     const mistake = await provider.control('PUT', '/faults', { rules: [{}] });
-    assert.deepEqual([mistake.status, isOver], [400, false], 'which is no change');
+    assert.deepEqual([mistake.status, isOver], [400, false], 'which is not a change');
     await change();
     assert.equal((await reply).status, 200);
   }

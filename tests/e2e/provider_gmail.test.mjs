@@ -254,7 +254,7 @@ test('modify, batchModify, trash, untrash, delete, batchDelete', async () => {
   assert.deepEqual((await provider.ledger()).entries.map((e) => e.kind), ['gmail.messages.modify', 'gmail.messages.batchModify', 'gmail.messages.trash', 'gmail.messages.untrash', 'gmail.messages.delete', 'gmail.messages.batchDelete']);
 });
 
-test('threads: list stands for its newest message, get has all, oldest first', async () => {
+test('threads: list shows the newest message, get has all, oldest first', async () => {
   const list = (await provider.gmail('GET', '/threads', { query: { q: 'subject:offsite' } })).json;
   assert.deepEqual(list.threads.map((t) => t.id), [mailId(4)]);
   assert.deepEqual(Object.keys(list.threads[0]), ['id', 'snippet', 'historyId']);

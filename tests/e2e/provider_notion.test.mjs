@@ -138,7 +138,7 @@ test('pages.create below a page: a title, nothing else', async () => {
   assert.equal(kinds[0].type, 'child_database');
 });
 
-test('pages.create: what is wrong is refused and leaves nothing behind', async () => {
+test('pages.create: invalid requests are refused and create nothing', async () => {
   const create = (properties, more = {}) => provider.notion('POST', '/pages', { body: { parent: { database_id: TASK_DATABASE }, properties, ...more } });
   const name = { Name: { title: rich('x') } };
   await invalid(provider.notion('POST', '/pages', { body: { properties: {} } }), /body: missing required property "parent"/);

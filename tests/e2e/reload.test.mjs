@@ -72,7 +72,7 @@ const actionIds = async () => {
 };
 const offered = ['echo', 'read_label', 'send', 'wait'];
 
-test('SIGHUP without a change says so, and reads the trust roots anew', async () => {
+test('SIGHUP without a change says so, and reloads the trust roots', async () => {
   const from = server.log.length;
   server.process.kill('SIGHUP');
   const line = await saying(server, from, { msg: 'the catalog is unchanged', because: 'SIGHUP' });
@@ -108,7 +108,7 @@ test('files that are renamed into the folder, written in it or removed are notic
   await writeFile(join(folder, 'other.json'), other('Written in place.').replaceAll('"Other"', '"Other app"'));
   await until('one written in place is served', async () => (await name()) === 'Other app');
   await rm(join(folder, 'other.json'));
-  await until('one that was removed is gone', async () => (await name()) === undefined);
+  await until('one that was removed is no longer listed', async () => (await name()) === undefined);
   assert.ok((await metric(server, 'sluice_catalog_reloads_total{result="swapped"}')) >= 3);
 });
 
@@ -206,7 +206,7 @@ const wordOf = async (id) => {
   return done.context.word;
 };
 
-test('templates are read anew, too, and a flow keeps the one that it began with', async () => {
+test('templates are reloaded too, and a flow keeps the one that it began with', async () => {
   await mkdir(join(folder, 'templates'));
   await putTemplate('gate.json', template('one'));
   await until('a new template is offered', () => offers('Gate one'));
@@ -241,7 +241,7 @@ test('without the database a new template is put off, and comes by itself when i
   assert.equal(await wordOf(await startGate()), 'four');
 });
 
-test('a folder that goes is told of, and served again when it is back', async () => {
+test('a folder that disappears is reported, and served again when it is back', async () => {
   const from = server.log.length;
   await rename(folder, `${folder}.away`);
   const line = await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use' });
@@ -254,7 +254,7 @@ test('a folder that goes is told of, and served again when it is back', async ()
 });
 
 // What they asked for still waits for the database; it was asked for in words of the catalog.
-test('pages whose readers have gone do not need the catalog that they were begun with', async () => {
+test('pages whose readers have disconnected do not keep the old catalog', async () => {
   const pages = new Pages(server.base);
   await pages.signIn(account.key);
   const lock = stack.cluster.sql('begin; lock table sluice.oauth_client in access exclusive mode; select pg_sleep(600)', 'sluice').catch(() => {});
@@ -274,7 +274,7 @@ test('pages whose readers have gone do not need the catalog that they were begun
   assert.equal((await pages.ask('/integrations/gmail')).status, 200);
 });
 
-test('SIGHUP at a server that drains, and whose listeners are closed, is no fault', async () => {
+test('SIGHUP at a draining server with closed listeners is not an error', async () => {
   const leaving = await stack.serve({ env: { SLUICE_CATALOG: folder } });
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
   const call = leaving.execute(account.key, 'probe', 'wait', { ms: 1 });

@@ -34,7 +34,7 @@ async function refused(reply, words, status = 400) {
 
 // ---- methods ----
 
-test('each path of the document answers 405 to what it has not, with what it has', async () => {
+test('each path of the document answers 405 to other methods, with its own in Allow', async () => {
   for (const path of Object.keys(document.paths)) {
     const has = operations(path);
     const allowed = new Set(has.includes('GET') ? ['HEAD', ...has] : has);

@@ -73,7 +73,7 @@ test('with a key that was rolled, when its overlap ends; the new key does what i
   assert.equal(events[1].details.key_id, fresh.id);
 });
 
-test('a key that is bound to addresses is refused from others, behind a trusted proxy, too', async () => {
+test('a key that is bound to addresses is refused from others, also behind a trusted proxy', async () => {
   const key = await stack.key(account.id, ['--allow-address', '192.0.2.0/24,2001:db8::1']);
   const from = (address, path = '/api/executions') => servers[0].call(key, 'GET', path, undefined, address && { 'X-Forwarded-For': address });
   for (const address of ['192.0.2.77', '198.51.100.1, 192.0.2.1', '2001:db8::1', '[2001:db8::1]:443', '::ffff:192.0.2.1'])
@@ -190,7 +190,7 @@ test("with a key that expires, an account that is disabled, a session's key", as
   const cookie = signedIn.headers.getSetCookie().map((one) => one.split(';')[0]).join('; ');
   const page = await open(servers[0], `/flows/${flow}/events`, { Cookie: cookie });
   assert.equal(page.status, 200);
-  await until('the page is told', async () => page.text.includes('data: changed'));
+  await until('the page gets the event', async () => page.text.includes('data: changed'));
 
   const watched = await watch(account.key);
   await stack.must(['accounts', 'disable', account.id]);

@@ -100,7 +100,7 @@ test('without a session, or twice, signing out asks to sign in', async () => {
   assert.equal((await pages.ask('/sign-out')).status, 303);
 });
 
-test('while the database is away nobody is told that he is signed out', async () => {
+test('while the database is unreachable, a user is not told that the session has ended', async () => {
   const pages = await signedIn();
   const page = await pages.go('/'), cookie = pages.cookie;
   await stack.cluster.down('fast');

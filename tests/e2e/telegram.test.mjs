@@ -45,7 +45,7 @@ const hidden = (text, where) => {
   for (const secret of [TOKEN, ENCODED, 's3cr3t_t0ken']) assert.ok(!text.includes(secret), `the token is in ${where}`);
 };
 
-test('the token stands in the path, as one segment', async () => {
+test('the token is in the path, as one segment', async () => {
   answer = { status: 200, body: { ok: true, result: { message_id: 7, chat: { id: 5 } } } };
   const reply = await server.execute(account.key, 'telegram', 'send_message', { chat_id: 5, text: 'a b', reply_to_message_id: 3 }, { confirm: true });
   assert.equal(reply.json.status, 'succeeded', reply.text);
@@ -81,7 +81,7 @@ test('a dry run masks it', async () => {
   assert.equal(calls.length, 0);
 });
 
-test('errors are told apart, and never quote it', async () => {
+test('errors are distinguished, and never quote it', async () => {
   for (const [status, body, code, text] of [
     [401, { ok: false, error_code: 401, description: 'Unauthorized' }, 'unauthorized', /refused the bot's token/],
     [404, { ok: false, error_code: 404, description: 'Not Found' }, 'unauthorized', /no bot with this token/],
@@ -104,7 +104,7 @@ test('errors are told apart, and never quote it', async () => {
   calls.length = 0;
 });
 
-test('a provider that cannot be reached is told without it', async () => {
+test('an unreachable provider is reported without it', async () => {
   const other = await serve(`http://127.0.0.1:${await freePort()}`);
   const reply = await other.execute(account.key, 'telegram', 'get_me', {});
   assert.deepEqual([reply.status, reply.json.error_code], [500, 'execution_failed'], reply.text);

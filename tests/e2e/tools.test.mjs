@@ -198,7 +198,7 @@ test('names are resolved by the longest registered prefix', async () => {
     assertError(await tool(name, {}), unknown.integration);
 });
 
-test('what is no request is a guard error', async () => {
+test('an invalid request is a guard error', async () => {
   for (const [body, word] of [
     [{ confirmed: 'yes' }, 'confirmed'], [{ confirmed: 1 }, 'confirmed'],
     [{ arguments: [] }, 'arguments'], [{ arguments: 'x' }, 'arguments'],
@@ -300,7 +300,7 @@ test('every fault of a provider has its error, with Retry-After where it is know
   assert.equal(first.canonical.recommended_next_action.input.force_reconnect, true);
 });
 
-test('a replay is told by the stored summary', async () => {
+test('a replay returns the stored summary', async () => {
   const key = { 'idempotency-key': 'replayed' }, body = { arguments: mail('replayed'), confirmed: true };
   const first = await tool('gmail_send_message', body, key);
   const wanted = assertOk(first, 'gmail_send_message');
@@ -435,7 +435,7 @@ test('a missing or broken file says how to upload and try again', async () => {
   await bad('gmail_list_labels', Array(50).fill(good), /takes no files/, /without files/);
 });
 
-test('files are part of what an idempotency key stands for', async () => {
+test('files are part of the request of an idempotency key', async () => {
   const key = { 'idempotency-key': 'with files' };
   const body = (text, more) => ({ files: [file('x', text, more)] });
   const first = assertOk(await tool('upload_put', body('one'), key), 'upload_put');

@@ -72,7 +72,7 @@ after(async () => {
   await app?.stop();
 });
 
-test('an execution and its attempts are spans under the caller, and the app is told of its attempt', async () => {
+test('an execution and its attempts are spans under the caller, and the app gets the attempt', async () => {
   const from = parent();
   failing = 1;
   const reply = await run(server, from.headers);
@@ -92,7 +92,7 @@ test('an execution and its attempts are spans under the caller, and the app is t
   assert.deepEqual([url, headers['content-type'], headers.authorization, headers['x-tenant']], ['/v1/traces', 'application/json', `Bearer ${SECRET}`, 't1']);
 });
 
-test('what is not sampled is passed on as it came, and is no span; what is malformed begins a new trace', async () => {
+test('an unsampled trace is passed on unchanged, without a span; a malformed one begins a new trace', async () => {
   const not = parent('00');
   const more = parent('01', 'ffffffffffffff'); // its flag asks for more than trace-sample allows
   assert.equal((await run(server, more.headers)).status, 200);
@@ -191,7 +191,7 @@ test('the steps of a flow are in the trace of its start, also on another process
   assert.equal(receiver.spans.some((span) => span.is['sluice.flow_id'] === untraced), false);
 });
 
-test('a ratio decides where nobody else has', async () => {
+test('a ratio decides if the caller has not', async () => {
   const half = await serve(at(receiver.url, '--trace-sample', '0.5'));
   const known = receiver.spans.length;
   assert.equal((await Promise.all(Array.from({ length: 64 }, () => run(half, {})))).every((reply) => reply.status === 200), true);
@@ -243,7 +243,7 @@ test('a receiver that refuses, sends nonsense, keeps a part or dies costs spans,
   await bad.stop();
   const was = await counts(to);
   assert.equal((await run(to, {})).status, 200);
-  await until('what nobody took has failed', async () => (await counts(to)).failed === was.failed + 2);
+  await until('undelivered spans have failed', async () => (await counts(to)).failed === was.failed + 2);
   // one line when it begins to fail, not one an export
   const lines = to.log.split('\n').filter((line) => line.includes('spans could not be exported'));
   assert.ok(lines.length > 0 && lines.length <= 4, lines.join('\n'));
@@ -279,7 +279,7 @@ test('a receiver that never answers fills a bounded queue, and holds nothing up'
   await slow.stop();
 });
 
-test('a port that swallows connections is no reason to wait', async () => {
+test('a port that swallows connections causes no wait', async () => {
   const sockets = new Set();
   const silent = net.createServer((socket) => sockets.add(socket.on('error', () => {})));
   const port = await new Promise((resolve) => silent.listen(0, '127.0.0.1', () => resolve(silent.address().port)));

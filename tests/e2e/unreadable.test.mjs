@@ -69,7 +69,7 @@ test('what returns nothing takes an empty body, and no page in its place', async
   assert.equal((await remove()).json.output.deleted, true);
 });
 
-test('a dry run asks nobody, so it is as before', async () => {
+test('a dry run sends nothing, so it is as before', async () => {
   await answer(SEND, PAGE);
   const reply = await mail('dry', { dry_run: true });
   assert.deepEqual([reply.status, reply.json.dry_run], [200, true], reply.text);
@@ -86,7 +86,7 @@ test('a later page that cannot be read ends the pages there', async () => {
   assert.equal(reply.json.output.threads.length, 2);
 });
 
-test('an item of a batch fails alone; one that came too fast is told until when', async () => {
+test('an item of a batch fails alone; one that came too fast gets the time of the next', async () => {
   await dev.faults([
     { match: { path_prefix: THREADS }, count: -1, action: { status: 200, body: PAGE } },
     { match: { path_prefix: SEND }, count: -1, action: { status: 429 } },

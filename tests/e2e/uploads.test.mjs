@@ -237,7 +237,7 @@ test('drive: a session that is over leaves nothing, so the key is free', async (
   assert.equal((await bad('google_drive_download_file', { fileId: 'none' })).error_code, 'execution_failed');
 });
 
-test('dropbox: a name that is no ASCII, in a header; and back', async () => {
+test('dropbox: a name that is not ASCII, in a header; and back', async () => {
   const path = '/Rechnungen/März "1" 😀\u007f.pdf';
   const made = await good('dropbox_upload_file', { path }, file('x.pdf', 'application/pdf'));
   assert.deepEqual([made.path_display, made.size, made.summary], [path, BYTES.length, made.summary]);

@@ -68,7 +68,7 @@ test('as many workers as asked for answer, each with metrics of its own', async 
   for (const pid of pids) assert.ok(!(await readdir('/proc')).includes(String(pid)), 'no worker is left');
 });
 
-test('connections are shared out, also those of one burst and to a worker started anew', async () => {
+test('connections are distributed, also those of one burst and to a restarted worker', async () => {
   const port = await freePair();
   const server = await serve({ args: ['--metrics-listen', `127.0.0.1:${port}`] });
   const sockets = [];
@@ -95,13 +95,13 @@ test('connections are shared out, also those of one burst and to a worker starte
   await areShared();
   const [victim] = await workersOf(server);
   process.kill(victim, 'SIGKILL');
-  await until('the victim is gone', async () => !(await workersOf(server)).includes(victim));
+  await until('the victim has exited', async () => !(await workersOf(server)).includes(victim));
   await until('both answer', async () => (await counts()).every((one) => one >= 0));
   await areShared();
   await ends(server);
 });
 
-test('a worker that is killed is started anew, and the others go on', async () => {
+test('a worker that is killed is restarted, and the others continue', async () => {
   const server = await serve();
   const [victim, other] = await workersOf(server);
   process.kill(victim, 'SIGKILL');
@@ -141,7 +141,7 @@ test('a successor that does not come up leaves the old workers in place', async 
   await chmod(`${program}.new`, 0o755);
   await rename(`${program}.new`, program);
   server.process.kill('SIGUSR2');
-  await until('it is told', () => server.log.includes('the successor did not become ready'));
+  await until('it is logged', () => server.log.includes('the successor did not become ready'));
   await until('only the old ones are left', async () => (await workersOf(server)).length === WORKERS);
   assert.deepEqual(await workersOf(server), before);
   assert.equal((await server.execute(account.key, 'gmail', 'list_labels', {})).status, 200);
