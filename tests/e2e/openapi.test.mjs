@@ -204,6 +204,9 @@ test('lists', async () => {
   assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
   const ask = (message, headers, path = '/mcp') => post(path, { jsonrpc: '2.0', id: 1, ...message }, headers);
   await judge(200, await ask({ method: 'tools/list' }, {}, '/mcp?tools=gmail'));
+  const program = { method: 'tools/call', params: { name: 'search_actions', arguments: { query: 'mail' } } };
+  const found = await judge(200, await ask(program, {}, '/mcp?structured=true'));
+  assert.ok(found.json.result.structuredContent.items.length > 0);
   await judge(200, await ask({ method: 'resources/read', params: { uri: 'x' } }), ['/error']);
   await judge(400, await ask({ jsonrpc: '1.0' }), ['/error']);
   await judge(403, await ask({ method: 'ping' }, { origin: 'https://elsewhere.example' }), ['/error']);
