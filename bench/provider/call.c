@@ -39,7 +39,7 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
     return false;
 }
 
-/* Of a GET the query; what consists of digits is a number. */
+/* The query of a GET as an object. A value of digits is a number. */
 static const struct json *read_query(struct call *call)
 {
     struct json *query = ARENA_NEW(call->arena, struct json);

@@ -103,8 +103,8 @@ static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, b
     return is_ok;
 }
 
-/* The CA's certificate, the leaf's with that behind it, and the leaf's key. The CA's key is kept
- * nowhere. */
+/* Makes the CA's certificate, the chain (the leaf's certificate, then the CA's) and the leaf's key.
+ * The CA's key is not stored. */
 static bool make_all(char ca_pem[PEM_BYTES_MAX], struct buf *chain, char key_pem[PEM_BYTES_MAX])
 {
     mbedtls_pk_context ca, leaf;

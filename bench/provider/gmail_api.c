@@ -25,7 +25,7 @@ static bool reply_shape(struct call *call, slice name, const struct json *scope)
     return call_reply(call, 200, &out);
 }
 
-/* An error of gmail.json; message SLICE_NONE: its own, or the status's. */
+/* An error of gmail.json. message SLICE_NONE: the error's own message, or that of its status. */
 static bool fail(struct call *call, unsigned code, const char *name, slice message)
 {
     const struct gmail *gmail = call->provider->gmail;
@@ -696,8 +696,8 @@ static bool find_draft(struct call *call)
     return call->record || not_found(call);
 }
 
-/* What the id of the path, or of the body, names: record, and the ids of the mails that the request
- * is about. false: answered. */
+/* Finds the record of the id in the path or the body, and the ids of the mails to change. false:
+ * answered. */
 static bool find_target(struct call *call)
 {
     unsigned kind = call->route->kind;

@@ -198,7 +198,7 @@ bool notion_done(struct call *call, const struct record *record)
     return call_reply(call, 200, &object);
 }
 
-/* What a cursor names: an item by its id; those of a property have one id, and go by number. */
+/* A cursor is the id of an item. The items of a property share one id, so theirs is a number. */
 static slice cursor_of(struct call *call, const struct json *items, uint32_t at)
 {
     const struct json *item = json_at(items, at);

@@ -32,7 +32,7 @@ static struct json parent_of(struct arena *arena, const struct record *parent)
     return out;
 }
 
-/* The next of the seed's, or a random one. */
+/* The seed's next id, or a random one. */
 static struct json new_id(struct call *call)
 {
     struct notion *notion = call->provider->notion;
@@ -149,7 +149,7 @@ static void read_members(struct call *call, struct json *object)
     }
 }
 
-/* What body.parent names, NULL for the workspace. false: answered. */
+/* The record of body.parent; NULL: the workspace. false: answered. */
 static bool read_parent(struct call *call, struct record **out)
 {
     static const char *const keys[] = {"page_id", "database_id", "data_source_id"};
@@ -164,7 +164,7 @@ static bool read_parent(struct call *call, struct record **out)
     return true;
 }
 
-/* That of a page: a database stands for its only data source. */
+/* The parent of a page. A database means its only data source. */
 static bool read_page_parent(struct call *call, struct record **out)
 {
     size_t count = 0;
@@ -284,7 +284,7 @@ static bool database_create(struct call *call)
     return notion_done(call, database);
 }
 
-/* Of blocks and pages, too: nothing but members. */
+/* Only sets members; also for blocks and pages. */
 static bool update(struct call *call)
 {
     read_members(call, &call->object);

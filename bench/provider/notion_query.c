@@ -47,7 +47,7 @@ struct leaf {
     const struct json *operand;
 };
 
-/* false: there is no condition that is known. */
+/* false: the filter has no known condition. */
 static bool read_leaf(const struct json *filter, struct leaf *leaf)
 {
     *leaf = (struct leaf){.property = json_get_str(filter, SLICE("property"))};

@@ -67,7 +67,7 @@ slice notion_label(struct arena *arena, const struct json *object)
 
 /* ---- schemas ---- */
 
-/* The option that is meant, by its name or id: that of the list, or a new one. */
+/* The option of the list with that name or id, or a new one. */
 static struct json find_option(struct call *call, const struct json *options,
                                const struct json *meant)
 {
@@ -97,8 +97,8 @@ static struct json read_config(struct call *call, slice type, const struct json 
     return out;
 }
 
-/* One entry of a schema over what it was, which goes to the end: null removes, a name renames, a
- * type adds or changes. */
+/* Applies one entry of a schema: null removes the property, a name renames it, a type adds or
+ * changes it. It moves to the end. */
 static void read_entry(struct call *call, slice key, const struct json *entry, struct json *schema)
 {
     struct json_member *found = find_property(schema, key);
@@ -201,7 +201,7 @@ bool notion_values_read(struct call *call, struct record *parent, struct json *p
         slice name = json_str(&schema->as.members[i].key), id = json_get_str(entry, SLICE("id"));
         slice type = json_get_str(entry, SLICE("type"));
         const struct json_member *own = find_property(JSON_GET(page, "properties"), id);
-        /* What the page has where nothing is said. */
+        /* The value of a page that does not set the property. */
         const struct json *former = own ? json_get(&own->value, type) : NULL;
         const struct json *empty = json_get(JSON_GET(data, "values"), type);
         struct json value = *(former ? former : empty ? empty : json_get(page, type));

@@ -157,7 +157,7 @@ static void allow_files(struct api_request *request)
     if (bytes_max <= request->serve.exchange->body_bytes_max)
         return;
     request->serve.exchange->body_bytes_max = bytes_max;
-    request->serve.op.arena.bytes_max += bytes_max; /* parsed, it has about the same size again */
+    request->serve.op.arena.bytes_max += bytes_max; /* the parsed values need about as much again */
 }
 
 /* The paths for operators need no key, so a proxy in front keeps them from the public by comparing
