@@ -1,8 +1,9 @@
 /*
- * POST /api/connect/sessions (scope execute): a link with which an end user connects an app, for an
- * agent's `sluice.connect_app` to show. Valid for 15 minutes and once; it makes one connection to
- * one app, or gives one connection a new grant, for this account, while the requesting key is
- * valid. If an email or subject is named, no other login can be connected with it.
+ * POST /api/connect/sessions (scope execute:write): a link with which an end user connects an app,
+ * for an agent's `sluice.connect_app` to show. Valid for 15 minutes and once; it makes one
+ * connection to one app, or gives one connection a new grant, for this account, while the
+ * requesting key is valid. If an email or subject is named, no other login can be connected with
+ * it.
  *
  * Only hashes of the link's token and of the key are stored. The request may be retried after a
  * lost answer: the first link then ends unused.
@@ -299,7 +300,7 @@ static enum op_result begin_link(struct api_request *request)
 }
 
 const struct api_endpoint api_connect_session = {
-    .scope = SCOPE_EXECUTE,
+    .scope = SCOPE_EXECUTE_WRITE,
     .body = API_BODY_REQUIRED,
     .members =
         &(const struct api_names){.own = {"integration_id", "force_reconnect", "connection_id",

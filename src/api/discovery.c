@@ -196,16 +196,14 @@ const struct api_endpoint api_integrations_list = {
 /* ---- actions ---- */
 
 /* In the order of the manifest, or of how well they match the intent. */
-static void put_actions(const struct api_request *request, struct json_writer *w,
-                        const struct catalog_integration *integration,
+static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
                         const struct catalog_hit *ranked, size_t count)
 {
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++) {
         const struct catalog_action *action = ranked ? ranked[i].action : &integration->actions[i];
-        if (api_may(request, SCOPE_READ, action))
-            json_put_raw(w, action->item_json);
+        json_put_raw(w, action->item_json);
     }
     json_close(w, ']');
 }
@@ -231,7 +229,7 @@ static enum op_result begin_actions(struct api_request *request)
     if (search.query.ptr &&
         catalog_search(catalog, &request->serve.op.arena, &search, &ranked, &count) != OK)
         return api_reply_no_memory(request);
-    put_actions(request, api_reply_open(request, LIST_BYTES_MAX), within, ranked, count);
+    put_actions(api_reply_open(request, LIST_BYTES_MAX), within, ranked, count);
     return api_reply_close(request, 200);
 }
 
@@ -307,8 +305,7 @@ static enum op_result finish_search(struct api_request *request)
     struct json_writer *w = api_reply_open(request, LIST_BYTES_MAX);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
-        if (api_may(request, SCOPE_READ, hits[i].action))
-            put_hit(w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
+        put_hit(w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
     json_close(w, ']');
     return api_reply_close_tagged(request);
 }
@@ -321,6 +318,10 @@ static enum op_result begin_search(struct api_request *request)
     request->state = state;
     state->search = (struct search_request){
         .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
+    if (request->outer) { /* a model is shown what it may run; over HTTP the catalog is whole */
+        state->search.without_reads = !serve_may(&request->serve, SCOPE_EXECUTE_READ);
+        state->search.without_writes = !serve_may(&request->serve, SCOPE_EXECUTE_WRITE);
+    }
     if (!state->search.query.ptr)
         return api_reply_error(request, 400, "The query parameter query is required");
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||

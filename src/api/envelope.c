@@ -39,6 +39,7 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
     [EXEC_STILL_RUNNING] = {503, 503, NULL, NULL},
     [EXEC_CANCELLED] = {503, 503, NULL, NULL},
     [EXEC_INTERNAL] = {500, 500, NULL, NULL},
+    [EXEC_NOT_IN_SCOPE] = {403, 403, NULL, NULL},
 };
 /* clang-format on */
 

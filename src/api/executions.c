@@ -95,6 +95,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
     *wanted = (struct exec_request){
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
+        .scopes = request->serve.grant.scopes,
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,

@@ -32,9 +32,20 @@ slice api_flow_etag(struct api_request *request, int64_t rev)
 
 /* ---- templates ---- */
 
-static slice template_list(const struct api_request *request)
+/* All of them; for a model only those that it may start. */
+static void put_templates(struct api_request *request, struct json_writer *w)
 {
-    return (*request->api->config.templates)->list_json;
+    const struct flow_template_set *set = *request->api->config.templates;
+    json_key(w, "templates");
+    if (!request->outer || serve_may(&request->serve, SCOPE_EXECUTE_WRITE)) {
+        json_put_raw(w, set->list_json);
+        return;
+    }
+    json_open(w, '[');
+    for (size_t i = 0; i < set->count; i++)
+        if (api_may_start(request, set->items[i]))
+            json_put_raw(w, set->items[i]->item_json);
+    json_close(w, ']');
 }
 
 static enum op_result reply_no_template(struct api_request *request, slice key)
@@ -50,7 +61,7 @@ static enum op_result reply_no_template(struct api_request *request, slice key)
 static enum op_result begin_templates(struct api_request *request)
 {
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
-    json_member_raw(w, "templates", template_list(request));
+    put_templates(request, w);
     return api_reply_close_tagged(request);
 }
 
@@ -89,6 +100,7 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     state->in = *in;
     state->in.account_id = request->serve.grant.account_id;
     state->in.by = serve_by(&request->serve);
+    state->in.scopes = request->serve.grant.scopes;
     request->state = state;
     request->on_gone = api_go_on;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);
@@ -122,6 +134,8 @@ static enum op_result refuse_command(struct api_request *request,
         return api_reply_no_flow(request);
     case FLOW_ANSWER_NO_TEMPLATE:
         return reply_no_template(request, command->in.template_key);
+    case FLOW_ANSWER_NOT_IN_SCOPE:
+        return api_refuse_scope(request, SCOPE_EXECUTE_WRITE);
     case FLOW_ANSWER_INVALID:
     case FLOW_ANSWER_KEY_MISMATCH:
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
@@ -173,7 +187,7 @@ static enum op_result finish_start(struct api_request *request)
     struct json_writer *w = api_reply_open(request, FLOW_VIEW_BYTES_MAX);
     json_member_uuid(w, "flowId", state->command.flow_id);
     json_member_raw(w, "flow", state->command.view_json);
-    json_member_raw(w, "templates", template_list(request));
+    put_templates(request, w);
     serve_header(&request->serve, "ETag", api_flow_etag(request, state->command.rev));
     if (state->command.is_replayed)
         serve_header(&request->serve, "Idempotent-Replayed", SLICE("true"));
@@ -286,14 +300,14 @@ static enum op_result begin_plain(struct api_request *request)
 }
 
 const struct api_endpoint api_flows_resume = {
-    .scope = SCOPE_EXECUTE,
+    .scope = SCOPE_EXECUTE_WRITE,
     .body = API_BODY_OPTIONAL,
     .begin = begin_plain,
     .variant = FLOW_COMMAND_RESUME,
 };
 
 const struct api_endpoint api_flows_cancel = {
-    .scope = SCOPE_EXECUTE,
+    .scope = SCOPE_EXECUTE_WRITE,
     .body = API_BODY_OPTIONAL,
     .begin = begin_plain,
     .variant = FLOW_COMMAND_CANCEL,

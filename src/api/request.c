@@ -140,8 +140,14 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
 
 bool api_may(const struct api_request *request, uint32_t scope, const struct catalog_action *action)
 {
-    (void)action; /* at present the scopes of a key apply to every action */
+    if (action && scope == SCOPE_EXECUTE)
+        scope = exec_scope_of(action);
     return serve_may(&request->serve, scope);
+}
+
+bool api_may_start(const struct api_request *request, const struct flow_template *tmpl)
+{
+    return serve_may(&request->serve, tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE);
 }
 
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)

@@ -105,6 +105,8 @@ const struct http_route *api_routes(size_t *count);
  * and calls all decide it here. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
+/* Whether the key may start a flow of it. */
+bool api_may_start(const struct api_request *request, const struct flow_template *tmpl);
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 

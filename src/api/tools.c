@@ -308,6 +308,7 @@ static enum op_result begin_execute(struct api_request *request)
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
+        .scopes = request->serve.grant.scopes,
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,

@@ -52,6 +52,7 @@ static const struct fact facts[EXEC_REASONS] = {
     [EXEC_STILL_RUNNING] = {"still_running", NULL, .retry = RETRY_NEVER},
     [EXEC_CANCELLED] = {"cancelled", NULL, .retry = RETRY_NEVER},
     [EXEC_INTERNAL] = {"internal", NULL, .retry = RETRY_NEVER},
+    [EXEC_NOT_IN_SCOPE] = {"not_in_scope", NULL, .retry = RETRY_NEVER},
 };
 /* clang-format on */
 
@@ -133,6 +134,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
     case EXEC_CANCELLED:
         return true;
     case EXEC_INTERNAL:
+    case EXEC_NOT_IN_SCOPE:
         return false;
     case EXEC_CIRCUIT_OPEN:
     case EXEC_PROVIDER_ERROR: /* a 503 with an end */

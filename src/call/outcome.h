@@ -50,6 +50,7 @@ enum exec_reason {
     EXEC_STILL_RUNNING, /* the same key is in flight past the deadline: 503 */
     EXEC_CANCELLED,     /* the client closed before anything was sent */
     EXEC_INTERNAL,      /* an internal fault: 500, "Internal error" */
+    EXEC_NOT_IN_SCOPE,  /* the caller's API key may not run such an action: 403 */
     EXEC_REASONS
 };
 

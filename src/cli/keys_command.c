@@ -299,7 +299,9 @@ static int master(struct session *session, struct command_call *call)
 
 static const struct config_option create_options[] = {
     {"name", "NAME", "what the key is for, printed in lists"},
-    {"scopes", "LIST", "some of read, execute, approve, admin; all by default"},
+    {"scopes", "LIST",
+     "some of read, execute (or execute:read, execute:write), approve, admin; all by "
+     "default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
     {"json", NULL, "print JSON, for scripts"},

@@ -21,6 +21,7 @@
 #include "exec/tally.h"
 #include "http/client.h"
 #include "loop/op.h"
+#include "store/api_key.h"
 #include "trace/trace.h"
 
 struct exec;
@@ -99,6 +100,7 @@ enum { EXEC_PROOF_MS = 1000 };
 struct exec_request {
     struct uuid account_id;
     struct audit_by by;              /* for the audit trail; its request_id for the log, too */
+    uint32_t scopes;                 /* of the caller's API key */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     slice input_pointer;      /* JSON Pointer of it in the caller's request; SLICE_NONE: "/input" */
@@ -144,6 +146,9 @@ struct exec_request {
  * false: no memory. Reads account_id, key, the call and its end. */
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request) MUST_CHECK;
+
+/* SCOPE_EXECUTE_READ or SCOPE_EXECUTE_WRITE. A dry run calls no app and needs neither. */
+uint32_t exec_scope_of(const struct catalog_action *action);
 
 /* Starts one in parent's arena; parent is held until its end. request is copied, its pointers are
  * borrowed until then. NULL: out of memory. */

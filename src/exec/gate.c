@@ -28,6 +28,19 @@ static void set_deadline(struct exec *exec)
         exec->deadline_ns = exec->in.deadline_ns;
 }
 
+uint32_t exec_scope_of(const struct catalog_action *action)
+{
+    return action->level == LEVEL_READ ? SCOPE_EXECUTE_READ : SCOPE_EXECUTE_WRITE;
+}
+
+static enum op_result stop_not_in_scope(struct exec *exec)
+{
+    const char *scope = scope_name((enum api_key_scope)exec_scope_of(exec->action));
+    return exec_stop(exec, EXEC_NOT_IN_SCOPE,
+                     arena_printf(&exec->op.arena, "This API key lacks the scope \"%s\"", scope),
+                     SLICE_NONE);
+}
+
 enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -49,6 +62,8 @@ enum op_result exec_step_find_action(struct op *op)
     }
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
+    if (exec->action && !exec->in.is_dry_run && !(exec->in.scopes & exec_scope_of(exec->action)))
+        return stop_not_in_scope(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
     return op_jump(op,

@@ -85,6 +85,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     struct exec_request request = {
         .account_id = run->flow.account_id,
         .by = {.actor = run->whole.actor, .request_id = run->op.request_id},
+        .scopes = SCOPE_ALL, /* checked when the flow was started */
         .integration_id = integration,
         .action_id = step->tool,
         .input = call->input,

@@ -144,16 +144,6 @@ static int make_fingerprint(struct flow_command *command)
     return is_ok ? OK : ERR_NOMEM;
 }
 
-/* Null for an optional member means absent, for the fingerprint, too. Without the template the
- * input stays unchanged. */
-static void drop_nulls(struct flow_command *command)
-{
-    const struct flow_template *tmpl =
-        flow_template_set_find(*command->service->config.templates, command->in.template_key);
-    if (tmpl && tmpl->schema)
-        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
-}
-
 /* Before the checks: a started flow is returned whatever has changed since. */
 static enum op_result load_key(struct flow_command *command)
 {
@@ -164,6 +154,20 @@ static enum op_result load_key(struct flow_command *command)
     store_claim_find(command->service->config.pool, &command->query, &command->op,
                      command->in.account_id, command->claim.key);
     return OP_WAIT;
+}
+
+/* Null for an optional member means absent, for the fingerprint, too. Without the template the
+ * input stays unchanged. A key that may not start it gets no earlier start either. */
+static enum op_result begin_flow_start(struct flow_command *command)
+{
+    const struct flow_template *tmpl =
+        flow_template_set_find(*command->service->config.templates, command->in.template_key);
+    if (tmpl && tmpl->writes && !(command->in.scopes & SCOPE_EXECUTE_WRITE))
+        return answer_command(command, FLOW_ANSWER_NOT_IN_SCOPE, SLICE_NONE);
+    if (tmpl && tmpl->schema)
+        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
+    return command->in.idempotency_key.ptr ? load_key(command)
+                                           : op_jump(&command->op, COMMAND_START);
 }
 
 /* The key was taken before. Only a flow can have the same fingerprint, and it was durable together
@@ -197,8 +201,7 @@ static enum op_result step_begin(struct op *op)
     command->flow_id = command->in.flow_id;
     switch (command->in.kind) {
     case FLOW_COMMAND_START:
-        drop_nulls(command);
-        return command->in.idempotency_key.ptr ? load_key(command) : op_jump(op, COMMAND_START);
+        return begin_flow_start(command);
     case FLOW_COMMAND_CANCEL:
         return op_jump(op, COMMAND_CANCEL);
     case FLOW_COMMAND_APPROVE:

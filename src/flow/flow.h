@@ -16,7 +16,7 @@
 #include "node/node.h"
 #include "flow/view_cache.h"
 #include "flow/template.h"
-#include "store/audit.h"
+#include "store/api_key.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
 #include "trace/trace.h"
@@ -77,11 +77,12 @@ enum flow_command_kind {
 
 enum flow_answer {
     FLOW_ANSWER_DONE,
-    FLOW_ANSWER_NOT_FOUND,   /* no such flow of this account */
-    FLOW_ANSWER_NO_TEMPLATE, /* start */
-    FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
-    FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
-    FLOW_ANSWER_REPEATED,    /* start: a flow with this id was started before */
+    FLOW_ANSWER_NOT_FOUND,    /* no such flow of this account */
+    FLOW_ANSWER_NO_TEMPLATE,  /* start */
+    FLOW_ANSWER_NOT_IN_SCOPE, /* start: the template writes, the key lacks execute:write */
+    FLOW_ANSWER_INVALID,      /* start: the input; message has every violation */
+    FLOW_ANSWER_CONFLICT,     /* nothing to approve, another step, not resumable: message */
+    FLOW_ANSWER_REPEATED,     /* start: a flow with this id was started before */
     /* start: its idempotency key was used for another request, or for a flow that no longer exists:
      * message */
     FLOW_ANSWER_KEY_MISMATCH,
@@ -96,6 +97,7 @@ struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
     struct audit_by by;
+    uint32_t scopes; /* START: of the caller's API key */
     /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
      * repetition of this one; nil: a new one */
     struct uuid flow_id;

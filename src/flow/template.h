@@ -100,6 +100,7 @@ struct flow_template {
     const struct json *input_schema;
     const struct schema *schema;
     unsigned deadline_s; /* of the whole flow; 0: none */
+    bool writes;         /* it has a call that does not only read; unknown without a catalog */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
     slice item_json;   /* {key, name, description}, rendered once */

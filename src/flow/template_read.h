@@ -33,7 +33,7 @@ void template_lint_input(struct reader *r, const struct flow_template *tmpl);
 
 /* Checks that the tool exists, that a write is confirmed, and that the constant members of the
  * input fit. input: as in the file. */
-void template_check_tool(struct reader *r, const struct flow_template *tmpl,
+void template_check_tool(struct reader *r, struct flow_template *tmpl,
                          const struct flow_step_def *step, const struct catalog *catalog,
                          const struct json *input);
 

@@ -75,7 +75,7 @@ static void check_before_reads(struct reader *r, const struct flow_template *tmp
                      catalog_level_name(action->level));
 }
 
-void template_check_tool(struct reader *r, const struct flow_template *tmpl,
+void template_check_tool(struct reader *r, struct flow_template *tmpl,
                          const struct flow_step_def *step, const struct catalog *catalog,
                          const struct json *input)
 {
@@ -86,6 +86,7 @@ void template_check_tool(struct reader *r, const struct flow_template *tmpl,
                      SLICE_ARG(catalog_say_no_tool(catalog, step->tool, r->arena)));
         return;
     }
+    tmpl->writes = tmpl->writes || action->level != LEVEL_READ;
     if (action->requires_confirmation && step->confirm == FLOW_CONFIRM_NONE)
         reader_error(r, NULL,
                      "%.*s writes: \"confirmed_by\" must name the approval step that shows it "

@@ -206,7 +206,7 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
                                SLICE_ARG(catalog_say_no_tool(catalog, message->name, arena)));
     request->endpoint = &mcp_run_action; /* its end is the same */
     request->envelope = &mcp_tool_result;
-    if (!api_may(request, SCOPE_EXECUTE, action))
+    if (!api_may(request, SCOPE_EXECUTE, NULL))
         return api_refuse_scope(request, SCOPE_EXECUTE);
     const struct json *given[OWN_COUNT], *input = take_owns(arena, action, arguments, given);
     if (!input)

@@ -33,6 +33,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
 {
     wanted->account_id = request->serve.grant.account_id;
     wanted->by = serve_by(&request->serve);
+    wanted->scopes = request->serve.grant.scopes;
     wanted->is_resource = true;
     wanted->on_page = on_page;
     if (wanted->output_bytes_max == 0)
@@ -64,6 +65,9 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         fault = mcp_meta_key_fault(message, wanted->idempotency_key);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    /* before a person is asked */
+    if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
+        return api_refuse_scope(request, exec_scope_of(action));
     if (action) /* as in the execution: the form shows, and the digest covers, what is sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
     enum op_result result = message->state.ptr ? mcp_confirm_take(request, message, wanted)

@@ -206,11 +206,13 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
 }
 
 /* One line each: with a description, or else only with its name, as many as fit. */
-static bool add_templates(struct arena_text *text, const struct flow_template_set *set,
-                          bool is_short)
+static bool add_templates(struct arena_text *text, const struct api_request *request, bool is_short)
 {
+    const struct flow_template_set *set = *request->api->config.templates;
     for (size_t i = 0; i < set->count; i++) {
         const struct flow_template *one = set->items[i];
+        if (!api_may_start(request, one))
+            continue;
         slice about = is_short ? one->name : catalog_summary(one->description);
         size_t len = 4 + one->key.len + about.len;
         if (len > text->bytes_max - text->len)
@@ -226,7 +228,6 @@ static bool add_templates(struct arena_text *text, const struct flow_template_se
 /* The description of start_flow with the present templates. */
 static slice about(struct api_request *request, const struct tool *tool)
 {
-    const struct flow_template_set *set = *request->api->config.templates;
     struct arena_text text = {.len = 0};
     bool is_whole = false;
     if (tool->endpoint != &api_flows_start)
@@ -234,7 +235,7 @@ static slice about(struct api_request *request, const struct tool *tool)
     for (int is_short = 0; is_short < 2 && !is_whole; is_short++) {
         arena_text_init(&text, &request->serve.op.arena, CATALOG_TOOL_TEXT_MAX);
         arena_text_add(&text, slice_cstr(tool->about));
-        is_whole = add_templates(&text, set, is_short);
+        is_whole = add_templates(&text, request, is_short);
     }
     return text.status == OK ? slice_of(text.ptr, text.len) : slice_cstr(tool->about);
 }

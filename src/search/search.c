@@ -408,7 +408,8 @@ static bool is_action(const struct search_doc *doc)
 
 static bool may_be_found(const struct search_request *request, const struct search_doc *doc)
 {
-    return (is_action(doc) ? request->with_actions : request->with_integrations) &&
+    bool is_left_out = doc->is_read ? request->without_reads : request->without_writes;
+    return (is_action(doc) ? request->with_actions && !is_left_out : request->with_integrations) &&
            (!request->allowed || request->allowed[doc->integration]);
 }
 

@@ -33,7 +33,8 @@ enum {
 struct search_request {
     slice query;
     bool with_integrations, with_actions;
-    size_t doc_first, doc_count; /* the range of hits; doc_count 0: all documents */
+    bool without_reads, without_writes; /* of the actions */
+    size_t doc_first, doc_count;        /* the range of hits; doc_count 0: all documents */
     /* One for each integration of the index: whether it may be found. NULL: all may. */
     const bool *allowed;
     /* One for each integration: whether it wins ties. NULL: none does. */

@@ -81,9 +81,9 @@ static enum op_result step_enter(struct op *op)
     return op_enter(op, &request_of(op)->entry, face_of(op)->line(request_of(op)));
 }
 
-bool serve_may(const struct serve_request *request, uint32_t scopes)
+bool serve_may(const struct serve_request *request, uint32_t scope)
 {
-    return (scopes & ~request->grant.scopes) == 0;
+    return scope == 0 || (scope & request->grant.scopes) != 0;
 }
 
 slice serve_actor(struct serve_request *request)

@@ -117,8 +117,8 @@ void serve_on_body_paused(struct http_exchange *exchange, void *ctx);
 /* The caller is known: from here on log lines have its account, its connection is read in the
  * account's turn, and memory counts in its share. */
 void serve_caller_set(struct serve_request *request, const struct vault_grant *grant);
-/* Whether the caller has all these scopes. */
-bool serve_may(const struct serve_request *request, uint32_t scopes);
+/* Whether the caller has the scope, of SCOPE_EXECUTE one of the two; 0: none is needed. */
+bool serve_may(const struct serve_request *request, uint32_t scope);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice serve_actor(struct serve_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for a client on a Unix

@@ -10,12 +10,15 @@
 
 /* ---- scopes ---- */
 
+/* A word of several scopes comes before theirs. */
 static const struct {
     enum api_key_scope scope;
     slice name;
 } scopes[] = {
     {SCOPE_READ, SLICE_INIT("read")},
     {SCOPE_EXECUTE, SLICE_INIT("execute")},
+    {SCOPE_EXECUTE_READ, SLICE_INIT("execute:read")},
+    {SCOPE_EXECUTE_WRITE, SLICE_INIT("execute:write")},
     {SCOPE_APPROVE, SLICE_INIT("approve")},
     {SCOPE_ADMIN, SLICE_INIT("admin")},
 };
@@ -50,23 +53,35 @@ int scopes_parse(slice text, uint32_t *set, struct err *err)
             continue;
         if (!scope_of(word))
             return err_set(err, ERR_INVALID,
-                           "\"%.*s\" is not a scope; scopes are read, execute, approve and admin",
+                           "\"%.*s\" is not a scope; scopes are read, execute (or only "
+                           "execute:read or execute:write), approve and admin",
                            SLICE_ARG(slice_first_utf8(word, 40)));
         *set |= scope_of(word);
     }
     return *set ? OK : err_set(err, ERR_INVALID, "a key needs at least one scope");
 }
 
+uint32_t scopes_next(uint32_t *set)
+{
+    for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+        uint32_t word = (uint32_t)scopes[i].scope;
+        if ((*set & word) != word)
+            continue;
+        *set &= ~word;
+        return word;
+    }
+    return 0;
+}
+
 slice scopes_format(uint32_t set, char out[33])
 {
     size_t len = 0;
-    for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
-        if (!(set & (uint32_t)scopes[i].scope))
-            continue;
+    for (uint32_t word; (word = scopes_next(&set)) != 0;) {
+        slice name = slice_cstr(scope_name((enum api_key_scope)word));
         if (len)
             out[len++] = ' ';
-        memcpy(out + len, scopes[i].name.ptr, scopes[i].name.len);
-        len += scopes[i].name.len;
+        memcpy(out + len, name.ptr, name.len);
+        len += name.len;
     }
     ASSERT(len <= 32);
     out[len] = '\0';
@@ -77,7 +92,7 @@ slice scopes_format(uint32_t set, char out[33])
 
 #define KEY_COLUMNS                                                                        \
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
-    "t.revoked_at, t.last_used_at, t.addresses"
+    "t.revoked_at, t.last_used_at, t.addresses, t.forms, t.unattended_writes"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct api_key, name, __VA_ARGS__)
 
@@ -93,6 +108,8 @@ static const struct pg_column key_columns[] = {
     OF(revoked_at, PG_TIME),
     OF(last_used_at, PG_TIME),
     OF(addresses, PG_TEXT),
+    OF(forms, PG_TEXT),
+    OF(unattended_writes, PG_TEXT),
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
     OF(sessions_ended_at, PG_TIME)};
@@ -135,12 +152,14 @@ static const struct pg_stmt api_key_create = {
     .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
            "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
            "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
-           "replaces => :replaces, replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
+           "forms => :forms, unattended_writes => :unattended_writes, replaces => :replaces, "
+           "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), OF_CHANGE(hash, PG_BYTES),
              OF_CHANGE(prefix, PG_TEXT, .has_no_null = true),
              OF_CHANGE(name, PG_TEXT, .has_no_null = true), PG_ARG("scopes", PG_TEXT),
              OF_CHANGE(created_at, PG_TIME), OF_CHANGE(expires_at, PG_TIME),
-             OF_CHANGE(addresses, PG_TEXT),
+             OF_CHANGE(addresses, PG_TEXT), OF_CHANGE(forms, PG_TEXT),
+             OF_CHANGE(unattended_writes, PG_TEXT),
              PG_OF("replaces", PG_UUID, struct api_key_change, replaces, .has_null = true),
              PG_OF("replaced_until", PG_TIME, struct api_key_change, replaced_until),
              STORE_BY_PARAMS(api_key_change)),

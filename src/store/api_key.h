@@ -16,10 +16,12 @@ enum {
 
 enum api_key_scope {
     SCOPE_READ = 1,
-    SCOPE_EXECUTE = 2,
+    SCOPE_EXECUTE_READ = 2, /* run actions that change nothing */
     SCOPE_APPROVE = 4,
     SCOPE_ADMIN = 8,
-    SCOPE_ALL = 15,
+    SCOPE_EXECUTE_WRITE = 16,
+    SCOPE_EXECUTE = SCOPE_EXECUTE_READ | SCOPE_EXECUTE_WRITE,
+    SCOPE_ALL = 31,
 };
 
 struct api_key {
@@ -30,6 +32,8 @@ struct api_key {
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* private to the store: the same as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
+    /* For /mcp: "never" or SLICE_NONE; "allow", "refuse" or SLICE_NONE (sql/0026_key_limits.sql) */
+    slice forms, unattended_writes;
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
     bool is_account_disabled, is_session_ended;
@@ -40,8 +44,11 @@ struct api_key {
 int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
 /* Space-separated, in a constant order; at most 32 bytes and a NUL. */
 slice scopes_format(uint32_t scopes, char out[33]);
-/* "read" for SCOPE_READ ... */
+/* "read" for SCOPE_READ, "execute" for both of its scopes ... */
 const char *scope_name(enum api_key_scope scope);
+/* Removes from the set what its next word means, in that order: the set of the word; 0: none left.
+ */
+uint32_t scopes_next(uint32_t *set);
 
 /* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
  * ERR_NOTFOUND if there is none. Revoked and expired ones are returned: the caller checks. */

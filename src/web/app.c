@@ -271,7 +271,7 @@ static void write_connection(struct web_request *request, struct json_writer *w,
     json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
     /* A live connection is reconnected on its own page; here only those that need it have a form.
      */
-    if (row->status != CONNECTION_LIVE && serve_may(&request->serve, SCOPE_EXECUTE) &&
+    if (row->status != CONNECTION_LIVE && serve_may(&request->serve, SCOPE_EXECUTE_WRITE) &&
         app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
     else
@@ -338,7 +338,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     json_member_i64(w, "action_count", (int64_t)integration->action_count);
     json_member_str(w, "docs_url", integration->docs_url);
     json_member_bool(w, "needs_connection", needs_connection);
-    if (needs_connection && serve_may(&request->serve, SCOPE_EXECUTE))
+    if (needs_connection && serve_may(&request->serve, SCOPE_EXECUTE_WRITE))
         app_view_forms(request, w, integration, NULL, has_client(app));
     else
         app_view_no_forms(w);

@@ -161,7 +161,6 @@ static void write_page(struct web_request *request, struct json_writer *w)
     const struct catalog_auth *auth = app ? auth_of(page) : NULL;
     bool is_oauth = auth && auth->kind == AUTH_OAUTH2;
     bool has_expiry = is_oauth || (auth && auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
-    bool may_execute = serve_may(&request->serve, SCOPE_EXECUTE);
     slice typed = web_field(request, "label"); /* if the form comes back with an error */
     json_member_open(w, "connection", '{');
     view_connection_members(request, w, row);
@@ -174,14 +173,15 @@ static void write_page(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "has_expiry", has_expiry);
     json_member_str(w, "renewal", renewal_of(page, has_expiry));
     /* Only an app with a test request can be tested. */
-    json_member_bool(w, "may_test", may_execute && auth && auth->test_path.len > 0);
+    json_member_bool(w, "may_test",
+                     serve_may(&request->serve, SCOPE_EXECUTE) && auth && auth->test_path.len > 0);
     json_member_bool(w, "is_oauth", is_oauth);
     json_member_bool(w, "scopes_known", row->scopes.ptr != NULL);
     write_scopes(w, page, is_oauth ? auth->scopes : NULL);
     app_view_access(w, app, is_oauth ? row->scopes : SLICE_NONE);
     json_member_str(w, "missing", app ? app_scopes_missing(request, app, row) : SLICE_NONE);
     write_refused(w, page);
-    if (may_execute && app && app->auth.kind != AUTH_NONE)
+    if (serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && app && app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
     else
         app_view_no_forms(w);

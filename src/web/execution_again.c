@@ -142,6 +142,7 @@ static enum op_result run_it(struct web_request *request)
     const struct exec_request wanted = {
         .account_id = request->session.account_id,
         .by = serve_by(&request->serve),
+        .scopes = request->serve.grant.scopes,
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,

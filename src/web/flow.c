@@ -262,7 +262,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
      * do. */
     json_member_bool(w, "may_act",
-                     serve_may(&request->serve, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
+                     serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
     if (page->decision)
         view_decision(request, page->names, &page->flow, page->actor, page->decision,

@@ -33,6 +33,7 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
     doing->in.by = serve_by(&request->serve);
+    doing->in.scopes = request->serve.grant.scopes;
     if (in->kind == FLOW_COMMAND_START)
         doing->in.trace = begin_trace(request);
     request->state = doing;
@@ -63,6 +64,11 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
     case FLOW_ANSWER_NO_TEMPLATE:
         return web_reply_problem(request, 404, "No such template",
                                  "It may have been removed; reload the list.");
+    case FLOW_ANSWER_NOT_IN_SCOPE:
+        return web_reply_problem(request, 403, "Not allowed",
+                                 "This flow writes, and the key of this session may only run "
+                                 "actions that read. Sign in with a key that has the scope "
+                                 "execute:write.");
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(

@@ -21,6 +21,9 @@ static const struct {
 } choices[] = {
     {SCOPE_READ, "scope.read", "read apps, executions and flows"},
     {SCOPE_EXECUTE, "scope.execute", "run actions, start flows, connect apps"},
+    {SCOPE_EXECUTE_READ, "scope.execute:read", "run actions that change nothing"},
+    {SCOPE_EXECUTE_WRITE, "scope.execute:write",
+     "run actions that write, start flows, connect apps"},
     {SCOPE_APPROVE, "scope.approve", "approve or reject waiting steps"},
     {SCOPE_ADMIN, "scope.admin", "keys, connections, the audit trail"},
 };
@@ -57,10 +60,11 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     json_member_bool(w, "own", uuid_eq(key->id, request->serve.grant.key_id));
     json_member_str(w, "prefix", key->prefix);
     json_member_open(w, "scopes", '[');
-    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
-        if (key->scopes & (uint32_t)choices[i].scope)
-            view_choice(w, slice_cstr(scope_name(choices[i].scope)),
-                        slice_cstr(choices[i].meaning));
+    for (uint32_t scopes = key->scopes, word; (word = scopes_next(&scopes)) != 0;)
+        for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+            if ((uint32_t)choices[i].scope == word)
+                view_choice(w, slice_cstr(scope_name(choices[i].scope)),
+                            slice_cstr(choices[i].meaning));
     json_close(w, ']');
     view_time(w, "created_at", key->created_at);
     view_time(w, "expires_at", key->expires_at);
@@ -93,7 +97,8 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
-        if (!serve_may(&request->serve, (uint32_t)choices[i].scope))
+        if (choices[i].scope == SCOPE_EXECUTE || /* by its two */
+            !serve_may(&request->serve, (uint32_t)choices[i].scope))
             continue;
         json_open(w, '{');
         json_member_str(w, "scope", slice_cstr(scope_name(choices[i].scope)));
@@ -255,7 +260,7 @@ enum op_result web_key_create(struct web_request *request)
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
         return reply_key_form(request,
                               SLICE("A key needs a name of at most 200 characters, on one line."));
-    if (key->scopes == 0 || !serve_may(&request->serve, key->scopes))
+    if (key->scopes == 0 || (key->scopes & ~request->serve.grant.scopes) != 0)
         return reply_key_form(request,
                               SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))

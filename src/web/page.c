@@ -209,6 +209,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     write_brief(request, w);
     json_member_bool(w, "may_read", serve_may(&request->serve, SCOPE_READ));
     json_member_bool(w, "may_execute", serve_may(&request->serve, SCOPE_EXECUTE));
+    json_member_bool(w, "may_write", serve_may(&request->serve, SCOPE_EXECUTE_WRITE));
     json_member_bool(w, "may_approve", serve_may(&request->serve, SCOPE_APPROVE));
     json_member_bool(w, "may_admin", serve_may(&request->serve, SCOPE_ADMIN));
     json_member_str(w, "public_url", slice_cstr(request->web->public_url));

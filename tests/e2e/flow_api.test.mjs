@@ -316,7 +316,7 @@ test('scopes: an agent cannot approve its own flow', async () => {
   await reaches(flowId, 'waiting');
   for (const [key, path, scope] of [
     [agent, `/api/flows/${flowId}/approve`, 'approve'], [agent, `/api/flows/${flowId}/reject`, 'approve'],
-    [reader, `/api/flows/${flowId}/resume`, 'execute'], [reader, `/api/flows/${flowId}/cancel`, 'execute'],
+    [reader, `/api/flows/${flowId}/resume`, 'execute:write'], [reader, `/api/flows/${flowId}/cancel`, 'execute:write'],
     [reader, '/api/flows/start', 'execute'],
   ]) {
     const reply = await post(path, {}, { key });

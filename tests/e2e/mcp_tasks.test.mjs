@@ -148,7 +148,7 @@ test('no form where the client has none, or the key may not approve', async () =
   const forged = await update(taskId, answer(key, true), CLIENT, narrow);
   assert.deepEqual([forged.status, forged.error.message], [403, 'This API key lacks the scope "approve"']);
   const cancelled = await new Mcp(server.base, reader).ask('tasks/cancel', { taskId }, CLIENT);
-  assert.deepEqual([cancelled.status, cancelled.error.message], [403, 'This API key lacks the scope "execute"']);
+  assert.deepEqual([cancelled.status, cancelled.error.message], [403, 'This API key lacks the scope "execute:write"']);
   assert.equal((await get(taskId)).status, 'input_required');
   const large = await start('probe_approve', { subject: 'x'.repeat(40_000) });
   await until('it waits', async () => (await server.call(account.key, 'GET', `/api/flows/${large}`)).json.flow.status === 'waiting');

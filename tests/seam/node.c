@@ -278,6 +278,7 @@ void seam_run_exec(struct seam_run *run, struct seam_node *node, const char *act
     run->exec = (struct exec_request){
         .account_id = seam_account,
         .by = {.actor = SLICE("key:test"), .request_id = SLICE("test")},
+        .scopes = SCOPE_ALL,
         .integration_id = SLICE("demo"),
         .action_id = slice_cstr(action),
     };
@@ -292,6 +293,7 @@ void seam_run_command(struct seam_run *run, struct seam_node *node, enum flow_co
         .kind = kind,
         .account_id = seam_account,
         .by = {.actor = SLICE("key:test"), .request_id = SLICE("test")},
+        .scopes = SCOPE_ALL,
         .flow_id = flow_id,
         .trigger_type = SLICE("manual"),
     };

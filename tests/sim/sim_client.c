@@ -181,6 +181,7 @@ static void note_answer(struct sim *sim, const struct sim_run *run)
         [FLOW_ANSWER_DONE] = "done",
         [FLOW_ANSWER_NOT_FOUND] = "not found",
         [FLOW_ANSWER_NO_TEMPLATE] = "no template",
+        [FLOW_ANSWER_NOT_IN_SCOPE] = "not in scope",
         [FLOW_ANSWER_INVALID] = "invalid",
         [FLOW_ANSWER_CONFLICT] = "conflict",
         [FLOW_ANSWER_REPEATED] = "repeated",

@@ -72,6 +72,14 @@ static void test_scopes(void **state)
     assert_true(slice_eq(scopes_format(SCOPE_ALL, text), SLICE("read execute approve admin")));
     assert_int_equal(scopes_parse(slice_cstr(text), &set, &err), OK);
     assert_int_equal(set, SCOPE_ALL);
+    assert_int_equal(scopes_parse(SLICE("execute:read"), &set, &err), OK);
+    assert_int_equal(set, SCOPE_EXECUTE_READ);
+    assert_true(slice_eq(scopes_format(set, text), SLICE("execute:read")));
+    assert_int_equal(scopes_parse(SLICE("execute:write,execute:read"), &set, &err), OK);
+    assert_true(slice_eq(scopes_format(set, text), SLICE("execute")));
+    /* the longest */
+    assert_true(slice_eq(scopes_format(SCOPE_ALL & ~(uint32_t)SCOPE_EXECUTE_READ, text),
+                         SLICE("read execute:write approve admin")));
     assert_int_equal(scopes_parse(SLICE("root"), &set, &err), ERR_INVALID);
     assert_non_null(strstr(err.text, "\"root\" is not a scope"));
     assert_int_equal(scopes_parse(SLICE(" ,"), &set, &err), ERR_INVALID);
