@@ -25,17 +25,17 @@ enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_messa
 enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message);
 enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message);
 
-/* ---- real.c: the tools of the catalog, by their own names ---- */
+/* ---- action_tools.c: the tools of the catalog, by their own names ---- */
 
 /* The first `room` of the tools in ?tools=, as items of an open array. */
-void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size_t room);
+void mcp_action_tools_put(struct api_request *request, struct json_writer *w, size_t room);
 /* The first `*` of the pattern matches any characters. */
 bool mcp_name_is_like(slice name, slice pattern);
 /* Whether the list has at most that many items, each with at most one `*`. */
-bool mcp_real_tools_are_few(slice list);
+bool mcp_action_tools_are_few(slice list);
 /* Runs it. */
-enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_message *message,
-                                  const struct json *arguments);
+enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
+                                    const struct json *arguments);
 /* The envelope of what ran as a tool (tools.c). */
 extern const struct api_envelope mcp_tool_result;
 /* The members of such a result, from an endpoint's reply. Temporary data is in that arena. */

@@ -1,10 +1,10 @@
 /*
  * tools/list and tools/call: six tools that cost a model little, and optionally those of the
- * catalog (real.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as text
- * for the model between two lines that name a random id, and as structuredContent for a program
- * that asks for it: many clients show a model both, or only the latter, which has no such lines. A
- * refusal is a result, too (isError), so that a model can act on it; only an unknown tool or a
- * malformed request is an error of the protocol.
+ * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
+ * text for the model between two lines that name a random id, and as structuredContent for a
+ * program that asks for it: many clients show a model both, or only the latter, which has no such
+ * lines. A refusal is a result, too (isError), so that a model can act on it; only an unknown tool
+ * or a malformed request is an error of the protocol.
  */
 #include "base/encode.h"
 #include "catalog/tool.h"
@@ -264,7 +264,7 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
     if (JSON_GET(message->params, "cursor"))
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "Unknown cursor. All tools are on the first page.");
-    if (!mcp_real_tools_are_few(list))
+    if (!mcp_action_tools_are_few(list))
         return mcp_reply_error(
             request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
             "The query parameter tools takes at most %d items, each with at most "
@@ -279,7 +279,7 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
             put_tool(request, &result.w, &tools[i]);
             count++;
         }
-    mcp_real_tools_put(request, &result.w, TOOLS_MAX - count);
+    mcp_action_tools_put(request, &result.w, TOOLS_MAX - count);
     json_close(&result.w, ']');
     mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
     return mcp_result_send(request, message, &result);
@@ -309,7 +309,7 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
     for (size_t i = 0; i < ARRAY_LEN(tools); i++)
         if (slice_eq_cstr(own, tools[i].name))
             return tools[i].begin(request, &tools[i], arguments);
-    return mcp_real_tool_call(request, message, arguments);
+    return mcp_action_tool_call(request, message, arguments);
 }
 
 /* ---- a result ---- */

@@ -1,4 +1,4 @@
-/* mcp/real: which tools a pattern names. */
+/* mcp/action_tools: which tools a pattern names. */
 #include "mcp/method.h"
 #include "unit.h"
 
@@ -33,13 +33,13 @@ static void a_list_is_short(void **state)
 {
     char list[3 * MCP_TOOLS_ITEMS_MAX + 3];
     (void)state;
-    assert_true(mcp_real_tools_are_few(SLICE_NONE));
-    assert_true(mcp_real_tools_are_few(SLICE("gmail,slack_*_x")));
-    assert_false(mcp_real_tools_are_few(SLICE("gmail,*a*")));
+    assert_true(mcp_action_tools_are_few(SLICE_NONE));
+    assert_true(mcp_action_tools_are_few(SLICE("gmail,slack_*_x")));
+    assert_false(mcp_action_tools_are_few(SLICE("gmail,*a*")));
     for (size_t i = 0; i <= MCP_TOOLS_ITEMS_MAX; i++)
         memcpy(list + 3 * i, "ab,", 3);
-    assert_true(mcp_real_tools_are_few(slice_of(list, 3 * MCP_TOOLS_ITEMS_MAX)));
-    assert_false(mcp_real_tools_are_few(slice_of(list, sizeof(list))));
+    assert_true(mcp_action_tools_are_few(slice_of(list, 3 * MCP_TOOLS_ITEMS_MAX)));
+    assert_false(mcp_action_tools_are_few(slice_of(list, sizeof(list))));
 }
 
 static void versions(void **state)

@@ -21,7 +21,7 @@ bool mcp_name_is_like(slice name, slice pattern)
 }
 
 /* Each item is compared with every name of the catalog, in one turn of the loop. */
-bool mcp_real_tools_are_few(slice list)
+bool mcp_action_tools_are_few(slice list)
 {
     for (size_t count = 0; list.len > 0; count++) {
         slice item = slice_split(&list, ',');
@@ -128,7 +128,7 @@ static void put_tool(struct api_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-void mcp_real_tools_put(struct api_request *request, struct json_writer *w, size_t room)
+void mcp_action_tools_put(struct api_request *request, struct json_writer *w, size_t room)
 {
     const struct catalog *catalog = *request->api->config.catalog;
     slice list = http_query_get(request->serve.exchange, SLICE("tools"));
@@ -194,8 +194,8 @@ static bool check_owns(struct api_request *request, const struct catalog_action 
     return true;
 }
 
-enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_message *message,
-                                  const struct json *arguments)
+enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
+                                    const struct json *arguments)
 {
     const struct catalog *catalog = *request->api->config.catalog;
     const struct catalog_action *action = catalog_find_tool(catalog, message->name);
