@@ -8,7 +8,7 @@
 #include "catalog/catalog.h"
 #include "exec/exec.h"
 #include "json/scan.h"
-#include "mcp/missing.h"
+#include "mcp/input_form.h"
 #include "store/idempotency.h"
 
 enum { FORM_BYTES_MAX = 32 * 1024 };
@@ -98,7 +98,7 @@ static enum op_result ask(struct api_request *request, const struct mcp_message 
     asking->state.connection_id = exec_outcome_of(request->state)->connection_id;
     random_kernel(asking->state.nonce, sizeof(asking->state.nonce));
     asking->state.is_confirmation = true;
-    asking->state.filled = mcp_missing_text(request, message);
+    asking->state.filled = mcp_input_form_answers(request, message);
     slice state = mcp_state_seal(request, &asking->state);
     if (!state.ptr)
         return message->filled ? refuse_large(request) : api_reply_no_memory(request);
@@ -204,7 +204,7 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
     uint8_t call[32];
     if (!mcp_state_open(request, message->state, &state))
         return refuse_state(request, message, "is not valid or is older than 10 minutes");
-    if (!action || !mcp_missing_restore(request, message, state.filled, wanted))
+    if (!action || !mcp_input_form_restore(request, message, state.filled, wanted))
         return refuse_state(request, message, "belongs to another call");
     if (!mcp_state_digest(wanted, action, call) || memcmp(call, state.call, sizeof(call)) != 0)
         return refuse_state(request, message, "belongs to another call");

@@ -8,7 +8,7 @@
 #include "exec/exec.h"
 #include "json/scan.h"
 #include "mcp/confirm.h"
-#include "mcp/missing.h"
+#include "mcp/input_form.h"
 
 bool mcp_connect_is_wanted(const struct api_request *request, const struct mcp_message *message)
 {
@@ -21,7 +21,7 @@ bool mcp_connect_keep(struct api_request *request, struct mcp_message *message,
                       const struct exec_request *wanted)
 {
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    struct mcp_state state = {.filled = mcp_missing_text(request, message)};
+    struct mcp_state state = {.filled = mcp_input_form_answers(request, message)};
     if (!message->filled || message->is_agreed || !message->has_urls || !action)
         return true;
     if (mcp_state_digest(wanted, action, state.call))

@@ -44,7 +44,7 @@ struct mcp_message {
     slice state;                 /* requestState; SLICE_NONE: none */
     const struct json *answers;  /* inputResponses; an object, or NULL */
     bool is_agreed;              /* the person at the client agreed to this call */
-    const struct json *filled;   /* from missing.c: the input that a person gave; NULL: none */
+    const struct json *filled;   /* from input_form.c: the input that a person gave; NULL: none */
     struct mcp_asking *asking;   /* from confirm.c */
     slice blocked;               /* from connect.c: the result if there is no link */
     slice kept;                  /* from connect.c: the state for the link */

@@ -5,7 +5,7 @@
 #include "exec/exec.h"
 #include "mcp/confirm.h"
 #include "mcp/connect.h"
-#include "mcp/missing.h"
+#include "mcp/input_form.h"
 #include "mcp/stream.h"
 
 slice mcp_meta_key(const struct mcp_message *message)
@@ -70,8 +70,9 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return api_refuse_scope(request, exec_scope_of(action));
     if (action) /* as in the execution: the form shows, and the digest covers, what is sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
-    enum op_result result = message->state.ptr ? mcp_confirm_take(request, message, wanted)
-                                               : mcp_missing_take(request, message, action, wanted);
+    enum op_result result = message->state.ptr
+                                ? mcp_confirm_take(request, message, wanted)
+                                : mcp_input_form_take(request, message, action, wanted);
     if (result != OP_NEXT)
         return result;
     wanted->trace = api_trace(request);

@@ -1,9 +1,9 @@
 /*
  * The requestState of a form that asks a person to confirm a call: sealed text that the client
  * sends back with the answer. It contains the question, so that nothing has to be stored: the
- * account and the API key, the call, its connection, the end, the input given before (missing.h),
- * and a nonce. The nonce becomes the call's idempotency key, so one state runs once. Private to the
- * mcp room.
+ * account and the API key, the call, its connection, the end, the input given before
+ * (input_form.h), and a nonce. The nonce becomes the call's idempotency key, so one state runs
+ * once. Private to the mcp room.
  *
  * A state without a confirmation only brings back given input.
  */

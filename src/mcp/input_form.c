@@ -1,8 +1,8 @@
 /*
- * Forms for missing input; see missing.h. The answers are not checked here: the execution checks
+ * Forms for missing input; see input_form.h. The answers are not checked here: the execution checks
  * the input as a whole, from any source.
  */
-#include "mcp/missing.h"
+#include "mcp/input_form.h"
 
 #include "base/encode.h"
 #include "catalog/catalog.h"
@@ -179,15 +179,15 @@ static bool fill(struct arena *arena, const struct json *filled, struct exec_req
     return !arena->is_exhausted;
 }
 
-slice mcp_missing_text(struct api_request *request, const struct mcp_message *message)
+slice mcp_input_form_answers(struct api_request *request, const struct mcp_message *message)
 {
     if (!message->filled)
         return SLICE("");
     return json_text_of(message->filled, &request->serve.op.arena, 64 * MCP_FILLED_BYTES_MAX);
 }
 
-bool mcp_missing_restore(struct api_request *request, struct mcp_message *message, slice filled,
-                         struct exec_request *wanted)
+bool mcp_input_form_restore(struct api_request *request, struct mcp_message *message, slice filled,
+                            struct exec_request *wanted)
 {
     struct arena *arena = &request->serve.op.arena;
     if (filled.len == 0)
@@ -212,8 +212,8 @@ static struct json *read_filled(struct arena *arena, const struct missing *missi
     return arena->is_exhausted ? NULL : filled;
 }
 
-enum op_result mcp_missing_take(struct api_request *request, struct mcp_message *message,
-                                const struct catalog_action *action, struct exec_request *wanted)
+enum op_result mcp_input_form_take(struct api_request *request, struct mcp_message *message,
+                                   const struct catalog_action *action, struct exec_request *wanted)
 {
     struct arena *arena = &request->serve.op.arena;
     struct missing missing;

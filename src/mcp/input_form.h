@@ -7,19 +7,20 @@
  * Only text, numbers, yes or no, and choices can be asked for, and no secrets; 16 members at most.
  * Where one of those that are missing is something else, the execution says what is wrong.
  */
-#ifndef MCP_MISSING_H
-#define MCP_MISSING_H
+#ifndef MCP_INPUT_FORM_H
+#define MCP_INPUT_FORM_H
 
 #include "mcp/state.h"
 
 /* For a call without a state: OP_NEXT: nothing is missing, or asking is not possible, or wanted has
  * the answers; else answered. */
-enum op_result mcp_missing_take(struct api_request *request, struct mcp_message *message,
-                                const struct catalog_action *action, struct exec_request *wanted);
+enum op_result mcp_input_form_take(struct api_request *request, struct mcp_message *message,
+                                   const struct catalog_action *action,
+                                   struct exec_request *wanted);
 /* The answers, as JSON text; empty: none. */
-slice mcp_missing_text(struct api_request *request, const struct mcp_message *message);
+slice mcp_input_form_answers(struct api_request *request, const struct mcp_message *message);
 /* Adds the contents of a state to wanted. false: no memory. */
-bool mcp_missing_restore(struct api_request *request, struct mcp_message *message, slice filled,
-                         struct exec_request *wanted) MUST_CHECK;
+bool mcp_input_form_restore(struct api_request *request, struct mcp_message *message, slice filled,
+                            struct exec_request *wanted) MUST_CHECK;
 
 #endif
