@@ -87,7 +87,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
     item->exec = exec_start(request->api->config.exec, &wanted, &request->serve.op);
     if (item->exec)
         return;
-    item->problem = SLICE("Out of memory, try again");
+    item->problem = SLICE("Out of memory. Try again.");
     item->status = 503;
     item->retry_after_s = 1;
 }
@@ -226,12 +226,12 @@ static enum op_result begin_batch(struct api_request *request)
         return api_reply_error(request, 400, "executions must be an array of 1 to %d executions",
                                BATCH_ITEMS_MAX);
     if (list->count > BATCH_ITEMS_MAX)
-        return api_reply_error(request, 400, "executions has %u items, a batch takes at most %d",
+        return api_reply_error(request, 400, "executions has %u items. A batch takes at most %d.",
                                list->count, BATCH_ITEMS_MAX);
     if (http_request_header(request->serve.exchange, SLICE("Idempotency-Key")).ptr)
         return api_reply_error(request, 400,
-                               "The header Idempotency-Key cannot say which execution it is for: "
-                               "give each an idempotency_key");
+                               "The header Idempotency-Key does not say which execution it is for. "
+                               "Give each execution an idempotency_key.");
     return awaits_rate(request, list->count) ? api_wait(request, begin_batch)
                                              : start_all(request, list);
 }

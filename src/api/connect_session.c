@@ -123,21 +123,17 @@ static enum op_result read_demand(struct api_request *request, struct linking *l
     session->subject = json_str(subject);
     if (email && (!slice_is_name(session->email, CONNECTION_EMAIL_MAX) ||
                   slice_find_char(session->email, '@') < 1))
-        return api_reply_error(request, 400, "email must be a mail address");
+        return api_reply_error(request, 400, "email must be an email address");
     if (subject && !slice_is_name(session->subject, CONNECTION_SUBJECT_MAX))
         return api_reply_error(request, 400, "subject must be a string of 1 to %d characters",
                                CONNECTION_SUBJECT_MAX);
     if (email && !identity->email)
         return api_reply_error(request, 400,
-                               "email cannot be required of %.*s, which reports %s; leave it out%s",
-                               SLICE_ARG(name), identity->subject ? "a subject only" : "neither",
-                               identity->subject ? ", or name the subject" : "");
+                               "%.*s does not report an email address. Leave out email%s.",
+                               SLICE_ARG(name), identity->subject ? " or use subject instead" : "");
     if (subject && !identity->subject)
-        return api_reply_error(request, 400,
-                               "subject cannot be required of %.*s, which reports %s; leave it "
-                               "out%s",
-                               SLICE_ARG(name), identity->email ? "a mail address only" : "neither",
-                               identity->email ? ", or name the email" : "");
+        return api_reply_error(request, 400, "%.*s does not report a subject. Leave out subject%s.",
+                               SLICE_ARG(name), identity->email ? " or use email instead" : "");
     return OP_NEXT;
 }
 
@@ -151,11 +147,11 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     for (size_t i = 0; i < count && i < LISTED_MAX; i++)
         buf_printf(&text, "%s%lld \"%.*s\"", i ? ", " : "", (long long)rows[i].id,
                    SLICE_ARG(rows[i].label));
-    enum op_result result = api_reply_error(
-        request, 409,
-        "Several connections of this integration and none is the default: name the one to "
-        "reconnect with connection_id: %.*s",
-        SLICE_ARG(buf_slice(&text)));
+    enum op_result result =
+        api_reply_error(request, 409,
+                        "There are several connections to this integration and no default. Choose "
+                        "the one to reconnect with connection_id: %.*s",
+                        SLICE_ARG(buf_slice(&text)));
     buf_deinit(&text);
     return result;
 }
@@ -184,10 +180,10 @@ static enum op_result choose_link_connection(struct api_request *request, struct
                                : rows[i].is_default)
             chosen = &rows[i];
     if (linking->wanted_id && !chosen)
-        return api_reply_error(request, 404,
-                               "Connection not found: the account has no connection %lld to this "
-                               "integration",
-                               (long long)linking->wanted_id);
+        return api_reply_error(
+            request, 404,
+            "Connection not found: this account has no connection %lld to this integration",
+            (long long)linking->wanted_id);
     if (!chosen && count > 1)
         return refuse_choice(request, rows, count);
     if (!chosen && count == 1)
@@ -196,11 +192,11 @@ static enum op_result choose_link_connection(struct api_request *request, struct
         return OP_NEXT;
     if (differs(session->email, chosen->identity.email, true) ||
         differs(session->subject, chosen->identity.subject, false))
-        return api_reply_error(request, 409,
-                               "Connection %lld acts as %.*s, and a link does not change that: "
-                               "leave force_reconnect and connection_id out to connect another",
-                               (long long)chosen->id,
-                               SLICE_ARG(connection_identity_text(&chosen->identity)));
+        return api_reply_error(
+            request, 409,
+            "Connection %lld acts as %.*s. A link does not change that. To connect another login, "
+            "leave out force_reconnect and connection_id.",
+            (long long)chosen->id, SLICE_ARG(connection_identity_text(&chosen->identity)));
     session->connection_id = chosen->id;
     return OP_NEXT;
 }

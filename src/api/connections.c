@@ -167,7 +167,8 @@ static enum op_result on_changed(struct api_request *request)
     const struct changing *it = request->state;
     int status = it->command->status;
     if (status == ERR_INVALID)
-        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
+        return api_reply_error(
+            request, 409, "Another connection was made the default at the same moment. Try again.");
     if (status != OK)
         return reply_failed(request, status);
     if (it->in.kind == CONNECT_REMOVE)
@@ -192,9 +193,10 @@ static enum op_result begin_change(struct api_request *request)
                                CONNECTION_LABEL_MAX);
     if (is_default && !(is_default->type == JSON_BOOL && is_default->as.boolean))
         return api_reply_error(request, 400,
-                               "default can only be set to true: make another one the default");
+                               "default can only be set to true. To change the default, set it to "
+                               "true on another connection.");
     if (!label && !is_default)
-        return api_reply_error(request, 400, "nothing to change: send label, default or both");
+        return api_reply_error(request, 400, "Nothing to change. Send label, default or both.");
     return label ? command(request, CONNECT_RENAME) : set_connection_default(request);
 }
 

@@ -76,10 +76,11 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [INTEGRATION] = {.name = "integration_id", SERVE_A_WORD},
-    [STATUS] = {.name = "status",
-                .words = "succeeded failed",
-                .wanted = "succeeded or failed; a blocked run is not an execution, GET "
-                          "/api/audit?kind=execution.blocked lists them"},
+    [STATUS] =
+        {.name = "status",
+         .words = "succeeded failed",
+         .wanted =
+             "succeeded or failed (GET /api/audit?kind=execution.blocked lists blocked runs)"},
     LISTING_CURSOR};
 
 static const struct listing_kind kind = {

@@ -117,13 +117,12 @@ static enum op_result reply_read_flow(struct api_request *request,
     uuid_format(command->flow_id, id);
     if (command->in.kind == FLOW_COMMAND_START)
         return api_reply_error(request, 500,
-                               "The flow %s begun: read the flow %s before you start another",
+                               "The flow %s started. Read the flow %s before you start another.",
                                is_done ? "has" : "may have", id);
-    return api_reply_later(request,
-                           api_sentence(request,
-                                        "The answer was lost, and the change %s made: read the "
-                                        "flow %s before you try again",
-                                        is_done ? "was" : "may have been", id));
+    return api_reply_later(request, api_sentence(request,
+                                                 "The database's answer was lost. The change %s "
+                                                 "made. Read the flow %s before you try again.",
+                                                 is_done ? "was" : "may have been", id));
 }
 
 static enum op_result refuse_command(struct api_request *request,
@@ -217,9 +216,8 @@ static enum op_result begin_start(struct api_request *request)
         !read_key(request, &in.idempotency_key))
         return OP_DONE;
     if (in.template_key.len == 0)
-        return api_reply_error(request, 400,
-                               "flowTemplate is required, a key of GET "
-                               "/api/flows/templates");
+        return api_reply_error(
+            request, 400, "flowTemplate is required. GET /api/flows/templates lists the keys.");
     const struct flow_template *tmpl =
         flow_template_set_find(*request->api->config.templates, in.template_key);
     slice fault = tmpl ? api_misplaced_fault(request, request->endpoint->members, request->body,

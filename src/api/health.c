@@ -33,10 +33,11 @@ static enum op_result finish_ready(struct api_request *request)
     if (store_schema_version_result(&request->query, &version) != OK)
         return reply_not_ready(request, "the database does not answer");
     if (!pg_schema_is_served(request->api->config.schema_known, version))
-        return reply_not_ready(request, "the schema is of another version; run sluice migrate");
+        return reply_not_ready(request,
+                               "the database's schema has another version. Run sluice migrate.");
     /* requests to this process would now be answered with 503 */
     if (!exec_service_may_write(request->api->config.exec))
-        return reply_not_ready(request, "this server has yet to renew its lease");
+        return reply_not_ready(request, "this server has not renewed its lease yet");
     return api_reply(request, 200, SLICE("{\"status\":\"ready\"}"));
 }
 

@@ -181,7 +181,7 @@ enum op_result api_reply_later(struct api_request *request, slice text)
 
 enum op_result api_reply_no_memory(struct api_request *request)
 {
-    return api_reply_later(request, SLICE("Out of memory, try again"));
+    return api_reply_later(request, SLICE("Out of memory. Try again."));
 }
 
 /* The three temporary ones are 503. Any other is a fault of a statement or of the schema: only the
@@ -189,7 +189,7 @@ enum op_result api_reply_no_memory(struct api_request *request)
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
-        return api_reply_later(request, SLICE("The database cannot be reached, try again"));
+        return api_reply_later(request, SLICE("The database cannot be reached. Try again."));
     op_log(&request->serve.op, LOG_ERROR, "a query failed", LOG_INT("status", status),
            LOG_CSTR("sqlstate", request->query.sqlstate), LOG_STR("cause", request->query.message));
     return api_reply_error(request, 500, "Internal error");

@@ -130,8 +130,8 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
         [SERVE_NO_PATH] = {404, "Not found"},
         [SERVE_NO_METHOD] = {405, "Method not allowed"},
         [SERVE_PAST_RATE] = {429, "Too many requests"},
-        [SERVE_MEMORY_BUSY] = {503, "Requests under way take all the memory that is there for this "
-                                    "account, try again"},
+        [SERVE_MEMORY_BUSY] =
+            {503, "This account's requests use all of its memory at the moment. Try again."},
     };
     return api_reply_error(request_of(serve), answers[refusal].status, "%s", answers[refusal].text);
 }
@@ -272,10 +272,9 @@ static enum op_result refuse_body(struct api_request *request)
 {
     ASSERT(!request->body && request->body_err.code != OK);
     if (request->body_err.code != ERR_NOMEM)
-        return api_reply_error(request, 400, "The body cannot be taken: %s",
-                               request->body_err.text);
+        return api_reply_error(request, 400, "The body cannot be read: %s", request->body_err.text);
     if (!request->serve.op.arena.is_exhausted)
-        return api_reply_error(request, 413, "The body holds more values than a request may have");
+        return api_reply_error(request, 413, "The body has more values than a request may have");
     return api_reply_no_memory(request);
 }
 

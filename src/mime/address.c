@@ -148,7 +148,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     if (!address.ptr && written.ptr)
         return;
     if (!is_address(address)) {
-        mime_fail(mime, "%s: %.*s is not an e-mail address", list->what,
+        mime_fail(mime, "%s: %.*s is not an email address", list->what,
                   SLICE_ARG(slice_first(address, 80)));
         return;
     }

@@ -225,7 +225,7 @@ test('the longest mail that the schema takes is sent, and no message shows an ex
   const sent = await mail({ text: 'ä😀'.repeat(250_000), html: 'x'.repeat(500_000) });
   assert.equal(sent.status, 200, sent.text.slice(0, 500));
   const refused = await mail({ text: 'x', from: 'nobody' });
-  assert.match(refused.json.message, /^The request cannot be made from this input: from: nobody is not an e-mail address/);
+  assert.match(refused.json.message, /^The request cannot be made from this input: from: nobody is not an email address/);
 });
 
 test('the same key and request gives the stored summary, another request is refused', async () => {

@@ -117,13 +117,13 @@ test('starts and an approval that are with a backend as it stops', async () => {
   for (const [reply, subject] of [[plain, 'plain'], [withKey, 'with a key']]) {
     const made = await rows(subject);
     if (reply.status === 200) assert.deepEqual(made, [reply.json.flowId]);
-    else if (reply.status === 500) assert.match(reply.json.error, /^The flow may have begun: read the flow [0-9a-f-]{36} before you start another$/);
+    else if (reply.status === 500) assert.match(reply.json.error, /^The flow may have started\. Read the flow [0-9a-f-]{36} before you start another\.$/);
     else assert.deepEqual([reply.status, made], [503, []], reply.text);
   }
   if (approved.status !== 200) {
     assert.equal(approved.status, 503, approved.text);
     const isUndone = (await server.call(account.key, 'GET', `/api/flows/${asked}`)).json.flow.status === 'waiting';
-    if (!isUndone) assert.match(approved.json.error, new RegExp(`read the flow ${asked} before you try again`));
+    if (!isUndone) assert.match(approved.json.error, new RegExp(`Read the flow ${asked} before you try again`));
   }
   const again = await until('the start is answered', async () => {
     const reply = await start('with a key', keyed);

@@ -253,7 +253,7 @@ test('what would be ignored in silence is refused, and limits limit', async () =
     assert.equal((await get(`/api/actions?integration_id=gmail&limit=3${query}`)).json.items.length, 3);
   assert.ok((await get('/api/actions?integration_id=gmail')).json.items.length > 3);
   await refused(await call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: '{}' }), /input are required: input must be an object, got text$/);
-  await refused(await call('POST', '/api/executions', '{"integration_id":"a","integration_id":"b"}'), /^The body cannot be taken: the member "integration_id" occurs twice in the object at the top level$/);
+  await refused(await call('POST', '/api/executions', '{"integration_id":"a","integration_id":"b"}'), /^The body cannot be read: the member "integration_id" occurs twice in the object at the top level$/);
 });
 
 test('what an account has is kept by no cache', async () => {

@@ -161,7 +161,7 @@ static bool is_refused_well(const char *why, bool is_letters)
     if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))
         return false;
     return (strstr(why, "the URL would be longer than") && !is_letters) ||
-           strstr(why, "is not an e-mail address") || strstr(why, "must hold message ids");
+           strstr(why, "is not an email address") || strstr(why, "must hold message ids");
 }
 
 /* An input, and the value of it that grows. */
