@@ -1,5 +1,5 @@
-// The endpoints of flows (src/api/README.md "Flows"): what they answer, whom they
-// refuse, how a flow is watched, and that it makes no difference which of two servers is asked.
+// The endpoints of flows (src/api/README.md "Flows"): their answers, their refusals, how a flow is
+// watched, and that any of two servers gives the same answer.
 import assert from 'node:assert/strict';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -53,8 +53,8 @@ test('the templates', async () => {
   assert.equal(again.status, 304);
 });
 
-// A client that has never seen a template learns from it how to start it.
-test('a template says what it takes and what it will do', async () => {
+// A client that has never seen a template learns how to start it.
+test('a template says its inputs and what it will do', async () => {
   const { status, json, headers } = await get('/api/flows/templates/unread_mail_to_tasks');
   assert.equal(status, 200);
   assert.deepEqual(Object.keys(json), ['key', 'name', 'description', 'input_schema', 'steps']);
@@ -83,7 +83,7 @@ test('a template says what it takes and what it will do', async () => {
     ajv.compile((await get(`/api/flows/templates/${key}`)).json.input_schema);
 });
 
-test('an unknown template names the one that is near', async () => {
+test('an unknown template names a similar one', async () => {
   const unknown = async (key) => {
     const seen = await get(`/api/flows/templates/${encodeURIComponent(key)}`);
     const started = await post('/api/flows/start', { flowTemplate: key });
@@ -98,7 +98,7 @@ test('an unknown template names the one that is near', async () => {
   assert.deepEqual([started.status, started.json.error], [404, 'Unknown flow template: a\\u0000b']);
 });
 
-test('start answers with the view and the templates, approve leads on', async () => {
+test('start answers with the view and the templates, approve continues it', async () => {
   const started = await start({ id: 'INBOX' }, { triggerType: 'agent' });
   assert.deepEqual(Object.keys(started), ['flowId', 'flow', 'templates']);
   assert.match(started.flowId, ID);
@@ -146,7 +146,7 @@ test('start answers with the view and the templates, approve leads on', async ()
   assert.deepEqual(event.details, { flow_id: flow.id, step_key: 'ask', note: 'Grüße' });
 });
 
-test('what a start may not be', async () => {
+test('starts that are refused', async () => {
   const refused = async (body, status, text) => {
     const reply = await post('/api/flows/start', body);
     assert.equal(reply.status, status, reply.text);
@@ -167,7 +167,7 @@ test('what a start may not be', async () => {
   assert.deepEqual(listed.json, { flows: [] });
 });
 
-test('null for an optional input of a template is absence', async () => {
+test('null for an optional input of a template counts as absent', async () => {
   const input = { query: null, maxResults: null, mailConnectionId: null };
   const started = await post('/api/flows/start', { flowTemplate: 'unread_mail_summary', input, triggerType: null });
   assert.deepEqual([started.status, started.json.flow?.flow.input], [200, {}], started.text);
@@ -175,7 +175,7 @@ test('null for an optional input of a template is absence', async () => {
   assert.match(required.json.error, /^\/input\/taskParent: /);
 });
 
-test('a template that few flows have is searched in bounded steps, each of which says where it stopped', async () => {
+test('the flows of a rare template are searched in bounded steps, each of which says where it stopped', async () => {
   const rare = await stack.account('rare');
   const start = async (flowTemplate, input) => (await post('/api/flows/start', { flowTemplate, input }, { key: rare.key })).json.flowId;
   const first = await start('api_gate', { id: 'INBOX' });
@@ -197,8 +197,8 @@ test('a template that few flows have is searched in bounded steps, each of which
   assert.deepEqual([all.flows.length, Object.keys(all)], [7, ['flows']]);
 });
 
-// Whoever changed a flow goes on from its answer, without a look in between.
-test('what changes a flow answers with its revision, as ETag and in the record', async () => {
+// A client that changed a flow goes on from the answer, without another read.
+test('a request that changes a flow answers with the revision, as ETag and in the record', async () => {
   const seen = [];
   const revOf = (reply, flow = reply.json.flow) => {
     assert.equal(reply.status, 200, reply.text);
@@ -216,7 +216,7 @@ test('what changes a flow answers with its revision, as ETag and in the record',
     await reaches(id, 'waiting');
     const reply = await get(`/api/flows/${id}`);
     assert.equal((await get(`/api/flows?limit=100`)).json.flows.find((flow) => flow.id === id).rev, revOf(reply));
-    assert.equal(revOf(await post(`/api/flows/${id}/resume`)), reply.json.flow.rev); // it waits for a person: unchanged
+    assert.equal(revOf(await post(`/api/flows/${id}/resume`)), reply.json.flow.rev); // The flow waits for a person, so it does not change.
   }
   const before = (await view(approved)).flow.rev;
   const after = revOf(await post(`/api/flows/${approved}/approve`, { rev: before }));
@@ -229,7 +229,7 @@ test('what changes a flow answers with its revision, as ETag and in the record',
   assert.ok(seen.every((rev) => Number.isInteger(rev) && rev > 0));
 });
 
-test('an attempt that runs is counted, after a resume, too', async () => {
+test('a running attempt is counted, also after a resume', async () => {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 1, action: { status: 400 } }]);
   const { flowId } = await start({ id: 'INBOX' });
   const failed = await reaches(flowId, 'failed');
@@ -262,7 +262,7 @@ test('reject cancels the flow and records who rejected it', async () => {
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
 });
 
-test('a failed flow is resumed, a cancelled one is not', async () => {
+test('a failed flow can be resumed, a cancelled one cannot', async () => {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 1, action: { status: 400 } }]);
   const { flowId } = await start({ id: 'INBOX' });
   const failed = await reaches(flowId, 'failed');
@@ -287,13 +287,13 @@ test('a failed flow is resumed, a cancelled one is not', async () => {
   }
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
   assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
-  // one event for each that changed it
+  // one event for each request that changed it
   const { events } = (await get('/api/audit?kind=flow')).json;
   const own = events.filter((event) => event.details.flow_id === flowId).map(({ kind, reason }) => [kind, reason]);
   assert.deepEqual(own, [['flow.cancelled', 'already_cancelled'], ['flow.cancelled', null], ['flow.resumed', null]]);
 });
 
-test('unknown and foreign flows are not found, in the same words', async () => {
+test('unknown and foreign flows are not found, with the same message', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   const paths = (id) => [
     ['GET', `/api/flows/${id}`], ['GET', `/api/flows/${id}/events`], ['POST', `/api/flows/${id}/approve`],
@@ -325,7 +325,7 @@ test('scopes: an agent cannot approve its own flow', async () => {
   assert.equal((await view(flowId, { key: reader })).flow.status, 'waiting');
 });
 
-test('bodies of decisions', async () => {
+test('the bodies of approve and reject', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
   for (const [body, text] of [
@@ -383,7 +383,7 @@ test('a list of summaries has neither inputs nor contexts, and does not read the
   assert.deepEqual((await get('/api/flows?limit=1')).json.flows, [whole]);
 });
 
-test('a long poll may wait until the flow is settled, on whichever server', async () => {
+test('a long poll may wait until the flow is settled, on either server', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   const path = `/api/flows/${flowId}`;
   for (const server of [one, two]) assert.equal((await get(`${path}?wait=60&until=settled`, { server })).json.flow.status, 'waiting');
@@ -391,7 +391,7 @@ test('a long poll may wait until the flow is settled, on whichever server', asyn
   for (const server of [one, two]) assert.equal((await get(`${path}?wait=60&until=settled`, { server })).json.flow.status, 'completed');
 });
 
-test('a long poll is answered when the view changes, on whichever server', async () => {
+test('a long poll is answered when the view changes, on either server', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
   const path = `/api/flows/${flowId}`;
@@ -406,14 +406,14 @@ test('a long poll is answered when the view changes, on whichever server', async
   const polls = [one, two].flatMap((server) => [
     get(`${path}?wait=60`, { server, headers: { 'if-none-match': etag } }), get(`${path}?wait=60`, { server }),
   ]);
-  await pause(100); // most of them wait by now; the others are answered all the same
+  await pause(100); // Most of them wait by now. The others are answered as well.
   assert.equal((await post(`${path}/approve`)).status, 200);
   for (const reply of await Promise.all(polls)) {
     assert.equal(reply.status, 200);
     assert.notEqual(reply.headers.get('etag'), etag);
   }
   const ended = await reaches(flowId, 'completed');
-  const last = await get(`${path}?wait=60`); // what has ended is not waited for
+  const last = await get(`${path}?wait=60`); // A flow that has ended is not waited for.
   assert.deepEqual(last.json, ended);
   for (const wait of ['-1', 'x']) assert.equal((await get(`${path}?wait=${wait}`)).status, 400);
   assert.equal((await get(`${path}?wait=1&until=later`)).status, 400);
@@ -437,7 +437,7 @@ async function* events(server, path, headers = {}) {
   assert.equal(text, '');
 }
 
-test('the stream of a flow’s page is its head alone for HEAD', { timeout: 60_000 }, async () => {
+test('the stream of a flow’s page answers HEAD with its head alone', { timeout: 60_000 }, async () => {
   const { flowId } = await start({ id: 'INBOX' });
   const pages = new Pages(one.base);
   await pages.signIn(account.key);
@@ -451,7 +451,7 @@ test('the stream of a flow’s page is its head alone for HEAD', { timeout: 60_0
   await post(`/api/flows/${flowId}/cancel`);
 });
 
-test('event streams end with the flow, here and elsewhere', async () => {
+test('event streams end with the flow, on both servers', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   const path = `/api/flows/${flowId}`;
   await reaches(flowId, 'waiting');
@@ -482,7 +482,7 @@ test('event streams end with the flow, here and elsewhere', async () => {
   assert.deepEqual(again, [last]);
 });
 
-test('waits: a short one passes by itself, an approval expires', async () => {
+test('waits: a short one ends by itself, and an approval expires', async () => {
   const { flowId: long } = await start({ id: 'INBOX', seconds: 3600, skip: true });
   const resting = await reaches(long, 'waiting');
   assert.deepEqual([resting.steps[0].status, resting.flow.currentStep], ['skipped', 'rest']);
@@ -528,7 +528,7 @@ test('a server that drains ends streams and long polls', async () => {
   assert.equal((await view(flowId)).flow.status, 'waiting');
 });
 
-test('templates of a folder are reloaded; a flow keeps the version that it began with', async () => {
+test('templates of a folder are reloaded; a flow keeps the version that it was started with', async () => {
   const dir = join(stack.dir, 'catalog');
   await mkdir(join(dir, 'templates'), { recursive: true });
   const put = async (expr) => {
@@ -562,7 +562,7 @@ test('templates of a folder are reloaded; a flow keeps the version that it began
   await logs('the catalog was not reloaded; the old one stays in use');
   await logs('there is no step \\"nowhere\\"');
   assert.equal(await says(await begin()), 'second');
-  // A server that has never seen the first version reads it from the database.
+  // The other server never loaded the first version, so it reads it from the database.
   assert.equal((await post(`/api/flows/${kept}/approve`, {}, { server: two })).status, 200);
   assert.equal((await reaches(kept, 'completed', { server: two })).flow.context.said, 'first');
 });

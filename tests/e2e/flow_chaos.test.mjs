@@ -1,8 +1,8 @@
-// Everything at once: flows with writes, fan-outs, waits and approvals on two servers, while servers
-// are killed and paused past their lease and PostgreSQL dies. Then: every flow ends, no confirmed
-// write was made twice, no acknowledged start or approval is lost, and what a dead server left is
-// adopted. A short form; SOAK_SECONDS=600 makes it the long one: 2,000 flows are open at a
-// time and PostgreSQL dies every five seconds, whatever else happens.
+// Everything at once: flows with writes, fan-outs, waits and approvals run on two servers, while
+// servers are killed, or paused past their lease, and PostgreSQL dies. In the end every flow has
+// ended, no confirmed write was made twice, no acknowledged start or approval is lost, and the
+// flows of a dead server are adopted. This is a short run. SOAK_SECONDS=600 makes a long one: 2,000
+// flows are open at a time, and PostgreSQL dies every five seconds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
@@ -12,7 +12,7 @@ const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 const OPEN_MAX = SOAK_SECONDS ? 2000 : 200;
 const WAIT_S = SOAK_SECONDS ? 60 : 0.7;
 const STARTERS = SOAK_SECONDS ? 24 : 6;
-const PAUSED_MS = 11_500; // past the lease
+const PAUSED_MS = 11_500; // longer than the lease
 const OUTAGE_EVERY_MS = 5000;
 const END_MS_MAX = 300_000;
 const SERVERS = 2;
@@ -22,14 +22,15 @@ const servers = [];
 const flows = new Map(); // id of an acknowledged start -> {sends, isApproval, isApproved}
 const outages = []; // [begin, end]
 const adoptions = []; // ms
-let open = 0; // about
+let open = 0; // approximately
 let started = 0;
 let isOver = false;
 
 before(async () => {
   stack = await Stack.start({ postgres: { max_connections: 100 } });
   account = await stack.account('chaos', { apps: ['probe'] });
-  // A write takes a while after it is done: that is when it must not be made again.
+  // The answer to a write takes a while after the write is made. If its server dies in between, the
+  // write must not be made again.
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages/send' }, action: { latency_ms: 100 } }]);
   while (servers.length < SERVERS) servers.push(await stack.serve());
 });
@@ -73,7 +74,7 @@ async function startFlows() {
   }
 }
 
-// Whatever waits is approved by and by, wherever it is asked.
+// Every waiting flow is approved sooner or later, on either server.
 async function approve() {
   for (let n = 0; !isOver || [...flows.values()].some((flow) => flow.isApproval && !flow.isApproved); n++) {
     const ids = await sqlOr('', `select id from sluice.flow where waiting_for = 'approval' order by random() limit 20`);
@@ -81,7 +82,8 @@ async function approve() {
       const reply = await call(servers[n % servers.length], 'POST', `/${id}/approve`, {});
       if (reply.status === 200 && flows.has(id)) flows.get(id).isApproved = true;
     }
-    // Of an answer that was lost nobody knows; of those acknowledged below.
+    // An approval whose answer was lost is not known to the test. Acknowledged ones are checked
+    // below.
     if (isOver && ids === '' && (await sqlOr('?', `select count(*) from sluice.flow where status = 'running'`)) === '0') return;
     await pause(100);
   }
@@ -103,7 +105,7 @@ async function outage() {
 
 const downSince = (begin) => outages.reduce((sum, [down, up]) => sum + Math.max(0, up - Math.max(down, begin)), 0);
 
-// One that comes while PostgreSQL dies says so and ends: undefined.
+// A server that starts while PostgreSQL dies reports that and exits. Then this returns undefined.
 async function serveAnew() {
   try {
     return await stack.serve();
@@ -114,10 +116,10 @@ async function serveAnew() {
   }
 }
 
-// Kills server i and puts another in its place; in the end nothing is owned by it any more.
+// Kills server i and starts another in its place. In the end, the killed server owns nothing.
 async function kill(i) {
   const server = servers[i];
-  // More than one: it begins anew where its lease ran out.
+  // A process has several nodes if it began again after its lease ran out.
   const nodes = await until('its nodes are known', () => sqlOr('', `select node_id from sluice.node where name like '%:${server.process.pid}'`));
   const owners = nodes.replaceAll('\n', `', '`);
   const owned = () => sqlOr('?', `select count(*) from sluice.flow where status = 'running' and owner in ('${owners}')`);
@@ -170,14 +172,14 @@ async function ledger() {
 const statuses = async () =>
   new Map((await stack.cluster.sql(`select id || ' ' || status from sluice.flow`)).split('\n').map((row) => row.split(' ')));
 
-test('flows under kills, pauses and a database that dies', async (t) => {
+test('flows survive kills, pauses and a database that dies', async (t) => {
   const work = Array.from({ length: STARTERS }, startFlows);
   const others = [approve(), watchOpen()];
   await disturb().finally(() => (isOver = true));
   await Promise.all([...work, ...others]);
   const ended = async () => (await sqlOr('?', `select count(*) from sluice.flow where status in ('running', 'waiting')`)) === '0';
   await until('all flows have ended', ended, END_MS_MAX);
-  t.diagnostic(`figure: ${flows.size} flows, ${outages.length} ends of PostgreSQL, adoptions after ${adoptions.join(', ')} ms`);
+  t.diagnostic(`figure: ${flows.size} flows, ${outages.length} crashes of PostgreSQL, adoptions after ${adoptions.join(', ')} ms`);
 
   const status = await statuses();
   const made = await ledger();
@@ -193,8 +195,8 @@ test('flows under kills, pauses and a database that dies', async (t) => {
   }
   assert.ok(adoptions.length > 0);
 
-  // Who failed was interrupted in a write, or, where it goes on for long, five times in one step. Resume
-  // is the decision to make that one again, and no other.
+  // A failed flow was interrupted in a write or, in a long run, five times in one step. Resume is
+  // the decision to make that write again, and no other.
   const why = SOAK_SECONDS ? /The server stopped|died again and again/ : /The server stopped/;
   const reasons = await stack.cluster.sql(
     `select distinct s.error->>'message' from sluice.flow f join sluice.flow_step s
@@ -204,7 +206,7 @@ test('flows under kills, pauses and a database that dies', async (t) => {
   for (const reason of reasons.split('\n').filter(Boolean)) assert.match(reason, why);
   const failed = [...flows].filter(([id]) => status.get(id) === 'failed');
   for (const [id] of failed) assert.equal((await call(servers[0], 'POST', `/${id}/resume`, {})).status, 200);
-  await until('those resumed have ended', ended, END_MS_MAX);
+  await until('the resumed flows have ended', ended, END_MS_MAX);
   const status_then = await statuses();
   const made_then = await ledger();
   for (const [id, { sends }] of failed) {
@@ -212,7 +214,7 @@ test('flows under kills, pauses and a database that dies', async (t) => {
     const counts = sends.map((one) => made_then.get(one));
     assert.ok(counts.every((count) => count === 1 || count === 2), `${counts}`);
     const repeated = counts.filter((count) => count === 2).length;
-    assert.ok(repeated <= 2, `${counts}: no more than were under way`);
+    assert.ok(repeated <= 2, `${counts}: at most those that were under way`);
   }
   t.diagnostic(`${failed.length} flows whose outcome was unknown were resumed`);
 });

@@ -1,13 +1,13 @@
-// approve, cancel, resume, a timer that fires and a step that completes: two at a time, sent in both
-// orders, on one node and on two. What is answered and where the flow ends is what one of the two
-// serial orders gives; and the mail went out as often as that order says.
+// approve, cancel, resume, a timer that fires and a step that completes: two at a time, sent in
+// both orders, on one node and on two. The answers and the flow's end are those of one of the two
+// serial orders, and as many mails are sent as in that order.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const WORK_MS = 250;
-// About when the other event comes, as seen from its nominal time.
+// By how much the other event may come before or after its nominal time.
 const SHIFTS_MS = [-120, -50, -20, -5, 5, 30];
 
 let stack, account, one, two;
@@ -35,8 +35,8 @@ const reaches = (id, ...statuses) =>
     return statuses.includes(flow.flow.status) && flow;
   });
 
-// How a flow gets to where the two events meet it: {id, time}, the time at which the event that is
-// no request comes, by itself.
+// How a flow gets to the point where the two events meet: {id, time}. time is when the event that
+// is not a request comes by itself.
 const SCENES = {
   'waiting for approval': async (server, subject) => {
     const id = await start(server, { subject });
@@ -45,7 +45,7 @@ const SCENES = {
   },
   'whose approval expires': async (server, subject) => {
     const id = await start(server, { subject, expires: 0.6 });
-    const { steps } = await reaches(id, 'waiting', 'failed'); // the latter where it was looked at too late
+    const { steps } = await reaches(id, 'waiting', 'failed'); // The flow has the latter if the first check came too late.
     return { id, time: Date.parse(steps.find((step) => step.stepKey === 'ask').expiresAt) };
   },
   'whose approval has expired': async (server, subject) => {
@@ -65,8 +65,8 @@ const SCENES = {
   },
 };
 
-// [scene, requests, how it may end: the answers in the order of the requests, status, current step].
-// One request: the scene's own event is the other one.
+// [scene, requests, how it may end: the answers in the order of the requests, status, current
+// step]. With one request, the other event is the scene's own.
 const PAIRS = [
   ['waiting for approval', ['approve', 'cancel'], ['200 200 cancelled *', '409 200 cancelled *']],
   ['waiting for approval', ['approve', 'resume'], ['200 200 completed send', '200 409 completed send']],
@@ -74,7 +74,8 @@ const PAIRS = [
   ['waiting for approval', ['cancel', 'resume'], ['200 200 cancelled ask', '200 409 cancelled ask']],
   ['waiting for approval', ['cancel', 'cancel'], ['200 200 cancelled ask']],
   ['whose approval has expired', ['cancel', 'resume'], ['200 200 cancelled ask', '200 409 cancelled ask']],
-  // The one that loses finds it running or waiting again; asked again, nobody approves.
+  // The request that loses finds the flow running, or waiting again. If it waits again, it is not
+  // approved a second time.
   ['whose approval has expired', ['resume', 'resume'], ['200 409 failed ask', '409 200 failed ask', '200 200 failed ask']],
   ['whose approval has expired', ['approve', 'resume'], ['409 200 failed ask', '200 200 completed send']],
   ['whose approval expires', ['approve'], ['200 completed send', '409 failed ask']],
@@ -122,7 +123,7 @@ for (const [scene, requests, ends] of PAIRS)
     const mails = new Map();
     for (const { marker } of await stack.provider.ledger()) mails.set(marker, (mails.get(marker) ?? 0) + 1);
     for (const { subject, seen, statuses, requests: verbs, end } of raced) {
-      // Failed and asked again may still be on its way; all else stays as it is.
+      // A flow that failed and was resumed may still change. All others stay as they are.
       if (scene !== 'whose approval has expired') assert.ok((await seen()).includes(end), `${end} did not last`);
       const isApproved = verbs.some((verb, i) => verb === 'approve' && statuses[i] === 200);
       const count = mails.get(subject) ?? 0;
@@ -134,7 +135,7 @@ for (const [scene, requests, ends] of PAIRS)
     t.diagnostic([...kinds].map(([end, count]) => `${count} x ${end}`).join(', '));
   });
 
-test('a flow whose deadline comes while a step completes', async () => {
+test('a flow whose deadline passes while a step completes', async () => {
   const runs = [];
   for (const ms of [960, 970, 980, 990, 995, 1000, 1010, 1030])
     for (const server of [one, two])

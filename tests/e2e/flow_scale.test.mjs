@@ -1,5 +1,5 @@
-// Many flows (issue "Flows", what it costs): 100,000 that wait cost next to nothing, and
-// a running flow's row is updated in place. On the release build.
+// Many flows on the release build: 100,000 that wait cost next to nothing, and a running flow's row
+// is updated in place.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -8,19 +8,19 @@ import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
 const WAITING = 100_000;
-const IN_THE_HEAP = 50_000; // due within the next minute: at most about so many are held
+const IN_THE_HEAP = 50_000; // due within the next minute: at most about so many are in memory
 const BYTES_MAX = 20e6;
-const TRANSACTIONS_MAX = 3; // a second, of an idle node with its heartbeat
-const SETTLE_S = 10; // a connection tells PostgreSQL's counters what it did at most so much later
+const TRANSACTIONS_MAX = 3; // a second, on an idle node, heartbeat included
+const SETTLE_S = 10; // a connection reports its counts to PostgreSQL at most this much later
 const IDLE_S = 8;
-const AHEAD_S = 58; // when the first is due, so that the next minute has them: later where this machine is slow
+const AHEAD_S = 58; // when the first is due, so that they fall into the next minute: later where this machine is slow
 const READY_MS_MAX = 15_000; // 300 on a quiet machine
 const HOT_MIN = 0.95;
 
 let stack, account;
 
 before(async () => {
-  // Autovacuum's own transactions are not what is counted.
+  // Autovacuum's own transactions are not counted.
   stack = await Stack.start({ postgres: { autovacuum: 'off' } });
   account = await stack.account('scale', { apps: ['probe'] });
 });
@@ -48,7 +48,7 @@ async function residentBytes(server) {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
-// What a first request of a kind costs once is not what a flow costs.
+// The one-time cost of a first request of a kind is not a flow's cost.
 async function warm(server, id) {
   for (let i = 0; i < 20; i++) {
     const reply = await server.call(account.key, 'GET', `/api/flows/${id}`);
@@ -65,7 +65,7 @@ async function model(server) {
   return id;
 }
 
-// Seen from another database, which is not counted: [seconds, transactions].
+// Read from another database, which is not counted: [seconds, transactions].
 async function transactions() {
   const row = await stack.cluster.sql(
     `select extract(epoch from clock_timestamp()), xact_commit + xact_rollback
@@ -86,14 +86,14 @@ test(`${WAITING} waiting flows: memory, transactions, restart`, async (t) => {
   const { ready_ms, grown, rate } = seen;
   t.diagnostic(`figure: ${WAITING} waiting flows: ready after ${ready_ms} ms`);
   t.diagnostic(`figure: ${WAITING} waiting flows: ${(grown / 1e6).toFixed(1)} MB more resident memory`);
-  t.diagnostic(`figure: ${WAITING} waiting flows: ${rate.toFixed(2)} transactions a second of an idle node`);
+  t.diagnostic(`figure: ${WAITING} waiting flows: ${rate.toFixed(2)} transactions a second on an idle node`);
   assert.ok(ready_ms < READY_MS_MAX, `ready after ${ready_ms} ms`);
   assert.ok(grown < BYTES_MAX, `${grown} bytes`);
   assert.ok(rate > 0 && rate <= TRANSACTIONS_MAX, `${rate} transactions a second`);
 });
 
-// What so many cost, of which the first are due `ahead` seconds after they are made; undefined where
-// that was before all was measured.
+// The cost of that many, of which the first are due `ahead` seconds after they are made. It is
+// undefined if they were due before the measurement was complete.
 async function costs(ahead) {
   const empty = await serve();
   const one = await model(empty);
@@ -101,14 +101,15 @@ async function costs(ahead) {
   const before = await residentBytes(empty);
   await stop(empty);
 
-  // Most of them within the horizon, which is the dearest case, and none of them due while we look.
+  // Most of them are within the horizon, which costs most, and none of them is due while the test
+  // measures.
   await copies(stack, one, 1, WAITING, `clock_timestamp() + case when n % 4 = 0 then interval '1 hour' else interval '${ahead} s' end`);
   const began = process.hrtime.bigint();
   const server = await serve();
   const ready_ms = Number((process.hrtime.bigint() - began) / 1000000n);
   const isHeld = async () => (await metric(server, 'sluice_flow_timers')) >= IN_THE_HEAP;
   const hasFired = async () => (await metric(server, 'sluice_flow_lateness_seconds_count')) > 0;
-  await until('the next minute is held', async () => (await isHeld()) || hasFired(), ahead * 1000 + 60_000);
+  await until('the flows of the next minute are in memory', async () => (await isHeld()) || hasFired(), ahead * 1000 + 60_000);
   await warm(server, one);
   const grown = (await residentBytes(server)) - before;
   await pause(SETTLE_S * 1000);
@@ -133,8 +134,8 @@ test('running -> running updates a row in place', async (t) => {
     await pause(100);
     return (await stack.cluster.sql(`select count(*) from sluice.flow where status = 'completed'`)) === String(flows);
   });
-  await stop(server); // its connections tell their counts when they end
-  // rev counts a row's changes, the last of which was its end.
+  await stop(server); // Its connections report their counts when they end.
+  // rev counts a row's changes. The last one was its end.
   const changes = Number(await stack.cluster.sql(`select sum(rev - 1) from sluice.flow`));
   const counts = async () =>
     (await stack.cluster.sql(`select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = 'sluice.flow'::regclass`)).split('|').map(Number);

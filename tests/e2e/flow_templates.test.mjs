@@ -1,5 +1,5 @@
-// The templates that are compiled in, run: against the emulated provider, and against somebody else's
-// idea of Gmail, Slack and GitHub (npm `emulate`), with the pages in our emulated notes app.
+// The built-in templates run: against the emulated provider, and against third-party emulators of
+// Gmail, Slack and GitHub (npm `emulate`), with the pages in our emulated notes app.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -155,7 +155,7 @@ test('summary: counts, senders, subjects, oldest and newest, links', async () =>
   assert.equal(flow.step('read').output.length, 5);
 });
 
-test('summary: a query, a certain connection, nothing found', async () => {
+test('summary: a query, a chosen connection, nothing found', async () => {
   const id = await stack.connect(account.id, 'gmail', credentials.gmail, ['--label', 'second']);
   for (const mailConnectionId of [id, Number(id)]) {
     const flow = await Flow.start(server, account, 'unread_mail_summary', { query: 'subject:nothinglikeit', mailConnectionId });
@@ -169,7 +169,7 @@ test('summary: a query, a certain connection, nothing found', async () => {
   assert.equal(flow.step('list').error.code, 'integration_not_connected');
 });
 
-// A link for the first mailbox mends nothing where the second one is dead.
+// A new connection for the first mailbox does not help if the second one is dead.
 test('a step that needs a connection says which, and how to go on', async () => {
   const bare = await stack.account('Two mailboxes', { apps: [] });
   const failed = async (input) => {
@@ -182,13 +182,13 @@ test('a step that needs a connection says which, and how to go on', async () => 
   assert.deepEqual([error.code, error.outcome, error.recommended_next_action], ['integration_not_connected', 'not_done', next({})]);
   assert.match(error.hint, /Connect the app, then resume the flow/);
   await stack.connect(bare.id, 'gmail', credentials.gmail);
-  await until('it goes on', async () => {
+  await until('the flow continues', async () => {
     await flow.tell('resume');
     return (await flow.reaches('completed').catch(() => null))?.flow.status === 'completed';
   });
   const second = await stack.connect(bare.id, 'gmail', { access_token: 'of nobody' }, ['--label', 'second']);
   const call = (connectionId) => server.call(bare.key, 'POST', '/api/tools/gmail_list_labels/execute', { arguments: {}, ...connectionId });
-  // refused by the app, and then known to be dead
+  // The app refuses it. From then on it counts as dead.
   for (const _ of [1, 2]) {
     [flow, error] = await failed({ mailConnectionId: second });
     assert.deepEqual([error.code, error.recommended_next_action], ['reauth_required', next({ force_reconnect: true, connection_id: second })]);
@@ -210,7 +210,7 @@ test('a step that needs a connection says which, and how to go on', async () => 
 
 const originOf = (item) => item.input.children[0].paragraph.rich_text[0].text.content;
 
-// parent: what the flow is given; expected: what is sent.
+// parent: the flow's input; expected: what is sent.
 async function mailToTasks(at, who, taskParent, expected, { mails }) {
   const before = (await pagesMade()).length;
   const flow = await Flow.start(at, who, 'unread_mail_to_tasks', { maxResults: mails, taskParent });
@@ -251,20 +251,20 @@ test('mail to tasks: a rate limit on one of five pages only delays it', async ()
   await stack.provider.faults([]);
 });
 
-test('mail to tasks: the pages are those that were shown, below a page and in a database', async () => {
+test('mail to tasks: the pages are those of the approval, below a page and in a database', async () => {
   await mailToTasks(server, account, parent, parent, { mails: 4 });
   await mailToTasks(server, account, parent.page_id, parent, { mails: 2 });
   const source = { data_source_id: SOURCE };
   await mailToTasks(server, account, source, source, { mails: 1 });
   await mailToTasks(server, account, { database_id: DATABASE }, source, { mails: 1 });
-  // A second data source in the database changes nothing: the first one is what the database was.
+  // A second data source in the database changes nothing, since the first one was already there.
   const more = { parent: { database_id: DATABASE }, title: 'Ideas', properties: { Name: { title: {} } } };
   const made = await server.execute(account.key, 'notion', 'create_data_source', more, { confirm: true });
   assert.equal(made.status, 200, made.text);
   await mailToTasks(server, account, { type: 'database_id', database_id: DATABASE }, source, { mails: 1 });
 });
 
-test('mail to tasks: no mail, no question; rejected, no page', async () => {
+test('mail to tasks: without mail there is no question, and after a rejection there is no page', async () => {
   const before = (await pagesMade()).length;
   const none = await Flow.start(server, account, 'unread_mail_to_tasks', { query: 'subject:nothinglikeit', taskParent: parent });
   await none.reaches('completed');
@@ -318,7 +318,7 @@ test('a third party’s Gmail: mail to tasks', async () => {
   assert.deepEqual(shown.items.map((item) => originOf(item).split(', received ')[1]).sort(), ['2026-11-01 10:00 UTC', '2026-11-02 10:00 UTC']);
 });
 
-test('a digest is posted to Slack, once the start has confirmed it', async () => {
+test('a digest is posted to Slack, once the start is confirmed', async () => {
   const slack = emulators[1];
   const { channels } = await slack.call('slack-token', 'POST', '/api/conversations.list', {});
   const channel = channels.find((one) => one.name === 'general').id;
@@ -337,13 +337,13 @@ test('a digest is posted to Slack, once the start has confirmed it', async () =>
   for (const part of ['Invoice 17', 'Offsite in March', 'anna@example.org', `${LINK}msg_first`]) assert.ok(text.includes(part), text);
 });
 
-test('stale issues are commented on after an approval', async () => {
+test('stale issues get a comment after an approval', async () => {
   const github = emulators[2];
   for (const title of ['One', 'Two'])
     await github.call('github-token', 'POST', '/repos/octocat/hello/issues', { title });
   const comments = async (number) =>
     (await github.call('github-token', 'GET', `/repos/octocat/hello/issues/${number}/comments`)).map((one) => one.body);
-  // that emulator does not look at updated:<
+  // That emulator ignores updated:<.
   const input = { owner: 'octocat', repo: 'hello', untouchedSince: '2100-01-01', comment: 'Is this still wanted?' };
   const none = await Flow.start(foreign, mailbox, 'nudge_stale_issues', { ...input, repo: 'quiet' });
   await none.reaches('completed');

@@ -1,7 +1,6 @@
-// 10,000 timers fire on time and once each, on one node and on two that both hold them all. On the
-// release build. Lateness is that of the end of the step that waited, by the server's clock, which is
-// later than its beginning.
-// Alone: it times lateness.
+// 10,000 timers fire on time and once each, on one node and on two that both have all of them in
+// memory. Lateness is measured at the end of the step that waited, by the server's clock, which is
+// later than its beginning. The release build runs. Alone, since lateness is measured.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
@@ -10,10 +9,10 @@ import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
 const TIMERS = 10_000;
-const P99_LATE_S_MAX = 2; // 0.1 on a quiet machine: far off, since a slow one is not the server's fault
+const P99_LATE_S_MAX = 2; // 0.1 on a quiet machine. The limit is far off, since a slow machine is not the server's fault.
 const INSTANT_S_MAX = 5; // 0.8
-const ROUNDS_MAX = 3; // a machine that does something else meanwhile gets another round
-const STOLEN_MAX = 0.05; // of the processors, by the host in every round: then how late says nothing of the server
+const ROUNDS_MAX = 3; // another round if the machine was busy with something else
+const STOLEN_MAX = 0.05; // If the host takes this share of the processors in every round, the lateness says nothing about the server.
 
 let stack, account;
 
@@ -49,8 +48,8 @@ async function model(server) {
   return id;
 }
 
-// Each ran once: one take and one end, no more changes than that; the step's end is the latest that
-// its beginning can have been.
+// Each timer ran once: one take and one end, and no more changes than that. The step's beginning
+// was at the latest at its end.
 async function judgeTimers(t, what, which) {
   const of = `from sluice.flow f join sluice.flow_step s on s.account_id = f.account_id and s.flow_id = f.id and s.step_index = 0 where ${which}`;
   const late = `extract(epoch from s.finished_at - f.wake_at)`;
@@ -66,8 +65,9 @@ async function judgeTimers(t, what, which) {
   return { p99, most };
 }
 
-// Both sets once, on new servers: how late they were. Whatever the machine does, each runs once. Where
-// the servers were ready after the first was due, the next round leaves them more time.
+// Runs both sets once, on new servers, and returns how late they were. However busy the machine is,
+// each timer runs once. If the servers were ready only after the first timer was due, the next
+// round leaves them more time.
 let batches = 0;
 let ahead = 5; // seconds
 async function round(t, nodes, said) {
@@ -112,7 +112,7 @@ for (const [nodes, said] of [[1, 'one node'], [2, 'two nodes']])
       least = Math.min(least, stolen);
     }
     if (!isMet() && least > STOLEN_MAX) {
-      t.diagnostic(`figure: how late they are is not judged: the host took ${Math.round(least * 100)} % of the processors or more`);
+      t.diagnostic(`figure: lateness is not checked: the host took ${Math.round(least * 100)} % of the processors or more`);
       return;
     }
     assert.ok(best.p99 < P99_LATE_S_MAX, `p99 is ${best.p99} s late`);

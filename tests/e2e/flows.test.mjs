@@ -1,5 +1,5 @@
-// Flows (src/api/README.md "Flows"): every row of the transition table, on two nodes; what is
-// written is what was approved; pauses, retries, fan-outs, deadlines; cancel and resume.
+// Flows (src/api/README.md "Flows"): every row of the transition table, on two nodes; that the
+// writes are the approved ones; pauses, retries, fan-outs, deadlines; cancel and resume.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -40,7 +40,7 @@ const reaches = (id, ...statuses) =>
     return statuses.includes(flow.flow.status) && flow;
   });
 
-test('start: steps run in order, outputs are seen by later ones', async () => {
+test('start: steps run in order, later steps see the outputs of earlier ones', async () => {
   const subject = fresh('chain');
   const flow = await reaches(await start('probe_chain', { subject, confirm: true }), 'completed');
   assert.deepEqual(flow.steps.map((each) => each.status), ['completed', 'completed', 'completed', 'completed']);
@@ -51,7 +51,7 @@ test('start: steps run in order, outputs are seen by later ones', async () => {
   assert.equal(await sent(subject), 1);
 });
 
-test('start: what is refused', async () => {
+test('start: invalid requests are refused', async () => {
   const unknown = await post(one, 'start', { flowTemplate: 'nothing' });
   assert.deepEqual([unknown.status, unknown.json.error], [404, 'Unknown flow template: nothing']);
   const unconfirmed = await post(one, 'start', { flowTemplate: 'probe_chain', input: { subject: 'x' } });
@@ -63,7 +63,7 @@ test('start: what is refused', async () => {
   assert.match(more.json.error, /seconds/);
 });
 
-test('waiting on an approval: approve on the other node, once', async () => {
+test('an approval is given on the other node, once', async () => {
   const subject = fresh('approved');
   const id = await start('probe_approve', { subject });
   const waiting = await reaches(id, 'waiting');
@@ -85,7 +85,7 @@ test('waiting on an approval: approve on the other node, once', async () => {
   assert.equal(await sent(subject), 1);
 });
 
-test('fifty approvals at once on two nodes: one wins, one mail', async () => {
+test('fifty approvals at once on two nodes: one succeeds, and one mail is sent', async () => {
   const subject = fresh('raced');
   const id = await start('probe_approve', { subject });
   await reaches(id, 'waiting');
@@ -96,7 +96,7 @@ test('fifty approvals at once on two nodes: one wins, one mail', async () => {
   assert.equal(await sent(subject), 1);
 });
 
-test('reject cancels, and the approval has failed', async () => {
+test('reject cancels the flow, and the approval step fails', async () => {
   const subject = fresh('rejected');
   const id = await start('probe_approve', { subject });
   await reaches(id, 'waiting');
@@ -119,7 +119,7 @@ test('an approval that expires fails the step; resume asks again', async () => {
   assert.equal(await sent(subject), 0);
 });
 
-test('waits: for seconds, until a time with an offset, past times go on at once', async () => {
+test('waits: for seconds, until a time with an offset, and not at all for a past time', async () => {
   const past = await start('probe_wait', { until: '2020-01-01T00:00:00+02:00', seconds: 0 });
   const soon = await start('probe_wait', { seconds: 0.5 });
   const at = new Date(Date.now() + 800);
@@ -138,13 +138,13 @@ test('waits: for seconds, until a time with an offset, past times go on at once'
   assert.equal((await post(two, `${long}/cancel`)).json.flow.status, 'cancelled');
 });
 
-test('a flow past its deadline fails', async () => {
+test('a flow fails at its deadline', async () => {
   const flow = await reaches(await start('probe_deadline', {}), 'failed');
   assert.equal(step(flow, 'rest').error.code, 'timeout');
 });
 
-// The provider answers neither: what ends the call is told by the times that the server wrote down.
-test('a call ends at the setting where its flow has more time, and with its flow where that has less', async () => {
+// The provider answers neither. The times that the server wrote show what ended the call.
+test('a call ends at the configured timeout or with its flow, whichever comes first', async () => {
   const brief = await stack.serve({ args: ['--execution-timeout', '300ms'] });
   const held = await hold(stack.provider, SLEEP);
   const ends = async (template, server) => {
@@ -166,7 +166,7 @@ test('running and completed flows cannot be resumed or approved; cancel works fr
   const done = await start('probe_wait', {});
   const completed = await reaches(done, 'completed');
   assert.equal((await post(one, `${done}/resume`)).status, 409);
-  for (const id of [running, done]) { // the call under way is not waited for: it is held
+  for (const id of [running, done]) { // Do not wait for the call under way: the provider holds it.
     const first = await post(one, `${id}/cancel`);
     assert.deepEqual([first.status, first.json.flow.status], [200, 'cancelled']);
     const second = await post(two, `${id}/cancel`);
@@ -191,14 +191,14 @@ test('cancel during a write on the other node: its late result changes nothing',
   const reply = await post(two, `${id}/cancel`);
   assert.equal(reply.json.flow.status, 'cancelled');
   await held.letGo();
-  await until('its node has dropped it', async () => /sluice_flows_running 0/.test(await one.metrics()));
+  await until('its node has dropped the flow', async () => /sluice_flows_running 0/.test(await one.metrics()));
   const flow = await view(id);
   assert.equal(flow.flow.status, 'cancelled');
   assert.equal(step(flow, 'send').status, 'cancelled');
   assert.equal(step(flow, 'send').output, null);
 });
 
-test('a read is tried again; when attempts run out the flow fails; resume goes on from there', async () => {
+test('a read is retried; when no attempt is left the flow fails; resume goes on from there', async () => {
   await stack.provider.faults([{ match: LABEL, count: 1, action: { status: 429, retry_after: 0 } }]);
   assert.equal((await reaches(await start('probe_retry', {}), 'completed')).flow.status, 'completed');
   await stack.provider.faults([{ match: LABEL, action: { status: 404 } }]);
@@ -213,7 +213,7 @@ test('a read is tried again; when attempts run out the flow fails; resume goes o
   assert.equal(step(flow, 'look').attemptCount, 2);
 });
 
-test('a long Retry-After parks the flow, and it comes back by itself', async () => {
+test('a long Retry-After parks the flow, and it continues by itself', async () => {
   await stack.provider.faults([{ match: LABEL, count: 1, action: { status: 429, retry_after: 6 } }]);
   const id = await start('probe_retry', {});
   const parked = await reaches(id, 'waiting');
@@ -224,7 +224,7 @@ test('a long Retry-After parks the flow, and it comes back by itself', async () 
   assert.equal(step(flow, 'look').attemptCount, 2);
 });
 
-test('a fan-out: outputs in order; after a failure resume runs only what had not completed', async () => {
+test('a fan-out: outputs in order; after a failure resume runs only what has not completed', async () => {
   const subjects = Array.from({ length: 8 }, (_, i) => fresh(`fan${i}`));
   await stack.provider.faults([{ match: SEND, skip: 3, count: 1, action: { status: 400 } }]);
   const id = await start('probe_fan', { subjects, confirm: true });
@@ -243,7 +243,7 @@ test('a fan-out: outputs in order; after a failure resume runs only what had not
   assert.deepEqual(step(flow, 'send').output.map((each) => each.id), inOrder);
 });
 
-test('an item whose provider wants a long pause parks the fan-out; what had completed is not read again', async () => {
+test('an item whose provider asks for a long pause parks the fan-out; completed items are not read again', async () => {
   await stack.provider.faults([{ match: SLEEP, skip: 2, count: 1, action: { status: 429, retry_after: 6 } }]);
   const id = await start('probe_reads', { ms: [1, 1, 1, 1, 1, 1] });
   const parked = await reaches(id, 'waiting', 'failed');
@@ -259,7 +259,7 @@ test('an item whose provider wants a long pause parks the fan-out; what had comp
   assert.equal(await completed(), '6');
 });
 
-test('an empty fan-out and one of too many items', async () => {
+test('an empty fan-out, and one with too many items', async () => {
   const none = await reaches(await start('probe_fan', { subjects: [], confirm: true }), 'completed');
   assert.deepEqual(step(none, 'send').output, []);
   const many = await start('probe_fan', { subjects: Array(1001).fill('x'), confirm: true });
@@ -267,7 +267,7 @@ test('an empty fan-out and one of too many items', async () => {
   assert.match(step(failed, 'send').error.message, /1,000/);
 });
 
-test('a step that is blocked fails the flow with its code; resume goes on once it is mended', async () => {
+test('a step that is blocked fails the flow with its code; once the cause is repaired, resume goes on', async () => {
   const other = await stack.account('unconnected', { apps: [] });
   const call = (method, path, body) => one.call(other.key, method, `/api/flows${path}`, body);
   const started = await call('POST', '/start', { flowTemplate: 'probe_retry', input: {} });
@@ -285,7 +285,8 @@ test('a step that is blocked fails the flow with its code; resume goes on once i
   });
 });
 
-// Two at a time, both orders, on one node and on two: each ends as one of the two serial orders.
+// Two at a time, in both orders, on one node and on two: the flow ends as in one of the two serial
+// orders.
 const both = async (id, first, second, servers) =>
   Promise.all([post(servers[0], `${id}/${first}`), post(servers[1], `${id}/${second}`)]);
 
@@ -326,7 +327,7 @@ for (const verb of ['cancel', 'resume'])
     await Promise.all([0, 5, 10, 15, 20, 25, 30, 40].map(async (ms, i) => {
       const at = Date.now() + 1000;
       const id = await start('probe_wait', { until: new Date(at).toISOString() }, i % 2 ? one : two);
-      await reaches(id, 'waiting', 'completed'); // the latter where this took longer than the wait
+      await reaches(id, 'waiting', 'completed'); // the latter if this took longer than the wait
       await new Promise((resolve) => setTimeout(resolve, at + ms - 10 - Date.now()));
       const reply = await post(one, `${id}/${verb}`);
       const flow = await reaches(id, verb === 'cancel' ? 'cancelled' : 'completed');
@@ -349,7 +350,7 @@ test('at the same time: a step completes and a user cancels', async () => {
   }));
 });
 
-test('an item of a fan-out is tried as often as the template says, not more', async () => {
+test('an item of a fan-out is tried as often as the template says, and not more often', async () => {
   await stack.provider.faults([{ match: { path_prefix: '/sleep/' }, action: { status: 501 } }]);
   const id = await start('probe_reads', { ms: [1, 1, 1] });
   const failed = await reaches(id, 'failed');

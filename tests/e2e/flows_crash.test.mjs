@@ -1,13 +1,13 @@
-// Crashes under flows: a server is killed at every step of every op that a
-// flow passes, another adopts what it left, and where each flow ends is compared with the
-// provider's ledger. A write is never made twice in silence: it was made once, or not at all, or
-// the step says that the outcome is unknown.
+// Crashes under flows: a server is killed at every step of every op that a flow passes through, and
+// another server adopts the flow. The test compares the flow's end with the provider's ledger. A
+// write is never silently made twice: it was made once, or not at all, or the step says that the
+// outcome is unknown.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In the order in which a flow passes them.
+// In the order in which a flow passes through them.
 const RUN_STEPS = ['begin', 'execute', 'called', 'record', 'recorded'];
 const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'record', 'recorded'];
 const COMMAND_STEPS = ['begin', 'load', 'loaded', 'template', 'decide', 'changed'];
@@ -61,14 +61,15 @@ async function dies(server) {
   const end = await server.process.gone;
   assert.equal(end.signal, 'SIGKILL', server.log.slice(-3000));
   stack.forget(server);
-  // Nobody who is to die himself shall adopt them: they belong to GRAVE, unknown until the heir comes.
+  // A server that will die must not adopt them. They belong to GRAVE, a node that is not known
+  // until the heir comes.
   await stack.cluster.sql(
     `update sluice.flow set owner = '${GRAVE}' where status = 'running' and owner in
      (select node_id from sluice.node where name like '%:${server.process.pid}')`,
   );
 }
 
-// A start that was cut off told no id, but may be durable.
+// A start that was cut off returned no id, but may be durable.
 const findBy = (subject) =>
   stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
 
@@ -96,7 +97,7 @@ const crashInStart = () => {
   return cutOff(subject, 'flow_command/started', 'probe_chain', { subject, confirm: true }, [subject]);
 };
 
-// What the start itself goes as far as: parked with it, for a person and for a time.
+// The stages of the start itself: it is parked together with its flow, for a person or for a time.
 const crashInParkedStart = () => {
   const subject = 'start that asks';
   return cutOff(subject, 'flow_command/started', 'probe_approve', { subject }, [subject]);
@@ -104,7 +105,7 @@ const crashInParkedStart = () => {
 const crashInStartOfWait = () =>
   cutOff('start that waits', 'flow_command/started', 'probe_wait', { seconds: 0.731 }, []);
 
-// Started and parked by one server, approved on another, which dies.
+// Started and parked by one server, then approved on another, which dies.
 let starter;
 async function crashAfterWait(op, step) {
   starter ??= stack.serve();
@@ -158,7 +159,7 @@ const ended = (id) =>
     },
   );
 
-// What the ledger has and what the flow says fit.
+// The provider's ledger and the flow's state agree.
 async function judge(name) {
   const { id: told, subjects } = begun.get(name);
   const id = told ?? (await findBy(subjects[0]));
@@ -176,7 +177,7 @@ async function judge(name) {
   return { flow, counts: after_end };
 }
 
-// The first step is a transform; its transition carries the intent of the write.
+// The first step is a transform. Its transition also stores the intent of the write.
 for (const [step, status, count] of [
   ['begin', 'completed', 1],
   ['execute', 'completed', 1],
@@ -200,7 +201,8 @@ for (const step of LANE_STEPS)
       `select count(*) from sluice.flow_item where flow_id = '${flow.flow.id}' and fact = 'completed'`,
     );
     assert.ok(counts.filter((count) => count === 1).length >= Number(done));
-    // Resume is the explicit decision to make the call whose outcome is unknown again, and the rest.
+    // Resume is the explicit decision to repeat the call whose outcome is unknown, and to make the
+    // rest.
     assert.equal((await post(heir, `${flow.flow.id}/resume`)).status, 200);
     const resumed = await until('resume runs the rest', async () => {
       const now = await view(heir, flow.flow.id);
@@ -209,10 +211,10 @@ for (const step of LANE_STEPS)
     assert.equal(resumed.flow.context.count, 5);
     const counts_now = await Promise.all(begun.get(`lane at ${step}`).subjects.map(sent));
     const repeated = counts_now.filter((count) => count > 1).length;
-    assert.ok(counts_now.every((count) => count >= 1) && repeated <= 2, `${counts_now}: at most those in flight`);
+    assert.ok(counts_now.every((count) => count >= 1) && repeated <= 2, `${counts_now}: at most those under way`);
   });
 
-test('a flow that kills whoever runs it is left alone after five adoptions', async () => {
+test('a flow that kills every server that runs it is not adopted a sixth time', async () => {
   const { id } = begun.get('poison');
   const flow = await ended(id);
   assert.equal(flow.flow.status, 'failed');
@@ -222,7 +224,7 @@ test('a flow that kills whoever runs it is left alone after five adoptions', asy
   assert.equal(await sent('poison'), 1);
 });
 
-test('a write, killed before it is called: outcome unknown, and resume makes it', async () => {
+test('a write, killed before the call: its outcome is unknown, and resume makes it', async () => {
   const { flow, counts } = await judge('exec at call');
   assert.equal(flow.flow.status, 'failed');
   assert.deepEqual(counts, [0]);
@@ -231,30 +233,30 @@ test('a write, killed before it is called: outcome unknown, and resume makes it'
   assert.equal(await sent('exec at call'), 1);
 });
 
-test('a write, killed with its reply in hand: outcome unknown, not repeated', async () => {
+test('a write, killed after its reply has arrived: its outcome is unknown, and it is not repeated', async () => {
   const { flow, counts } = await judge('exec at check_reply');
   assert.equal(flow.flow.status, 'failed');
   assert.deepEqual(counts, [1]);
 });
 
-test('a start whose answer was lost is a flow all the same', async () => {
+test('a start whose answer was lost is still a flow', async () => {
   assert.notEqual(await findBy('start at started'), '');
   await until('it has sent its mail', async () => (await sent('start at started')) === 1);
 });
 
-test('a start that asks, its answer lost: it waits, shown as it was to be, and goes on when approved', async () => {
+test('a start that asks and whose answer was lost: the flow waits with the right view, and goes on when approved', async () => {
   const name = 'start that asks';
   const id = await findBy(name);
   const flow = await view(heir, id);
   assert.deepEqual([flow.flow.status, flow.steps[0].status, flow.steps[1].status], ['waiting', 'waiting', 'pending']);
   assert.equal(flow.steps[0].input.items[0].input.subject, name);
-  // as if the pause had had a statement of its own
+  // as if the pause had had its own statement
   assert.equal(await stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`), '2');
   assert.equal((await post(heir, `${id}/approve`)).status, 200);
   await until('it is sent', async () => (await sent(name)) === 1);
 });
 
-test('a start that waits, its answer lost: no timer of anybody has it, and it goes on in time', async () => {
+test('a start that waits and whose answer was lost: no node has a timer for it, and it goes on in time', async () => {
   const id = await stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%0.731%'`);
   const flow = await until('its time has come', async () => {
     const now = await view(heir, id);
@@ -265,7 +267,7 @@ test('a start that waits, its answer lost: no timer of anybody has it, and it go
 
 for (const [op, steps] of [['flow_command', COMMAND_STEPS], ['flow', LOAD_STEPS]])
   for (const step of steps)
-    test(`approved, killed before ${step} of ${op}`, async () => {
+    test(`approved, and killed before ${step} of ${op}`, async () => {
       const name = `${op} at ${step} after approval`;
       const { flow, counts } = await judge(name);
       if (begun.get(name).isAcknowledged) assert.equal(flow.flow.status, 'completed');
@@ -276,7 +278,7 @@ for (const [op, steps] of [['flow_command', COMMAND_STEPS], ['flow', LOAD_STEPS]
       }
     });
 
-test('an approved fan-out, killed in the middle: what had completed is not made again', async () => {
+test('an approved fan-out, killed in the middle: completed items are not made again', async () => {
   const { flow, counts } = await judge('approved fan');
   assert.equal(flow.flow.status, 'failed');
   assert.deepEqual(counts, [1, 1, 1, 0, 0]);
@@ -286,7 +288,7 @@ test('an approved fan-out, killed in the middle: what had completed is not made 
   assert.deepEqual(await Promise.all(begun.get('approved fan').subjects.map(sent)), [1, 1, 2, 1, 1]);
 });
 
-test('a timer that fired on a server that died', async () => {
+test('a timer fires on a server that dies', async () => {
   const { flow } = await judge('timer');
   assert.equal(flow.flow.status, 'completed');
 });

@@ -1,5 +1,5 @@
-// Flows and the life of nodes: a drain hands them over, a paused node loses them, PostgreSQL may
-// come and go, an idle node is quiet, ended flows go.
+// Flows and the life of nodes: a drain hands flows over, a paused node loses them, PostgreSQL may
+// stop and start, an idle node is quiet, and ended flows are removed.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -23,9 +23,10 @@ const start = async (server, flowTemplate, input, post_ = post) => {
   assert.equal(reply.status, 200, reply.text);
   return reply.json.flowId;
 };
-// As a client does that is told to try again: where the server has as many flows in work as it may.
+// Retries as a client does that gets "Try again", since the server has as many flows in work as it
+// may.
 const patiently = (server, path, body) =>
-  until('it is taken', async () => {
+  until('it is accepted', async () => {
     const reply = await post(server, path, body);
     if (reply.status !== 503) return reply;
     assert.ok(Number(reply.headers.get('retry-after')) >= 1, reply.text);
@@ -33,10 +34,10 @@ const patiently = (server, path, body) =>
 const reaches = (server, id, ...statuses) =>
   until(`the flow is ${statuses.join(' or ')}`, async () => {
     const flow = await view(server, id);
-    return statuses.includes(flow.flow?.status) && flow; // none while the database is away
+    return statuses.includes(flow.flow?.status) && flow; // none while the database does not answer
   });
 
-test('a drain hands flows over: calls under way end, nothing is made twice, no adoption is counted', async () => {
+test('a drain hands flows over: calls under way end, no write is made twice, and no adoption is counted', async () => {
   const old = await stack.serve();
   await stack.provider.faults([{ match: SEND, count: 1, action: { latency_ms: 700 } }]);
   const subjects = Array.from({ length: 6 }, (_, i) => `handed over ${i}`);
@@ -54,10 +55,11 @@ test('a drain hands flows over: calls under way end, nothing is made twice, no a
   stack.forget(heir);
 });
 
-test('a node that was paused past its lease has lost its flows and writes nothing any more', async () => {
+test('a node that was paused past its lease has lost its flows and writes nothing more', async () => {
   const zombie = await stack.serve();
   const heir = await stack.serve();
-  // its first step is under way when it is paused: a write then would have an unknown outcome
+  // Its first step is under way when the node is paused. If the step were a write, its outcome
+  // would be unknown.
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
   const slow = await start(zombie, 'probe_slow', { ms: 1, subject: 'zombie slow', confirm: true });
   await held.reached(1);
@@ -71,7 +73,7 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   zombie.process.kill('SIGCONT');
   await reaches(heir, parked, 'completed');
   await until('it goes on as a new node', async () => /lease had expired/.test(zombie.log));
-  // until its new lease is confirmed it starts nothing, and answers 503
+  // Until its new lease is confirmed it starts nothing, and answers 503.
   const reply = await until('it takes flows again', async () => {
     const input = { subject: 'zombie again', confirm: true };
     const started = await post(zombie, 'start', { flowTemplate: 'probe_chain', input });
@@ -88,7 +90,7 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   }
 });
 
-test('PostgreSQL dies under running flows: all end, no write twice, no acknowledged start lost', async () => {
+test('PostgreSQL dies under running flows: all end, no write is made twice, and no acknowledged start is lost', async () => {
   const server = await stack.serve();
   const ids = [];
   const subjects = Array.from({ length: 30 }, (_, i) => `outage ${i}`);
@@ -112,7 +114,7 @@ test('PostgreSQL dies under running flows: all end, no write twice, no acknowled
 });
 
 test('a server that has as many flows in work as it may says so, and takes more once one has ended', async () => {
-  const server = await stack.serve({ args: ['--flows', '1'] }); // commands may use twice as many
+  const server = await stack.serve({ args: ['--flows', '1'] }); // Commands may use twice as many.
   const parked = await start(server, 'probe_approve', { subject: 'full parked' });
   await reaches(server, parked, 'waiting');
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
@@ -136,7 +138,7 @@ test('a server that has as many flows in work as it may says so, and takes more 
   stack.forget(server);
 });
 
-test('timers: many due at one instant all run, none twice; ended flows go after their time', async () => {
+test('timers: many due at one instant all run, none twice; ended flows are removed after their time', async () => {
   const server = await stack.serve({ args: ['--flows', '100', '--execution-days', '1'] });
   const many = 400;
   const at = new Date(Date.now() + 2500).toISOString();

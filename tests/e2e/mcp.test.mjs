@@ -1,5 +1,5 @@
-// POST /mcp (src/mcp/README.md): both eras on one endpoint, with raw requests and the official SDK's
-// clients; every message is compared with the specification's schema (support/mcp.mjs).
+// POST /mcp (src/mcp/README.md): both eras on one endpoint, with raw requests and the official
+// SDK's clients. Every message is validated with the specification's schema (support/mcp.mjs).
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const run = (integration_id, action_id, input, more = {}, options) => mcp.call('
 
 test('the specification’s schemas are there', { skip: SCHEMAS ? false : 'no corpora' }, () => {});
 
-test('what there is: discover and initialize', async () => {
+test('capabilities: discover and initialize', async () => {
   const { result, status } = await mcp.ask('server/discover');
   assert.equal(status, 200);
   assert.deepEqual(result.supportedVersions, [MODERN, LEGACY, '2025-06-18', '2025-03-26']);
@@ -43,7 +43,7 @@ test('what there is: discover and initialize', async () => {
   assert.deepEqual((await mcp.askLegacy('ping')).result, {});
 });
 
-test('a message that is none is refused, with its id where it has one', async () => {
+test('an invalid message is refused, with its id if it has one', async () => {
   const bad = async (body, code, status = 400, headers = {}) => {
     const reply = await mcp.post(body, headers);
     assert.deepEqual([reply.status, reply.json.error.code], [status, code], `${JSON.stringify(body)}: ${reply.text}`);
@@ -68,7 +68,7 @@ test('a message that is none is refused, with its id where it has one', async ()
   assert.deepEqual([plain.status, plain.json.error.code], [415, -32600]);
 });
 
-test('notifications are accepted and have no answer', async () => {
+test('notifications are accepted and not answered', async () => {
   for (const method of ['notifications/initialized', 'notifications/cancelled', 'notifications/unheard_of']) {
     const reply = await mcp.post({ jsonrpc: '2.0', method });
     assert.deepEqual([reply.status, reply.text], [202, '']);
@@ -104,7 +104,7 @@ test('versions and headers of 2026-07-28', async () => {
   assert.equal((await list({ meta: { 'io.modelcontextprotocol/clientInfo': undefined } })).status, 200);
 });
 
-test('who may call: key, origin, method', async () => {
+test('which callers are allowed: key, origin, method', async () => {
   for (const key of ['nope', undefined]) {
     const reply = await new Mcp(server.base, key).post({ jsonrpc: '2.0', id: 1, method: 'ping' });
     assert.deepEqual([reply.status, reply.headers.get('www-authenticate')], [401, 'Bearer']);
@@ -119,7 +119,7 @@ test('who may call: key, origin, method', async () => {
   for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
 });
 
-test('six tools, and those that a key may not use are not listed', async () => {
+test('there are six tools, and those that a key may not use are not listed', async () => {
   const { result } = await mcp.ask('tools/list');
   assert.deepEqual(result.tools.map((tool) => tool.name), SIX);
   assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
@@ -133,7 +133,7 @@ test('six tools, and those that a key may not use are not listed', async () => {
   assert.equal((await narrow.call('probe_read_label', { id: 'INBOX' })).isError, true);
 });
 
-test('real tools by choice, on one page', async () => {
+test('real tools are listed by choice, on one page', async () => {
   const list = async (tools, params) => (await new Mcp(server.base, account.key, `/mcp?tools=${tools}`).ask('tools/list', params)).result;
   const probe = await list('probe');
   assert.deepEqual(probe.tools.slice(0, 6).map((tool) => tool.name), SIX);
@@ -148,11 +148,11 @@ test('real tools by choice, on one page', async () => {
   assert.deepEqual((await list('nothing,of_this')).tools.length, 6);
   const stripe = await list('stripe_create_payment_intent');
   assert.deepEqual(Object.keys(stripe.tools[6].inputSchema.properties).filter((one) => /confirm$/.test(one)), ['confirm', 'sluice_confirm']);
-  // five clients of seventeen read the first page alone
+  // Five clients of seventeen read only the first page.
   const all = await list('*');
   assert.deepEqual([new Set(all.tools.map((tool) => tool.name)).size, all.nextCursor], [128, undefined]);
   for (const tool of all.tools) assert.match(tool.name, /^[a-zA-Z0-9_-]{1,64}$/);
-  // a client that takes a bare object for one without members could send none
+  // A client that turns a bare object into one without members could send none.
   for (const tool of all.tools.slice(0, 6))
     for (const one of Object.values(tool.inputSchema.properties)) assert.equal(one.additionalProperties, one.type === 'object' ? true : undefined);
   for (const tools of ['*a*', Array(65).fill('gmail').join(',')])
@@ -174,7 +174,7 @@ test('no client drops a tool for its schema', async () => {
   }
   assert.equal(Object.keys(all).length, seen + SIX.length);
   assert.deepEqual(Object.values(all).flatMap(faultsOf), []);
-  // what the schema says at its top is said in words, and holds as before
+  // The constraints at the top of the schema are described in words, and hold as before.
   for (const [name, words] of Object.entries({
     gmail_send_message: 'Needs at least one of: text; html.',
     jira_add_comment: 'Needs exactly one of: text; adf.',
@@ -196,7 +196,7 @@ test('no client drops a tool for its schema', async () => {
   assert.equal(contentOf(refused).error_code, 'validation_error');
 });
 
-test('the first request of a server may be for real tools', async () => {
+test('the first request of a server may ask for real tools', async () => {
   const fresh = await stack.serve();
   const { result } = await new Mcp(fresh.base, account.key, '/mcp?tools=probe').ask('tools/list');
   assert.ok(result.tools.some((tool) => tool.name === 'probe_send'));
@@ -219,8 +219,9 @@ test('search, describe, run', async () => {
   assert.deepEqual(stored.json, contentOf(label));
 });
 
-// Some clients show a model both copies, others the object alone, without the lines around what is foreign.
-test('structuredContent is for a program that asks for it, and has no member that is null', async () => {
+// Some clients show both copies to a model. Others show only the object, without the lines that
+// mark foreign text.
+test('structuredContent is only for a program that asks for it, and does not contain null', async () => {
   const args = { integration_id: 'probe', action_id: 'echo', input: { value: { none: null, list: [1, null, { gone: null }], text: 'x' } } };
   const plain = await mcp.call('run_action', args);
   assert.equal('structuredContent' in plain, false);
@@ -236,7 +237,7 @@ test('structuredContent is for a program that asks for it, and has no member tha
   assert.match((await mcp.ask('ping', {}, { meta: { 'sluice/structured': 1 } })).error.message, /"sluice\/structured" must be true or false, got /);
 });
 
-test('what goes wrong is a result with what to do, and only what is unknown an error', async () => {
+test('a failure is a result that says what to do, and only an unknown name is an error', async () => {
   const wrong = async (name, args, pattern) => {
     const result = await mcp.call(name, args);
     const it = contentOf(result), { isError } = result;
@@ -280,13 +281,13 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   const two = await mcp.call('probe_send', args, options);
   assert.equal(contentOf(two).status, 'succeeded');
   assert.deepEqual(contentOf(await mcp.call('probe_send', args, options)), contentOf(two));
-  // the same as an argument, which a model can give
+  // the same as an argument, which a model can set
   assert.deepEqual(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-2' })), contentOf(two));
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 7 })).error, /^idempotency_key must be a string, got /);
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-3' }, options)).error, /differ/);
   const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
   assert.equal(contentOf(other).error_code, 'validation_error');
-  // a key that is not a text, or two that differ: nothing runs
+  // If a key is not a text, or two keys differ, nothing runs.
   for (const key of [5, true, { a: 1 }, ['x']]) {
     const { error } = await mcp.ask('tools/call', { name: 'probe_send', arguments: args }, { meta: { 'sluice/idempotency_key': key } });
     assert.match(error.message, /^params\._meta: "sluice\/idempotency_key" must be a string, got /);
@@ -298,13 +299,13 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   assert.equal((await stack.provider.ledger()).length, before + 2, `${await sent('mcp')}`);
 });
 
-test('a large output is cut, and its rest is a resource', async () => {
+test('a large output is cut, and the rest is a resource', async () => {
   const value = Array.from({ length: 3000 }, (_, at) => `item ${at} END 0000000000000000 \u0000 "`);
   const cut = await run('probe', 'echo', { value });
   const { output, execution_id: id } = contentOf(cut);
   assert.equal(output.truncated, true);
   assert.ok(JSON.stringify(output).length < 40000);
-  // a link would end the run of some clients, and the address is in the text
+  // A link would end the run of some clients, and the address is in the text.
   assert.deepEqual(cut.content.map(({ type }) => type), ['text']);
   assert.ok(output.cuts[0].more.startsWith(`sluice://executions/${id}`));
   const items = [...output.preview.value];
@@ -365,7 +366,7 @@ for (const mode of ['legacy', 'auto', { pin: MODERN }])
     await client.close();
   });
 
-test('the SDK’s client of the revisions before', async () => {
+test('the SDK’s client for earlier revisions', async () => {
   const client = new OldClient({ name: 'old', version: '1' });
   await client.connect(new OldTransport(new URL(`${server.base}/mcp`), { requestInit: { headers: { authorization: `Bearer ${account.key}` } } }));
   assert.match(client.getInstructions(), /search_actions/);

@@ -1,5 +1,5 @@
-// What a call may need or tell on its way (src/mcp/README.md): a form for input that is missing, progress,
-// an end before its time, the trace that it is part of. In both eras where both have it.
+// What a call may need or report on its way (src/mcp/README.md): a form for missing input,
+// progress, cancellation, and its trace. In both eras if both have it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -27,7 +27,7 @@ const schemaOf = (result) => {
   return result.inputRequests.input.params.requestedSchema;
 };
 
-test('a person is asked for the input that is missing, and the call runs with the answer', async () => {
+test('a person is asked for missing input, and the call runs with the answer', async () => {
   const args = { integration_id: 'probe', action_id: 'read_label', input: {} };
   for (const [name, given] of [['run_action', args], ['probe_read_label', {}]]) {
     const first = await ask(name, given);
@@ -45,7 +45,7 @@ test('a person is asked for the input that is missing, and the call runs with th
   }
 });
 
-test('null for an optional argument is absence, in a form and for every tool', async () => {
+test('null for an optional argument counts as absent, in a form and for every tool', async () => {
   const idle = { query: null, labelIds: null, pageToken: null, includeSpamTrash: null };
   const listed = await ask('gmail_list_threads', { maxResults: 2, ...idle });
   assert.equal(contentOf(listed).output?.threads?.length, 2, JSON.stringify(listed));
@@ -71,14 +71,14 @@ test('null for an optional argument is absence, in a form and for every tool', a
   }
 });
 
-test('no form where the client has none, where a name is wrong, or where no field would do', async () => {
+test('no form if the client shows none, if a name is wrong, or if no field would help', async () => {
   for (const [name, args, options] of [['probe_read_label', {}, {}], ['probe_read_label', { label: 'INBOX' }, FORM], ['probe_echo', {}, FORM]]) {
     const refused = await ask(name, args, {}, options);
     assert.deepEqual([refused.resultType, refused.isError, contentOf(refused).error_code], ['complete', true, 'validation_error'], name);
   }
 });
 
-test('a write with what a person filled in is confirmed as a whole, and runs once', async () => {
+test('a write that a person filled in is confirmed as a whole, and runs once', async () => {
   const before = await ledger();
   schemaOf(await ask('probe_send', {}));
   const asked = await ask('probe_send', {}, { inputResponses: accept({ subject: 'filled in' }) });
@@ -95,7 +95,7 @@ test('a write with what a person filled in is confirmed as a whole, and runs onc
   assert.equal(await ledger(), before + 1);
 });
 
-test('what was filled in comes back after an app was connected', async () => {
+test('the person’s answers are kept while an app is connected', async () => {
   const at = new Mcp(server.base, bare.key);
   const link = await ask('probe_read_label', {}, { inputResponses: accept({ id: 'INBOX' }) }, BOTH, at);
   assert.equal(link.inputRequests.connection.params.mode, 'url', JSON.stringify(link));
@@ -108,7 +108,7 @@ test('what was filled in comes back after an app was connected', async () => {
   assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...more }, BOTH)).error.code, -32602);
 });
 
-// The notifications of a call, and its result.
+// Returns the notifications of a call, and its result.
 async function progressOf(stream, first) {
   const seen = first ? [first.params] : [];
   const last = await stream.until((message) => {
@@ -122,7 +122,7 @@ async function progressOf(stream, first) {
 }
 
 for (const version of [MODERN, LEGACY]) {
-  test(`${version}: the pages of a list are progress`, async () => {
+  test(`${version}: each page of a list is progress`, async () => {
     const params = { name: 'run_action', arguments: { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 }, max_pages: 3 } };
     const stream = await mcp.stream('tools/call', params, { version, meta: { progressToken: 'pages' } });
     assert.ok(stream.isStream);
@@ -134,14 +134,14 @@ for (const version of [MODERN, LEGACY]) {
       assert.equal((await mcp.stream('tools/call', params, options)).isStream, false);
   });
 
-  test(`${version}: the steps of a flow are progress`, async () => {
+  test(`${version}: each step of a flow is progress`, async () => {
     const held = await hold(stack.provider, { path_prefix: '/gmail/' });
     const { flowId } = (await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' } })).json;
     await held.reached(1);
     const params = { name: 'get_flow', arguments: { flow_id: flowId, wait: 60 } };
     const stream = await mcp.stream('tools/call', params, { version, meta: { progressToken: 7 } });
     assert.ok(stream.isStream);
-    const first = await stream.next(); // the flow has not gone on since
+    const first = await stream.next(); // The flow has not changed since.
     await held.letGo();
     const { seen, result } = await progressOf(stream, first);
     assert.deepEqual([seen[0].progressToken, seen[0].progress, seen[0].total, seen[0].message], [7, 0, 4, 'Step 1 of 4, label, runs']);
@@ -149,7 +149,7 @@ for (const version of [MODERN, LEGACY]) {
   });
 }
 
-test('a client that closes its stream ends a read, and a write that was sent has its record', async () => {
+test('a client that closes its stream ends a read, and a write that was sent is recorded', async () => {
   const held = await hold(stack.provider, { path_prefix: '/gmail/' });
   const count = async () => (await server.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json.executions;
   const before = (await count()).length;
@@ -164,7 +164,7 @@ test('a client that closes its stream ends a read, and a write that was sent has
   };
   const active = async () => Number((await server.metrics()).match(/^sluice_executions_active (\d+)$/m)[1]);
   await closing('probe_read_label', { id: 'INBOX' }, 1);
-  await until('the read has ended, unanswered as it is', async () => (await active()) === 0);
+  await until('the read has ended without an answer', async () => (await active()) === 0);
   await closing('probe_send', { subject: 'closed', confirm: true }, 2);
   assert.equal(await active(), 1);
   await held.letGo();
@@ -175,7 +175,7 @@ test('a client that closes its stream ends a read, and a write that was sent has
   assert.deepEqual(recorded.slice(0, recorded.length - before).map((one) => [one.action_id, one.status]), [['send', 'succeeded']]);
 });
 
-test('the trace of a call is in the log, from _meta and from the header', async () => {
+test('the trace of a call is in the log, taken from _meta and from the header', async () => {
   const parent = (digit) => `00-${digit.repeat(32)}-${'b'.repeat(16)}-01`;
   const line = (digit) => server.log.split('\n').find((one) => one.includes(`"trace_id":"${digit.repeat(32)}"`));
   const args = { name: 'search_actions', arguments: { query: 'mail' } };

@@ -1,5 +1,5 @@
-// Confirmation by the protocol's own means (src/mcp/README.md): a form at the client, and
-// a sealed state that runs once, on whichever process it comes back to.
+// Confirmation by the protocol's own means (src/mcp/README.md): a form at the client, and a sealed
+// state that runs once, on whichever process it is sent to.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ after(() => stack?.stopWell(assert));
 
 const ledger = async () => (await stack.provider.ledger()).length;
 const yes = { confirmation: { action: 'accept', content: { confirm: true } } };
-// A call of run_action by a client that shows forms; more: requestState, inputResponses.
+// A call of run_action from a client that shows forms. more: requestState, inputResponses.
 const ask = (args, more = {}, at = mcp) => at.ask('tools/call', { name: 'run_action', arguments: args, ...more }, FORM);
 const send = (subject, more, at) => ask({ ...SEND, input: { subject } }, more, at);
 const stateOf = async (subject) => (await send(subject)).result.requestState;
@@ -36,7 +36,7 @@ async function refused(reply, pattern = /^requestState .*Nothing was run/) {
   assert.match(error.message, pattern);
 }
 
-test('a write is asked about, with what will be done, and runs when the person agrees', async () => {
+test('the person is asked about a write, sees what will be done, and the write runs when they agree', async () => {
   const before = await ledger();
   const { result } = await send('agreed "one"');
   assert.equal(result.resultType, 'input_required');
@@ -53,7 +53,7 @@ test('a write is asked about, with what will be done, and runs when the person a
   assert.equal(await ledger(), before + 1);
 });
 
-test('the same state with the same answer gives the first result, on another process too', async () => {
+test('the same state with the same answer returns the first result, also on another process', async () => {
   const before = await ledger();
   const more = { requestState: await stateOf('once'), inputResponses: yes };
   const elsewhere = new Mcp(second.base, account.key);
@@ -64,7 +64,7 @@ test('the same state with the same answer gives the first result, on another pro
   assert.equal(await ledger(), before + 1);
 });
 
-test('who does not agree is not asked again, and who says nothing is', async () => {
+test('a person that declines is not asked again, one that does not answer is', async () => {
   const before = await ledger();
   const requestState = await stateOf('no');
   for (const confirmation of [{ action: 'decline' }, { action: 'cancel' }, { action: 'accept', content: { confirm: false } }]) {
@@ -80,7 +80,7 @@ test('who does not agree is not asked again, and who says nothing is', async () 
   assert.equal(await ledger(), before);
 });
 
-test('a state that was declined cannot be accepted later, on another process neither', async () => {
+test('a state that was declined cannot be accepted later, not even on another process', async () => {
   const before = await ledger();
   const no = { confirmation: { action: 'decline' } };
   const elsewhere = new Mcp(second.base, account.key);
@@ -104,8 +104,8 @@ test('a state that was declined cannot be accepted later, on another process nei
   assert.equal(await ledger(), before + 1);
 });
 
-// However short keys live else: the state is good for ten minutes, and its key outlives it.
-test('an answer binds for as long as its state is good', async () => {
+// However short the lifetime of keys is, a state is good for ten minutes, and its key outlives it.
+test('an answer is final for as long as its state is good', async () => {
   const before = await ledger();
   const brief = await stack.serve({ args: ['--idempotency-ttl', '1s'] });
   const at = new Mcp(brief.base, account.key), plain = { confirm: true, idempotency_key: 'brief' };
@@ -134,7 +134,7 @@ test('an answer binds for as long as its state is good', async () => {
   assert.equal(await ledger(), before + 3);
 });
 
-test('a state of another call, another key or another account is refused, and nothing runs', async () => {
+test('a state of another call, another key or another account is refused, and is not run', async () => {
   const before = await ledger();
   const requestState = await stateOf('mine'), more = { requestState, inputResponses: yes };
   await refused(send('another', more));
@@ -162,9 +162,9 @@ test('the order of members does not matter, and a tool called by its own name is
   assert.equal(contentOf(done.result).status, 'succeeded');
 });
 
-/* ---- what a person decides on is what they read ---- */
+/* ---- a person decides on exactly what they read ---- */
 
-// An app of which each text may be anything: what an import brings, and what a model writes.
+// An app with arbitrary texts, as an import may bring them or a model may write them.
 const field = (more) => ({ type: 'object', required: ['f'], properties: { f: { type: 'string', ...more } } });
 const shaped = (action_id, more) => ({
   action_id, title: 'Say', description: 'Says it.', side_effect_level: 'write', request: { method: 'POST', path: '/echo/${input.part || `x`}', body: { json: '${input}' } },
@@ -184,14 +184,14 @@ const SHAPED = {
   ],
 };
 
-// Each place where a form shows what comes from outside: how it gets there, and the lines that show it.
+// Each part of a form that shows foreign text: how the text gets there, and the lines that show it.
 const json = (text) => visible(JSON.stringify(text));
 const name = (text) => (/^[\w.$-]+$/.test(text) ? text : json(text));
 const HEAD = (title, action, label = 'work') => [title, `shaped ${action}, with the connection CONNECTION: ${json(label)}`, 'POST https://shaped.example/echo/x'];
 const PLACES = {
-  'the value of a member': (text) => ({ input: { said: text }, lines: [...HEAD('Say', 'say'), `said: ${json(text)}`] }),
+  'a member’s value': (text) => ({ input: { said: text }, lines: [...HEAD('Say', 'say'), `said: ${json(text)}`] }),
   'values inside another': (text) => ({ input: { all: [text, { [text]: text }], more: 1 }, lines: [...HEAD('Say', 'say'), `all: ${visible(JSON.stringify([text, { [text]: text }]))}`, 'more: 1'] }),
-  'the name of a member': (text) => ({ input: { [text]: 1 }, lines: [...HEAD('Say', 'say'), `${name(text)}: 1`] }),
+  'a member’s name': (text) => ({ input: { [text]: 1 }, lines: [...HEAD('Say', 'say'), `${name(text)}: 1`] }),
   'a part of the address': (text) => ({
     input: { part: text },
     lines: [...HEAD('Say', 'say').slice(0, 2), `POST https://shaped.example/echo/${encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)}`, `part: ${json(text)}`],
@@ -202,16 +202,17 @@ const PLACES = {
     action: `field_${i}`, input: {}, lines: [visible(text), `shaped_field_${i} needs more input: f`],
     field: { title: visible(text.replace(/[\n\r\t]/g, ' ')), description: visible(text.replace(/[\n\r\t]/g, ' ')) },
   }),
-  // what comes back cannot be shown as it is not: with something hidden in it, it is not asked for
+  // A value that would not come back as it was shown is not asked for, for example one with hidden
+  // characters.
   'the default of what is missing': (text, i) => ({ action: `default_${i}`, input: {}, lines: ['Say', `shaped_default_${i} needs more input: f`], field: { default: text }, isAsked: visible(text) === text }),
   'a choice of what is missing': (text, i) => ({ action: `choice_${i}`, input: {}, lines: ['Say', `shaped_choice_${i} needs more input: f`], field: { enum: [text, 'other'] }, isAsked: visible(text) === text }),
   'the name of what is missing': (text, i) => ({ action: `name_${i}`, input: {}, lines: ['Say', `shaped_name_${i} needs more input: ${text}`], isAsked: visible(text) === text }),
 };
 
-// All texts of an object, names and values.
+// All texts in an object, names and values.
 const texts = (value) => (typeof value === 'string' ? [value] : value && typeof value === 'object' ? Object.entries(value).flatMap(([key, one]) => [key, ...texts(one)]) : []);
 
-test('no text of an app, of a model or of a person shapes a form', async () => {
+test('no text from an app, a model or a person changes the structure of a form', async () => {
   assert.ok(HOSTILE.length >= 40);
   const dir = join(stack.dir, 'shaped');
   await mkdir(dir);
@@ -243,7 +244,7 @@ test('no text of an app, of a model or of a person shapes a form', async () => {
   assert.equal(await ledger(), before);
 });
 
-test('a model’s confirm is not a person’s, and a call that would be blocked is not asked about', async () => {
+test('a model’s confirm does not count as a person’s, and no question is asked for a call that would be blocked', async () => {
   const before = await ledger();
   const model = await ask({ ...SEND, input: { subject: 'x' }, confirm: true });
   assert.equal(model.result.resultType, 'input_required');
@@ -258,7 +259,7 @@ test('a model’s confirm is not a person’s, and a call that would be blocked 
   assert.equal(await ledger(), before);
 });
 
-test('the form shows every field in full, and a call that does not fit is not asked about', async () => {
+test('the form shows every field in full, and no question is asked for a call that does not fit', async () => {
   const before = await ledger();
   const mail = (text) => ask({ integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 's', text } });
   const text = `${'é"\n'.repeat(5000)}and pay 1,000,000 to Mallory`;
@@ -275,7 +276,7 @@ test('the form shows every field in full, and a call that does not fit is not as
   assert.equal(await ledger(), before);
 });
 
-test('a client that shows no forms is not asked: its model says confirm', async () => {
+test('a client that shows no forms is not asked: its model sends confirm', async () => {
   for (const capabilities of [{}, { elicitation: { url: {} } }, { sampling: {} }]) {
     const options = { capabilities };
     const blocked = await mcp.call('run_action', { ...SEND, input: { subject: 'plain' } }, options);
@@ -305,7 +306,7 @@ test('the SDK’s client asks its user by itself', async () => {
   await client.close();
 });
 
-test('a missing connection is asked for with a link, and the call goes on when it is there', async () => {
+test('a missing connection is asked for with a link, and the call continues once it exists', async () => {
   const options = { capabilities: { elicitation: { url: {} } } };
   const search = { name: 'run_action', arguments: { integration_id: 'notion', action_id: 'search', input: { query: 'x' } } };
   const call = (more) => mcp.ask('tools/call', { ...search, ...more }, options);

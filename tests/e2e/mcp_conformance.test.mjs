@@ -1,8 +1,9 @@
-// The protocol's own conformance suite, each revision over its own wire. What fails is listed with its
-// reason in mcp_conformance/REVISION.yml: one more failure fails the test, and so does one that is
-// listed and passes. What the suite runs and does not score is printed. The tools that it calls are
-// actions of mcp_conformance/catalog where an app could have them, else answers of fixtures.json, which
-// a test build gives in the way of all others (mcp_conformance/fixture.c).
+// The protocol's own conformance suite, each revision over its own transport.
+// mcp_conformance/REVISION.yml lists the expected failures and their reasons. A failure that is not
+// listed fails the test, and so does a listed one that passes. Scenarios that the suite runs but
+// does not score are printed. The tools that it calls are actions of mcp_conformance/catalog if an
+// app could have them. The others are answers of fixtures.json, which a test build sends like any
+// other answer (mcp_conformance/fixture.c).
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -13,7 +14,7 @@ const suite = new URL('node_modules/@modelcontextprotocol/conformance/dist/index
 const path = (name) => new URL(`mcp_conformance/${name}`, import.meta.url).pathname;
 let stack, proxy;
 
-// A call whose progress the suite wants to see has it of pages, which only run_action reads.
+// A call whose progress the suite checks reports its pages. Only run_action reads pages.
 const PAGES = { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 }, max_pages: 4 };
 
 function rename(text, headers) {
@@ -24,10 +25,11 @@ function rename(text, headers) {
   return JSON.stringify(body);
 }
 
-// Its tool that changes the list of tools: what a changed connection of the account notifies does it.
+// The suite calls a tool of its own that changes the list of tools. Here the notice of a changed
+// connection does that.
 const CHANGE = '"test_trigger_tool_change"';
 
-// The suite sends no key, so a proxy puts it in.
+// The suite sends no key, so a proxy adds it.
 before(async () => {
   stack = await Stack.start();
   const { id, key } = await stack.account('Acme', { apps: ['gmail'] });
@@ -61,8 +63,8 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// Of some calls the suite waits half a second for the answer, which a busy machine may not keep: what
-// fails is tried again.
+// For some calls, the suite waits half a second for the answer. A busy machine may miss that, so
+// failures are retried.
 const TRIES = 3;
 
 for (const revision of ['2026-07-28', '2025-11-25'])
@@ -74,9 +76,10 @@ for (const revision of ['2026-07-28', '2025-11-25'])
     assert.equal(end.code, 0, end.stdout + end.stderr);
   });
 
-// Without a session id the scenario ends with a warning before it sends anything; the protocol leaves it
-// to the server whether there is one, and this one makes none. With one of the proxy's it runs.
-test('revision 2025-11-25: several streams at a time, in a session', async () => {
+// Without a session id, the scenario ends with a warning before it sends anything. The protocol
+// lets a server do without sessions, and this one has none. With a session id from the proxy, the
+// scenario runs.
+test('revision 2025-11-25: several concurrent streams in a session', async () => {
   proxy.sessionId = 'of-the-proxy';
   const args = [suite, 'server', '--url', proxy.url, '--spec-version', '2025-11-25', '--scenario', 'server-sse-multiple-streams'];
   const end = await run(process.execPath, [...args, '--verbose']);

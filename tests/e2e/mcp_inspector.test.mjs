@@ -1,6 +1,6 @@
-// The inspector's command line, in both eras: it lists the tools and calls them, with its own reading
-// of the protocol, of schemas and of results. Nothing of it is installed that its other faces need
-// (inspector/package.json).
+// The inspector's command line, in both eras: it lists the tools and calls them, with its own
+// reading of the protocol, of schemas and of results. What only its other interfaces need is not
+// installed (inspector/package.json).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { inside, contentOf } from './support/mcp.mjs';
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// What it prints, and how it ends: 5 for a result with isError.
+// Its output and its exit status: 5 for a result with isError.
 async function inspect(era, method, args = [], key = account.key) {
   const line = ['--server-url', `${server.base}/mcp?tools=probe`, '--transport', 'http', '--protocol-era', era, '--method', method, '--format', 'json', '--quiet', '--connect-timeout', '0'];
   const end = await run(process.execPath, [inspector, ...line, '--header', `Authorization: Bearer ${key}`, ...args], {
@@ -34,7 +34,7 @@ for (const era of ['legacy', 'modern'])
       call(era, 'probe_read_label', { id: 'INBOX' }),
       call(era, 'run_action', { integration_id: 'probe', action_id: 'send', input: { subject: 'x' } }),
     ]);
-    assert.equal(listed.code, 0, listed.stderr); // 6 if a schema were one that a client may refuse
+    assert.equal(listed.code, 0, listed.stderr); // 6 if a client could refuse a schema
     assert.ok(listed.json.tools.some((tool) => tool.name === 'probe_send'));
     assert.deepEqual([label.code, label.stderr], [0, '']);
     assert.equal(inside(label.json).json.output.id, 'INBOX');

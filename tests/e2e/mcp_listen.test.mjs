@@ -1,5 +1,5 @@
-// subscriptions/listen (src/mcp/README.md): what a stream is asked for it carries, and nothing else; on
-// whichever process the change is made, and until the server drains.
+// subscriptions/listen (src/mcp/README.md): a stream carries what it was asked for and nothing
+// else, whichever process makes the change, until the server drains.
 import assert from 'node:assert/strict';
 import { cp, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const start = async (subject, at = mcp) => contentOf(await at.call('start_flow',
 const approve = (id, at = server) => at.call(account.key, 'POST', `/api/flows/${id}/approve`);
 const waits = (id) => until(`${id} waits`, async () => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
 
-// A stream that has been acknowledged, and what it was granted.
+// Opens a stream and waits for its acknowledgement, which says what it was granted.
 async function listen(notifications, options = CLIENT, at = mcp) {
   const stream = await at.stream('subscriptions/listen', { notifications }, options);
   assert.deepEqual([stream.status, stream.isStream], [200, true]);
@@ -41,7 +41,7 @@ async function listen(notifications, options = CLIENT, at = mcp) {
   return Object.assign(stream, { granted: first.params.notifications });
 }
 
-test('a stream is acknowledged with what it will carry', async () => {
+test('a stream is acknowledged with what it will send', async () => {
   const { capabilities } = (await mcp.ask('server/discover')).result;
   assert.deepEqual([capabilities.tools, capabilities.resources], [{ listChanged: true }, { subscribe: true }]);
   const mine = await start('acknowledged');
@@ -58,7 +58,7 @@ test('a stream is acknowledged with what it will carry', async () => {
   none.close();
 });
 
-test('a task as it is now, and after each change, on another process too', async () => {
+test('a task is sent as it is now and after each change, also one on another process', async () => {
   const id = await start('watched');
   await waits(id);
   const stream = await listen({ taskIds: [id], resourceSubscriptions: [`sluice://flows/${id}`] });
@@ -77,7 +77,7 @@ test('a task as it is now, and after each change, on another process too', async
   stream.close();
 });
 
-test('what was not asked for is not sent, nor what is another account’s', async () => {
+test('a stream does not send what was not asked for, nor what belongs to another account', async () => {
   const id = await start('quiet');
   await waits(id);
   const theirs = await listen({ toolsListChanged: true, taskIds: [id] }, CLIENT, new Mcp(server.base, other.key));
@@ -86,7 +86,7 @@ test('what was not asked for is not sent, nor what is another account’s', asyn
   const tools = await listen({ toolsListChanged: true });
   await approve(id);
   assert.equal((await plain.next()).method, 'notifications/resources/updated');
-  // made by another process, and notified by the database
+  // Another process makes it, and the database notifies this one.
   await stack.connect(account.id, 'notion', { access_token: 'ntn_x' });
   assert.equal((await tools.next()).method, 'notifications/tools/list_changed');
   await stack.connect(other.id, 'probe', { token: 'ya29.demo-gmail-full' });
@@ -94,7 +94,7 @@ test('what was not asked for is not sent, nor what is another account’s', asyn
   for (const stream of [theirs, plain, tools]) stream.close();
 });
 
-test('a filter that is none, a client without the extension, a key without the scope', async () => {
+test('refused: an invalid filter, a client without the extension, a key without the scope', async () => {
   const code = async (notifications, options = CLIENT, at = mcp) => {
     const { status, error } = await at.ask('subscriptions/listen', notifications === undefined ? {} : { notifications }, options);
     return [status, error.code];
@@ -110,14 +110,14 @@ test('a filter that is none, a client without the extension, a key without the s
   assert.equal((await mcp.askLegacy('subscriptions/listen', { notifications: {} })).error.code, -32601);
 });
 
-test('an account has so many streams and no more, and a closed one is not counted', async () => {
+test('an account’s streams are limited, and a closed one does not count', async () => {
   const crowd = new Mcp(server.base, (await stack.account('Crowd', { apps: [] })).key);
   const streams = [];
   for (let i = 0; i < 64; i++) streams.push(await listen({ toolsListChanged: true }, CLIENT, crowd));
   const refused = await crowd.ask('subscriptions/listen', { notifications: {} }, CLIENT);
   assert.deepEqual([refused.status, refused.error.code, refused.headers.get('retry-after')], [429, -32600, '5']);
   streams.pop().close();
-  await until('one is free', async () => {
+  await until('a stream is free', async () => {
     const stream = await crowd.stream('subscriptions/listen', { notifications: {} }, CLIENT);
     stream.close();
     return stream.status === 200;
@@ -134,7 +134,7 @@ test('a revoked key ends its streams', async () => {
   assert.equal(await stream.next(), undefined);
 });
 
-test('a reload of the catalog is announced, to the SDK’s client too', async () => {
+test('a reload of the catalog is announced, also to the SDK’s client', async () => {
   let tools;
   const client = await connect(server.base, account.key, { mode: { pin: MODERN }, listChanged: { tools: { onChanged: (error, list) => (tools = error ?? list) } } });
   await client.listTools();

@@ -1,5 +1,5 @@
-// Pages of browsers at /mcp: every reply to an allowed origin says so, whatever it is and whoever makes it; a
-// browser's question before the request needs no key; and a page in Chromium calls a tool.
+// Browser pages at /mcp: every reply names an allowed origin, whatever the reply is and whichever
+// code makes it. A browser's preflight request needs no key. A page in Chromium calls a tool.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -31,7 +31,7 @@ const send = async (path, method, headers, body) => {
   return reply;
 };
 
-test('the question before the request needs no key', async () => {
+test('a preflight request needs no key', async () => {
   for (const path of ['/mcp', '/mcp/', '/mcp?tools=probe'])
     for (const origin of ['https://chat.example', own, server.base]) {
       const reply = await send(path, 'OPTIONS', { origin, ...ask });
@@ -39,7 +39,7 @@ test('the question before the request needs no key', async () => {
       assert.equal(reply.headers.get('access-control-allow-methods'), 'POST');
       assert.equal(reply.headers.get('access-control-allow-headers'), ask['access-control-request-headers']);
     }
-  // of others, of other paths, and what is no such question
+  // other origins, other paths, and requests that are not a preflight
   for (const [path, headers] of [['/mcp', { origin: 'https://evil.example', ...ask }], ['/mcp', ask], ['/api/executions', { origin: own, ...ask }], ['/healthz', { origin: own, ...ask }]]) {
     const reply = await send(path, 'OPTIONS', headers);
     assert.ok(reply.status >= 400, `${path} ${reply.status}`);
@@ -49,7 +49,7 @@ test('the question before the request needs no key', async () => {
   assert.deepEqual([plain.status, ...fields(plain)], [405, own, 'Origin']);
 });
 
-test('every reply names an allowed origin, and none another', async () => {
+test('every reply names an allowed origin, and never another', async () => {
   const key = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' };
   const modern = { 'mcp-protocol-version': MODERN, accept: 'application/json, text/event-stream' };
   const body = (method, params) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
@@ -75,7 +75,7 @@ test('every reply names an allowed origin, and none another', async () => {
   }
   const none = await send('/mcp', 'POST', key, body('ping'));
   assert.deepEqual([none.status, ...fields(none)], [200, null, null]);
-  // a stream, too
+  // also a stream
   const mcp = new Mcp(server.base, account.key, '/mcp/');
   const listed = await mcp.ask('tools/call', { name: 'search_actions', arguments: { query: 'label' } }, { headers: { origin: own } });
   assert.equal(listed.headers.get('access-control-allow-origin'), own);

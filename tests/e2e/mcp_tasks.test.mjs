@@ -1,5 +1,6 @@
-// Flows as tasks of the protocol's extension (src/mcp/README.md): started, read, approved and cancelled
-// by a client that knows nothing of the interface below. Each task is compared with the extension's text.
+// Flows as tasks of the protocol's extension (src/mcp/README.md): started, read, approved and
+// cancelled by a client that knows nothing of flows. Each task is validated with the extension's
+// schema.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -38,7 +39,7 @@ async function start(template, input, options = CLIENT, at = mcp) {
   return result.taskId;
 }
 
-// The one form of a task, by its key.
+// The only form of a task, by its key.
 function form(task) {
   const [[key, { method, params }], ...more] = Object.entries(task.inputRequests);
   assert.deepEqual([method, params.mode, more], ['elicitation/create', 'form', []]);
@@ -47,7 +48,7 @@ function form(task) {
 }
 const answer = (key, approve, more = {}) => ({ [key]: { action: 'accept', content: { approve, ...more } } });
 
-test('the extension is announced where there is one', async () => {
+test('the extension is announced to clients that support it', async () => {
   assert.deepEqual((await mcp.ask('server/discover')).result.capabilities.extensions, { [TASKS]: {} });
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } };
   const { capabilities } = (await mcp.askLegacy('initialize', params)).result;
@@ -55,7 +56,7 @@ test('the extension is announced where there is one', async () => {
   assert.equal((await mcp.askLegacy('tasks/get', { taskId: NOWHERE })).error.code, -32601);
 });
 
-test('a flow is a task until it completes, and its result is that of a tool', async () => {
+test('a flow is a task until it completes, and its result is a tool’s result', async () => {
   const taskId = await start('unread_mail_summary', {});
   const done = await reaches(taskId, 'completed');
   assert.equal(inside(done.result).json.flow.id, taskId);
@@ -67,7 +68,7 @@ test('a flow is a task until it completes, and its result is that of a tool', as
   assert.equal((await get(taskId)).status, 'completed');
 });
 
-test('an approval is a form, and what it shows is what is approved', async () => {
+test('an approval is a form, and the person approves exactly what it shows', async () => {
   const taskId = await start('probe_approve', { subject: 'task "one"' });
   const waiting = await reaches(taskId, 'input_required');
   assert.match(waiting.statusMessage, /^Step 1 of 2, ask, waits for the approval of a person$/);
@@ -76,7 +77,7 @@ test('an approval is a form, and what it shows is what is approved', async () =>
   assert.ok(lines.includes('title: "Send task \\"one\\""'), lines.join('\n'));
   assert.ok(lines.includes('items: [{"stepKey":"send","tool":"probe_send","input":{"subject":"task \\"one\\""}}]'), lines.join('\n'));
   assert.equal(form(await get(taskId)).key, key);
-  // what is not an answer to this form changes nothing, and is no error
+  // A message that does not answer this form changes nothing, and is not an error.
   for (const responses of [{}, { other: answer(key, true)[key] }, { [key]: { action: 'cancel' } }, { [key]: { action: 'accept' } },
     { [key]: { action: 'accept', content: { approve: 'yes' } } }, answer(`${key}x`, true), answer('approval-9999-ask', true), answer('approval--1-ask', true)]) {
     const { status, result } = await update(taskId, responses);
@@ -94,7 +95,7 @@ test('an approval is a form, and what it shows is what is approved', async () =>
   assert.ok(json.events.some((event) => event.kind === 'flow.approved' && event.details.flow_id === taskId), JSON.stringify(json).slice(0, 500));
 });
 
-test('who does not approve rejects, and the task is cancelled', async () => {
+test('declining the form rejects, and the task is cancelled', async () => {
   const before = (await stack.provider.ledger()).length;
   for (const response of [{ action: 'decline' }, { action: 'accept', content: { approve: false } }]) {
     const taskId = await start('probe_approve', { subject: 'rejected' });
@@ -110,8 +111,8 @@ test('who does not approve rejects, and the task is cancelled', async () => {
   assert.equal((await stack.provider.ledger()).length, before);
 });
 
-// Some at once: what each is shown as depends on no other.
-test('nothing that a flow shows shapes the form of its approval', async () => {
+// Several at once, since each is shown independently of the others.
+test('no text of a flow changes the structure of its approval form', async () => {
   const shown = (text) => visible(JSON.stringify(text));
   for (let at = 0; at < HOSTILE.length; at += 12) {
     const subject = HOSTILE.slice(at, at + 12).join(' ');
@@ -128,14 +129,14 @@ test('nothing that a flow shows shapes the form of its approval', async () => {
   }
 });
 
-test('a flow that fails has a result that says so', async () => {
+test('a flow that fails returns a result that says so', async () => {
   const taskId = await start('probe_approve', { subject: 'late', expires: 0.01 });
   const failed = await reaches(taskId, 'completed');
   assert.deepEqual([failed.result.isError, contentOf(failed.result).flow.status], [true, 'failed']);
   assert.match(failed.statusMessage, /^Step 1 of 2, ask, failed$/);
 });
 
-test('no form where the client has none, or the key may not approve', async () => {
+test('no form if the client shows none, or if the key may not approve', async () => {
   const narrow = new Mcp(server.base, agent);
   const taskId = await start('probe_approve', { subject: 'narrow' }, CLIENT, narrow);
   await reaches(taskId, 'input_required');
@@ -155,7 +156,7 @@ test('no form where the client has none, or the key may not approve', async () =
   assert.equal((await get(large)).status, 'working');
 });
 
-test('another account has no such task, and a client without the extension no tasks at all', async () => {
+test('another account has no such task, and a client without the extension has no tasks at all', async () => {
   const taskId = await start('probe_approve', { subject: 'mine' });
   const { key } = form(await reaches(taskId, 'input_required'));
   const theirs = new Mcp(server.base, other.key);

@@ -1,6 +1,6 @@
-// One walk an era with the official SDK's client and a person with a real browser: search, describe,
-// run, connect by the link that the server gives, confirm, start a flow that the person approves, and
-// read on an output that was cut.
+// One walk in each era, with the official SDK's client and a person with a real browser: search,
+// describe, run, connect by the link that the server gives, confirm, start a flow that the person
+// approves, and read the rest of an output that was cut.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Browser } from './support/browser.mjs';
@@ -19,7 +19,7 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// What people do: with a connect link, and with a flow that waits for them.
+// What the person does with a connect link, and with a flow that waits for approval.
 async function giveAccess(url, account) {
   const visit = await browser.visit(server.base);
   await visit.goto(url);
@@ -44,7 +44,7 @@ async function approve(flowId, account) {
 
 const ledger = async () => (await stack.provider.ledger()).length;
 
-// run: how a model comes to the result of a read of an app that is not connected, and of a write.
+// run: how a model gets the result of a read from an app that is not connected, and of a write.
 // Returns what the client asked its user.
 async function walk(name, options, run) {
   const account = { name, ...(await stack.account(name, { apps: [] })) };
@@ -100,14 +100,14 @@ async function walk(name, options, run) {
   return asked;
 }
 
-test('2026-07-28: the client asks its user by itself', async () => {
+test('2026-07-28: the client asks its user itself', async () => {
   const plain = (call, args) => call('run_action', args);
   const asked = await walk('modern', { mode: { pin: MODERN }, capabilities: { elicitation: { form: {}, url: {} } } }, { read: plain, write: plain });
   assert.deepEqual(asked.map((one) => one.mode), ['url', 'form']);
   assert.match(asked[1].message, /\nsubject: "walk modern"$/);
 });
 
-test('2025-11-25: the model asks, and says what the person agreed to', async () => {
+test('2025-11-25: the model asks, and confirms what the person agreed to', async () => {
   const read = async (call, args, account) => {
     const blocked = await call('run_action', args);
     assert.deepEqual([blocked.isError, contentOf(blocked).error_code], [true, 'integration_not_connected']);
