@@ -78,16 +78,16 @@ async function audit(load) {
   for (const [subject, reply] of load.finals) {
     const count = counts.get(subject) ?? 0;
     if (reply.status === 200) {
-      assert.equal(count, 1, `${subject} was answered 200 and done ${count} times`);
+      assert.equal(count, 1, `${subject} was answered with 200 and made ${count} times`);
     } else {
       assert.equal(reply.status, 500, reply.text);
       assert.match(reply.json.hint, /outcome is unknown/i);
-      assert.ok(count <= 1, `${subject} was done ${count} times`);
+      assert.ok(count <= 1, `${subject} was made ${count} times`);
       unknown++;
     }
     assert.ok(reply.json.execution_id, reply.text);
   }
-  for (const [subject, count] of counts) assert.equal(count, 1, `${subject} was done ${count} times`);
+  for (const [subject, count] of counts) assert.equal(count, 1, `${subject} was made ${count} times`);
   const subjects = [...load.finals.keys()];
   for (let i = 0; i < subjects.length; i += 50)
     await Promise.all(

@@ -355,7 +355,7 @@ describe('the comparison of GraphQL sees', () => {
     ['nothing where all is well', {}, []],
     ['a field that is unknown', { query: query.replace('success', 'succeeded') }, ['IssuePayload has no succeeded']],
     ['a nested field that is unknown', { query: query.replace('key', 'kee') }, ['Team has no kee']],
-    ['an argument that is unknown', { query: query.replace('(id:$id', '(key:$id') }, ['Mutation.issueUpdate takes no key', 'Mutation.issueUpdate wants id']],
+    ['an argument that is unknown', { query: query.replace('(id:$id', '(key:$id') }, ['Mutation.issueUpdate takes no key', 'Mutation.issueUpdate requires id']],
     ['another type of a variable', { query: query.replace('String!', 'Int!') }, ['$id is Int, Mutation.issueUpdate takes String']],
     ['a variable that is not sent', { variables: { input: {} } }, ['$id is not sent']],
     ['an input that is unknown', { variables: { ...variables, input: { titel: 'x' } } }, ['IssueUpdateInput has no titel']],

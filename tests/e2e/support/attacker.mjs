@@ -1,7 +1,7 @@
-// An attacker: a process of its own, so that what it does costs the test's own clock nothing, and with
-// the least claim to the processors, since in the world it has others. Started by attack() below;
-// what it does, {name, ...options}, comes as the first message, what came of it goes back once it is
-// told to stop.
+// An attacker. It is a process of its own, so that it does not slow the test's own clock, and has
+// the lowest priority, since an attacker in the field has processors of its own. attack() below
+// starts it. Its task, {name, ...options}, comes as the first message. Its result goes back once it
+// is asked to stop.
 import { fork } from 'node:child_process';
 import http from 'node:http';
 import net from 'node:net';
@@ -9,7 +9,7 @@ import os from 'node:os';
 
 const NICE = 10;
 
-// Starts one; resolves with it once its first requests are under way. stop(): {status: count}.
+// Starts one, and resolves with it once its first requests are under way. stop(): {status: count}.
 export async function attack(name, options) {
   const child = fork(new URL(import.meta.url).pathname, [], { execArgv: [] });
   const messages = [];
@@ -35,8 +35,8 @@ let isOver = false;
 const counts = {};
 const count = (what) => (counts[what] = (counts[what] ?? 0) + 1);
 
-// Sends the bytes again and again on one connection, and counts the statuses; the replies' bodies are
-// passed over.
+// Sends the bytes again and again on one connection, and counts the statuses. It skips the replies'
+// bodies.
 function repeat({ port }, bytes) {
   return new Promise((resolve) => {
     const [, head, body] = /^([\s\S]*?\r\n\r\n)([\s\S]*)$/.exec(bytes);
@@ -68,7 +68,7 @@ const get = (path, key) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${authorization(k
 const many = (number, fn) => Promise.all(Array.from({ length: number }, (_, i) => fn(i)));
 
 const attacks = {
-  // requests: [{path, body?, key?}], in turn on so many connections
+  // requests: [{path, body?, key?}], in turn on that many connections
   flood: (o) => many(o.connections, (i) => {
     const { path, body, key = o.key } = o.requests[i % o.requests.length];
     return repeat(o, body === undefined ? get(path, key) : json(path, key, JSON.stringify(body)));
@@ -81,7 +81,8 @@ const attacks = {
     const body = `{"integration_id":"big","action_id":"small","input":{${parts.join(',')}}}`;
     return many(o.connections, () => repeat(o, json('/api/executions', o.key, body)));
   },
-  // A body that is refused by its head: all of it is sent, and at the first byte of the reply the next one
+  // A body that is refused by its head: all of it is sent, and at the first byte of the reply the
+  // next one follows
   unread: (o) => many(o.connections, () => new Promise((resolve) => {
     const text = json(o.requests[0].path, '', 'x'.repeat(o.bytes));
     const again = () => {
@@ -96,7 +97,7 @@ const attacks = {
     };
     again();
   })),
-  // Half a head, byte by byte, and then the same on a new connection
+  // Half a head, byte by byte, and then again on a new connection
   halves: (o) => many(o.connections, () => new Promise((resolve) => {
     const again = () => {
       if (isOver) return resolve();
@@ -115,7 +116,7 @@ const attacks = {
     };
     again();
   })),
-  // Asks, and does not read
+  // Sends requests and does not read the replies
   silent: (o) => many(o.connections, () => new Promise((resolve) => {
     const socket = net.connect(o.port, '127.0.0.1');
     socket.on('error', () => {});

@@ -1,20 +1,20 @@
-// Requests that two parsers could read in two ways, as raw text.
-// Each must be refused, and the connection closed: `SMUGGLED` behind it is never a request.
+// Requests that two parsers could read in two ways, as raw text. Each must be refused, and the
+// connection closed: `SMUGGLED` after it is never handled as a request.
 
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: smuggled\r\n\r\n';
 
 const get = (...lines) => ['GET /healthz HTTP/1.1', ...lines, '', ''].join('\r\n');
 const host = 'Host: a';
 
-// name -> request; the status is 400 unless the name's entry says otherwise.
+// name -> request; the status is 400 unless the entry says otherwise.
 const heads = {
   // line structure
-  'CR without LF behind the request line': `GET /healthz HTTP/1.1\rHost: a\r\n\r\n`,
+  'CR without LF after the request line': `GET /healthz HTTP/1.1\rHost: a\r\n\r\n`,
   'CR inside a value': get(host, 'X: a\rb'),
   'CR before CRLF': `GET /healthz HTTP/1.1\r\nHost: a\r\r\n\r\n`,
   'CR CR LF at the end': `GET /healthz HTTP/1.1\r\nHost: a\r\n\r\r\n`,
-  'LF alone behind the request line': `GET /healthz HTTP/1.1\nHost: a\r\n\r\n`,
-  'LF alone behind a field': `GET /healthz HTTP/1.1\r\nHost: a\nX: b\r\n\r\n`,
+  'LF alone after the request line': `GET /healthz HTTP/1.1\nHost: a\r\n\r\n`,
+  'LF alone after a field': `GET /healthz HTTP/1.1\r\nHost: a\nX: b\r\n\r\n`,
   'LF alone at the end': `GET /healthz HTTP/1.1\r\nHost: a\r\n\n`,
   'LF LF': `GET /healthz HTTP/1.1\nHost: a\n\n`,
   'NUL in a value': get(host, 'X: a\0b'),
@@ -25,14 +25,14 @@ const heads = {
   'a folded line': get(host, 'X: a', ' b'),
   'a folded line with a tab': get(host, 'X: a', '\tb'),
   'a folded Transfer-Encoding': get(host, 'Transfer-Encoding:', ' chunked'),
-  'a first field behind a space': get(' Host: a'),
+  'a first field after a space': get(' Host: a'),
   'a space before a framing field': get(host, ' Content-Length: 4'),
   // the request line
   'a tab in the request line': `GET\t/healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   'a tab before the version': `GET /healthz\tHTTP/1.1\r\nHost: a\r\n\r\n`,
   'two spaces before the target': `GET  /healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   'two spaces before the version': `GET /healthz  HTTP/1.1\r\nHost: a\r\n\r\n`,
-  'a space behind the version': `GET /healthz HTTP/1.1 \r\nHost: a\r\n\r\n`,
+  'a space after the version': `GET /healthz HTTP/1.1 \r\nHost: a\r\n\r\n`,
   'a space before the method': ` GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   'no version': `GET /healthz\r\nHost: a\r\n\r\n`,
   'a version in lower case': `GET /healthz http/1.1\r\nHost: a\r\n\r\n`,
@@ -43,17 +43,17 @@ const heads = {
   'a byte over 127 in the target': `GET /\xe9 HTTP/1.1\r\nHost: a\r\n\r\n`,
   'a relative target': `GET healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   'a fragment in the target': `GET /healthz#x HTTP/1.1\r\nHost: a\r\n\r\n`,
-  'a method that is no token': `GE(T /healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
+  'a method that is not a token': `GE(T /healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   'an empty method': ` /healthz HTTP/1.1\r\nHost: a\r\n\r\n`,
   // names
   'an empty name': get(host, ': b'),
-  'a space behind a name': get(host, 'X : b'),
-  'a tab behind a name': get(host, 'X\t: b'),
+  'a space after a name': get(host, 'X : b'),
+  'a tab after a name': get(host, 'X\t: b'),
   'a space inside a name': get(host, 'X Y: b'),
-  'a name that is no token': get(host, 'X(: b'),
+  'a name that is not a token': get(host, 'X(: b'),
   'a byte over 127 in a name': get(host, 'X\xe9: b'),
   'no colon': get(host, 'Xb'),
-  'Content-Length behind a space': get(host, 'Content-Length : 4'),
+  'Content-Length after a space': get(host, 'Content-Length : 4'),
   // Host
   'no Host': get('X: b'),
   'two Hosts': get(host, 'Host: b'),
@@ -79,7 +79,7 @@ const heads = {
   'a length with a point': get(host, 'Content-Length: 4.0'),
   'another coding': get(host, 'Transfer-Encoding: gzip'),
   'another coding before chunked': get(host, 'Transfer-Encoding: gzip, chunked'),
-  'a coding behind chunked': get(host, 'Transfer-Encoding: chunked, identity'),
+  'a coding after chunked': get(host, 'Transfer-Encoding: chunked, identity'),
   'chunked twice': get(host, 'Transfer-Encoding: chunked, chunked'),
   'two fields of chunked': get(host, 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'),
   'identity and chunked': get(host, 'Transfer-Encoding: identity', 'Transfer-Encoding: chunked'),
@@ -114,20 +114,20 @@ export const headAttacks = [
   { name: 'a TLS client hello', request: clientHello, status: 400 },
 ];
 
-// Behind a head that announces a chunked body.
+// After a head that announces a chunked body.
 const chunks = {
-  'a size that is no number': 'x\r\n{}\r\n0\r\n\r\n',
+  'a size that is not a number': 'x\r\n{}\r\n0\r\n\r\n',
   'a size with 0x': '0x2\r\n{}\r\n0\r\n\r\n',
   'a signed size': '+2\r\n{}\r\n0\r\n\r\n',
   'a negative size': '-2\r\n{}\r\n0\r\n\r\n',
   'an empty size': '\r\n{}\r\n0\r\n\r\n',
   'a space before the size': ' 2\r\n{}\r\n0\r\n\r\n',
-  'a space behind the size': '2 \r\n{}\r\n0\r\n\r\n',
+  'a space after the size': '2 \r\n{}\r\n0\r\n\r\n',
   'a size past 2^64': '10000000000000002\r\n{}\r\n0\r\n\r\n',
-  'an LF alone behind the size': '2\n{}\r\n0\r\n\r\n',
-  'a CR alone behind the size': '2\r{}\r\n0\r\n\r\n',
-  'no CRLF behind the data': '2\r\n{}0\r\n\r\n',
-  'an LF alone behind the data': '2\r\n{}\n0\r\n\r\n',
+  'an LF alone after the size': '2\n{}\r\n0\r\n\r\n',
+  'a CR alone after the size': '2\r{}\r\n0\r\n\r\n',
+  'no CRLF after the data': '2\r\n{}0\r\n\r\n',
+  'an LF alone after the data': '2\r\n{}\n0\r\n\r\n',
   'more data than the size': '2\r\n{} \r\n0\r\n\r\n',
   'an LF alone in an extension': '2;a\nb\r\n{}\r\n0\r\n\r\n',
   'a NUL in an extension': '2;a\0\r\n{}\r\n0\r\n\r\n',

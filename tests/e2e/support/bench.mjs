@@ -1,4 +1,5 @@
-// A suite of bench/ run with the release programs, in a folder of its own that shows what stays behind.
+// A suite of bench/, run with the release programs in a folder of its own, so that the test sees
+// the files that it leaves.
 import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { makeFolder, removeFolder, run } from './process.mjs';
@@ -10,7 +11,7 @@ export class BenchRun {
     const bench = Object.assign(new BenchRun(), { suite, out: await makeFolder() });
     bench.temporary = join(bench.out, 't');
     await mkdir(bench.temporary);
-    for (const dir of [bench.out, bench.temporary]) await chmod(dir, 0o711); // PostgreSQL's user passes through
+    for (const dir of [bench.out, bench.temporary]) await chmod(dir, 0o711); // PostgreSQL's user needs to enter it
     return bench;
   }
 

@@ -1,7 +1,8 @@
 // Debian's Chromium, driven by playwright-core. Each Visit is a person with a browser of their own
-// (a context); all that it asks for goes through a proxy that keeps every exchange, so that tests can
-// look at each byte that came, with JavaScript and without. Whatever the browser complains of (errors
-// in the console, violations of the content security policy, exceptions) fails the visit at its end.
+// (a context). All its requests go through a proxy that records every exchange, so that tests can
+// check each byte that was received, with JavaScript and without. Every complaint of the browser
+// (errors in the console, violations of the content security policy, exceptions) fails the visit at
+// its end.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
@@ -11,22 +12,22 @@ import { chromium } from 'playwright-core';
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 const WAIT_MS = 180_000;
 const WIDTH = 1000;
-// For the pages, and not for this process, which would run it.
+// For the pages. This process would run it.
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
-export const COLOR_RULES = ['color-contrast', 'link-in-text-block']; // of axe-core, what another scheme may break
+export const COLOR_RULES = ['color-contrast', 'link-in-text-block']; // axe-core's rules that another color scheme may break
 
-// Also of a reply that was broken off.
+// Also works on a reply that was cut off.
 const unpack = (body) => gunzipSync(body, { finishFlush: constants.Z_SYNC_FLUSH });
 
-// Forwards, and keeps {url, method, status, headers, body, bytes} of each exchange: the body as it is
-// read, unpacked, and how many bytes came.
+// Forwards each exchange and records its {url, method, status, headers, body, bytes}: the body as
+// the page reads it, unpacked, and the number of bytes that were transferred.
 class Recorder {
   exchanges = [];
 
   static async start() {
     const recorder = new Recorder();
     recorder.server = createServer((request, response) => recorder.#forward(request, response));
-    // nothing that is tested speaks TLS to the browser
+    // nothing under test speaks TLS to the browser
     recorder.server.on('connect', (request, socket) => {
       recorder.exchanges.push({ url: `https://${request.url}`, method: 'CONNECT', status: 0, headers: {}, body: Buffer.alloc(0), bytes: 0 });
       socket.destroy();
@@ -75,7 +76,7 @@ export class Browser {
     return browser;
   }
 
-  // All that was exchanged by all visits.
+  // All exchanges of all visits.
   get exchanges() {
     return this.recorder.exchanges;
   }
@@ -99,7 +100,7 @@ export class Browser {
 }
 
 export class Visit {
-  // What other sites' pages complain of is theirs (an authorization server's, on the way).
+  // Complaints about other sites' pages are not counted (an authorization server's, on the way).
   static async of(context, page, base) {
     const visit = Object.assign(new Visit(), { context, page, problems: [], navigations: 0 });
     await context.exposeBinding('sluiceViolation', (source, text) => visit.problems.push(`policy: ${text}`));
@@ -114,7 +115,7 @@ export class Visit {
       dialog.dismiss();
     });
     page.on('console', (message) => {
-      // pages that say no (401, 404, ...) are pages, too
+      // Error pages (401, 404, ...) count as pages, too.
       const isPage = message.location().url === page.url() && /status of 4\d\d/.test(message.text());
       const isOurs = page.url().startsWith(base);
       if (['error', 'warning'].includes(message.type()) && isOurs && !isPage) visit.problems.push(`console: ${message.text()}`);
@@ -127,7 +128,7 @@ export class Visit {
     return this.page.goto(path);
   }
 
-  // Presses a button or follows a link, and waits for the page that comes of it.
+  // Presses a button or follows a link, and waits for the page that it opens.
   async press(name, within = this.page) {
     const target = within.getByRole('button', { name }).or(within.getByRole('link', { name, exact: true })).first();
     await Promise.all([this.page.waitForNavigation(), target.click()]);
@@ -147,11 +148,11 @@ export class Visit {
     else assert.match(text, pattern, this.page.url());
   }
 
-  // axe-core's findings on the page as it stands, as texts. rules: these alone.
+  // axe-core's findings on the page in its present state, as texts. rules: check only these.
   async findings(rules) {
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
     const check = `axe.run(document, ${JSON.stringify(options)})`;
-    const isThere = await this.page.evaluate('globalThis.axe !== undefined'); // of an earlier look at the page
+    const isThere = await this.page.evaluate('globalThis.axe !== undefined'); // of an earlier check of the page
     const { violations } = await this.page.evaluate(isThere ? check : `${AXE};${check}`);
     return violations.map(({ id, nodes }) => `${this.page.url()}: ${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
   }
@@ -161,7 +162,7 @@ export class Visit {
   }
 
   async fits() {
-    // measured in the tester's own world, which needs no script of the page's
+    // measured in playwright's own JavaScript world, which needs no script in the page
     const [wide, inner] = await this.page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     assert.ok(wide <= inner, `${this.page.url()} is ${wide} wide in ${inner}`);
   }

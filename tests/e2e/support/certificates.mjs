@@ -1,4 +1,4 @@
-// Certificates of every bad kind, by openssl: each is wrong in one way only.
+// Certificates of every bad kind, made with openssl. Each is wrong in one way only.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { must } from './process.mjs';
@@ -40,8 +40,8 @@ async function makeLeaf(at, name, { from = day(-1), to = day(2), by = 'ca', san 
     '-in', at(`${name}.csr`), '-out', at(`${name}.pem`), '-startdate', from, '-enddate', to, '-extensions', 'e']);
 }
 
-// {caFile, good: {cert, key, certFile, keyFile}, expired: ...}: all for localhost, signed by the CA in caFile unless that
-// is what is wrong.
+// {caFile, good: {cert, key, certFile, keyFile}, expired: ...}: all are for localhost and signed by
+// the CA in caFile, unless that is the fault.
 export async function makeBadCertificates(dir) {
   const folder = join(dir, 'certificates');
   await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// A Citus cluster in the place of the one PostgreSQL: a coordinator and two workers on loopback ports.
+// A Citus cluster instead of the one PostgreSQL: a coordinator and two workers on loopback ports.
 import { chmod, chown, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from './client.mjs';
@@ -6,7 +6,7 @@ import { Running, freePort, must, run } from './process.mjs';
 
 const START_MS = 180_000;
 const bin = process.env.SLUICE_CITUS_BIN;
-// Citus refuses to lock a shard that is named itself, as servers name it.
+// Citus refuses to lock a shard that a statement names directly, as the servers' statements do.
 const PGOPTIONS = '--client-min-messages=warning --citus.enable_manual_changes_to_shards=on';
 
 export class CitusCluster {
@@ -37,13 +37,14 @@ export class CitusCluster {
     return this.names.find((name) => this.portOf(name) === Number(port));
   }
 
-  // {table, node}: the shard of a table that has the account's rows, which servers name themselves.
+  // {table, node}: the shard of a table that has the account's rows. Servers use this name
+  // themselves.
   async shardOf(table, account) {
     const id = await this.sql(`select get_shard_id_for_distribution_column('sluice.${table}', '${account}')`);
     return { table: `${table}_${id}`, node: await this.nodeOf(account) };
   }
 
-  // As a worker whose standby takes its place: it dies, and its data are served at another address.
+  // Like a worker whose standby replaces it: it dies, and another address serves its data.
   async readdress(name) {
     const id = await this.sql(`select nodeid from pg_dist_node where nodeport = ${this.portOf(name)}`);
     await this.killOne(name);
@@ -52,12 +53,13 @@ export class CitusCluster {
     await this.sql(`select citus_update_node(${id}, '127.0.0.1', ${this.ports[name]})`);
   }
 
-  // A PostgreSQL that knows of no other yet.
+  // A PostgreSQL that does not know of any other yet.
   async make(name) {
     const args = ['-D', join(this.home, name), '-U', 'sluice', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
     await must(join(bin, 'initdb'), args, this.user);
     await this.upOne(name);
-    // newer minor versions of PostgreSQL ask which libraries may decode, as a split shard's writes are
+    // Newer minor versions of PostgreSQL ask which libraries may decode. The writes of a split
+    // shard are decoded.
     const setting = `from pg_settings where name = 'output_plugin_libraries'`;
     if ((await this.sql(`select count(*) ${setting}`, 'postgres', name)) === '1') {
       const plugins = await this.sql(`select concat_ws(',', nullif(setting, ''), 'citus') ${setting}`, 'postgres', name);
@@ -72,7 +74,7 @@ export class CitusCluster {
     return this.sql(`select citus_add_node('127.0.0.1', ${this.portOf(name)})`);
   }
 
-  // One worker more; there is a port for it.
+  // Adds a worker. A port is reserved for it.
   async add(name) {
     this.names.push(name);
     await this.make(name);
@@ -105,7 +107,7 @@ export class CitusCluster {
     await until(
       `Citus' ${name} answers`,
       async () => {
-        // after a kill -9 its memory is in use until the last backend has gone
+        // After a kill -9, its shared memory is in use until the last backend has ended.
         if (!this.servers[name].isRunning && /still in use|lock file/.test(this.servers[name].log)) this.servers[name] = begin();
         this.servers[name].check();
         if (name === 'c') this.server = this.servers.c;
@@ -115,7 +117,7 @@ export class CitusCluster {
     );
   }
 
-  // As a kill -9 of the postmaster; its backends notice and end.
+  // Like a kill -9 of the postmaster: its backends notice that and end.
   async killOne(name) {
     await this.servers[name].stop('SIGKILL');
   }

@@ -1,6 +1,6 @@
-// An authorization server whose consent page has a box a scope, and which can be told to misbehave:
-// as many apps', and as an attacker's. It holds its clients to what it may: one redirect URI, the
-// client's secret, PKCE, a code that is good once.
+// An authorization server whose consent page has a checkbox for each scope. It can be made to
+// misbehave like a sloppy app or like an attacker. It holds its clients to the rules: one redirect
+// URI, the client's secret, PKCE, and a code that is good once.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
@@ -17,11 +17,11 @@ const read = async (request) => {
 export class Consent {
   static async start() {
     const consent = new Consent();
-    consent.secrets = {}; // all that it ever gave out
+    consent.secrets = {}; // all that it ever issued
     consent.codes = new Map();
     consent.logins = new Map(); // by access token
     consent.asked = 0; // requests to the token endpoint
-    consent.key = 'Basic none'; // what the app takes besides
+    consent.key = 'Basic none'; // other tokens that the app accepts
     consent.behave();
     consent.server = createServer((request, response) => consent.#serve(request, response));
     await new Promise((resolve) => consent.server.listen(0, '127.0.0.1', resolve));
@@ -29,9 +29,9 @@ export class Consent {
     return consent;
   }
 
-  // iss: of the redirect; hasRefresh: a refresh token comes along; token: instead of the token
-  // endpoint's own answer [status, text]; isSlow: a link to follow in the redirect's place; login: who
-  // it is that allows it, null where the app does not say
+  // iss: of the redirect. hasRefresh: it issues a refresh token, too. token: an answer [status,
+  // text] instead of the token endpoint's own. isSlow: a link to follow instead of the redirect.
+  // login: the person that consents, or null if the app does not say.
   behave({ iss = null, hasRefresh = true, token = null, isSlow = false, login = 'sam@example.com' } = {}) {
     Object.assign(this, { iss, hasRefresh, token, isSlow, login });
   }
@@ -96,7 +96,7 @@ export class Consent {
     return json(200, answer);
   }
 
-  // An app that is connected here: a read and a write, a scope each.
+  // An app that connects to it, with a read and a write, each with a scope.
   manifest(id) {
     const action = (action_id, scope) => ({
       action_id,

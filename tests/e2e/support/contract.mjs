@@ -1,7 +1,7 @@
-// The contract of the interface as a judge: client -> prism -> Between -> sluice. Prism compares what
-// passes with openapi.json; Between can change a reply on its way, which prism must then notice, for
-// a judge that finds nothing may also be one that is asleep (prism takes a schema that does not
-// compile for one that everything satisfies).
+// Checks the contract of the interface: client -> prism -> Between -> sluice. Prism compares each
+// reply with openapi.json. Between can change a reply on its way, and prism must report that. This
+// shows that prism works: it treats a schema that does not compile as one that everything
+// satisfies.
 import http from 'node:http';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +13,8 @@ import { Running, freePort } from './process.mjs';
 const prismBin = new URL('../node_modules/@stoplight/prism-cli/dist/index.js', import.meta.url).pathname;
 const START_MS = 180_000;
 
-// What Between does to a remembered reply, each by itself: [what, reply -> whether it applies].
+// The changes that Between makes to a remembered reply, one at a time: [what, reply -> whether it
+// applies].
 export const changes = {
   'a member more': (reply, at = '') => {
     let place = reply.json;
@@ -41,16 +42,16 @@ class Between {
     const between = new Between();
     between.replies = new Map(); // case -> reply
     between.server = http.createServer((request, out) => between.pass(target, request, out));
-    between.server.keepAliveTimeout = 0; // none: prism keeps its connections
+    between.server.keepAliveTimeout = 0; // never: prism keeps its connections
     await new Promise((resolve) => between.server.listen(0, '127.0.0.1', resolve));
     between.url = `http://127.0.0.1:${between.server.address().port}`;
     return between;
   }
 
-  // x-case: remember the reply; x-change: answer with the one remembered, changed.
+  // x-case: remember the reply. x-change: answer with the remembered reply, changed.
   async pass(target, request, out) {
     const { 'x-case': name, 'x-change': change, 'x-at': at, ...headers } = request.headers;
-    const body = await whole(request); // before any answer: the next request comes on the same connection
+    const body = await whole(request); // before any answer, since the next request comes on the same connection
     if (change) {
       const reply = structuredClone(this.replies.get(name));
       changes[change](reply, at);
@@ -69,7 +70,7 @@ class Between {
       this.replies.set(name, reply);
       send(out, reply);
     } catch {
-      out.destroy(); // prism tells of it
+      out.destroy(); // prism reports it
     }
   }
 
@@ -93,8 +94,8 @@ function send(out, { status, headers, text }) {
 }
 
 export class Contract {
-  // dir: for the document's files. base: the server, whose own document is the judge's; no reply
-  // may have more than it says.
+  // dir: for the document's files. base: the server. Its own document is checked, and no reply may
+  // have more than the document says.
   static async start(base, dir) {
     const contract = new Contract();
     contract.served = await (await fetch(`${base}/openapi.json`)).json();
@@ -120,13 +121,13 @@ export class Contract {
       START_MS,
     );
     contract.count = 0;
-    contract.judged = new Set(); // "method path status", as the document writes them
+    contract.judged = new Set(); // "method path status", as the document spells them
     contract.ajv = new Ajv2020({ strict: false, validateFormats: false });
     contract.ajv.addSchema(contract.document, 'contract');
     return contract;
   }
 
-  // What prism has against a reply; empty: nothing.
+  // The violations that prism reports for a reply. It is empty if there are none.
   static violations(reply) {
     const found = reply.headers.get('sl-violations');
     if (found) return found.startsWith('[') ? JSON.parse(found) : [found]; // "Too many violations"
@@ -134,7 +135,7 @@ export class Contract {
     return isProblem ? (reply.json?.validation ?? [reply.text]) : [];
   }
 
-  // One request through prism; {status, headers, text, json, violations, name}.
+  // Sends one request through prism: {status, headers, text, json, violations, name}.
   async call(key, method, path, body, headers = {}) {
     const name = `case-${++this.count}`;
     const reply = await call(this.url, key, method, path, body, { ...headers, 'x-case': name });
@@ -143,17 +144,17 @@ export class Contract {
     return { ...reply, real, name, violations: Contract.violations(reply), again: { key, method, path, body, headers } };
   }
 
-  // The same reply, changed on its way. undefined where that change cannot be done to it.
+  // The same reply, changed on its way, or undefined if that change does not apply to it.
   async changed({ name, again, real }, change, at = '') {
     if (!changes[change](structuredClone(real), at)) return undefined;
     const headers = { ...again.headers, 'x-case': name, 'x-change': change, 'x-at': at };
-    const body = again.method === 'GET' ? undefined : {}; // Between does not look at it
+    const body = again.method === 'GET' ? undefined : {}; // Between ignores it
     const reply = await call(this.url, again.key, again.method, again.path, body, headers);
     return { ...reply, violations: Contract.violations(reply) };
   }
 
-  // Where the document has no operation prism has no judgment: the schema at this pointer says.
-  // The problems as text, '' for none.
+  // Prism does not check a reply if the document has no operation for it. This checks the reply
+  // with the schema at this pointer, and returns the problems as text, '' if there are none.
   problems(pointer, value) {
     const validate = this.ajv.getSchema(`contract#${pointer}`);
     return validate(value) ? '' : this.ajv.errorsText(validate.errors);

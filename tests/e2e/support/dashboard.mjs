@@ -1,6 +1,6 @@
 // What the dashboard's tests share: a deployment whose mail app is connected through a strict OAuth
-// server (npm oidc-provider) that the emulated mail provider believes, people with a session, and
-// what is looked at on every page that came.
+// server (npm oidc-provider) that the emulated mail provider trusts, people with a session, and the
+// checks of every page that was received.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,8 +15,8 @@ const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
 
 export class Dashboard {
-  // options: oidc (the mail app is connected there), apps (with it: further manifests), and as
-  // Stack.serve has them
+  // options: oidc (the mail app is connected there), apps (with it: further manifests), and those
+  // of Stack.serve
   static async start({ oidc = false, apps = [], ...options } = {}) {
     const dashboard = new Dashboard();
     try {
@@ -36,7 +36,7 @@ export class Dashboard {
     return dashboard;
   }
 
-  // The mail app's own manifest, but for where people consent and where tokens are.
+  // The mail app's own manifest, with the test's authorization and token endpoints.
   async #startOidc(apps) {
     const { Oidc, clientOf } = await import('./oidc.mjs');
     this.oidc = await Oidc.start({ ttl: 3600, scopes: [MAIL_SCOPE] });
@@ -64,15 +64,16 @@ export class Dashboard {
     return { env, args: ['--allow-host', '127.0.0.1'] };
   }
 
-  // An account with mail and notes connected (or what apps names), and its key.
+  // An account and its key, with mail and notes connected, or with the given apps.
   account(name, options = { apps: ['gmail', 'notion'] }) {
     return this.stack.account(name, options);
   }
 
-  // On the overview, with a session that no form was typed for: the form has tests of its own.
+  // A person on the overview, with a session that was made without the form, which has tests of its
+  // own.
   async signIn(account, options = {}) {
     const pages = new Pages(this.base);
-    // ten at once, then one a second, are taken from an address
+    // An address may sign in ten times at once, and then once a second.
     await until('the sign-in is answered', async () => (await pages.signIn(account.key)).status !== 429);
     const visit = await this.browser.visit(this.base, options);
     await visit.context.addCookies([...pages.cookies].map(([name, value]) => ({ name, value, url: this.base, httpOnly: true, sameSite: 'Lax' })));
@@ -104,9 +105,10 @@ export class Dashboard {
     });
   }
 
-  // What a server would have counted for an account in the last hours (exec/tally.c): rows of [app,
-  // action, outcome, error code, calls], each of these as often as hours; further what was said of the
-  // last failure, and which bucket calls are in. ago: the hours before those.
+  // Stores what a server would have counted for an account in the last hours (exec/tally.c): rows
+  // of [app, action, outcome, error code, calls], each as often as hours says. said: the last
+  // failure's message. buckets: the calls by duration. ago: how many hours ago the last of them
+  // was.
   async counted({ id }, rows, hours = 3, ago = 0) {
     const values = rows.map(([app, action, outcome, code, calls, said, bucket = 5]) => {
       const buckets = Array.from({ length: 16 }, (_, i) => (outcome !== 'blocked' && i === bucket ? calls : 0));
@@ -129,8 +131,9 @@ export class Dashboard {
     );
   }
 
-  // What holds for everything that was exchanged: nothing from elsewhere (but `elsewhere`), guards on
-  // each page, and no secret in a body, a header or a URL. shown: a page that may show one of them.
+  // What must be true of everything that was exchanged: nothing is from other sites (except
+  // `elsewhere`), each page has its security headers, and no body, header or URL contains a secret.
+  // shown: a page that may show one of them.
   judge(secrets, { elsewhere = [], shown = () => false } = {}) {
     assert.ok(this.pages.length > 0);
     for (const page of this.pages) {
@@ -138,19 +141,19 @@ export class Dashboard {
       for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"])
         assert.ok(policy.includes(part), `${page.url}: ${policy}`);
       assert.doesNotMatch(policy, /unsafe|\*/);
-      // the reference is everyone's
+      // the reference is public
       const keeps = /\/docs(\/|$)/.test(page.url) && page.status !== 404 ? 'private, no-cache' : 'no-store';
       assert.equal(page.headers['cache-control'], keeps, page.url);
       assert.equal(page.headers['x-content-type-options'], 'nosniff', page.url);
       assert.equal(page.headers['referrer-policy'], 'same-origin', page.url);
     }
     for (const one of this.browser.exchanges) {
-      assert.ok([this.base, ...elsewhere].some((origin) => `${one.url}/`.startsWith(`${origin}/`)), `asked for ${one.url}`);
+      assert.ok([this.base, ...elsewhere].some((origin) => `${one.url}/`.startsWith(`${origin}/`)), `requested ${one.url}`);
       if (!one.url.startsWith(this.base)) continue;
       assert.ok(one.status < 500, `${one.method} ${one.url}: ${one.status}`);
       const text = `${one.url}\n${JSON.stringify(one.headers)}\n${one.body}`;
       for (const [name, secret] of Object.entries(secrets))
-        assert.ok(!text.includes(secret) || shown(one, name), `${name} is in what came from ${one.url}`);
+        assert.ok(!text.includes(secret) || shown(one, name), `${name} is in the reply of ${one.url}`);
     }
   }
 

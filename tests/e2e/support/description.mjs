@@ -1,13 +1,13 @@
-// A vendor's machine-readable description (OpenAPI), and what of it an action of ours does not agree with.
+// Compares an action of ours with the vendor's machine-readable description (OpenAPI).
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch'];
 const PLACEHOLDER = /\$\{[^}]*\}/g;
 
 export class Description {
-  // options: prefix, what stands before each path in the vendor's URLs where the servers do not say it; rename,
-  // path -> path as the vendor's documentation has it; credentials, parameters that auth fills in;
-  // isCaseIgnored, of body fields; hasScopes, every scope that suffices is described; isDeep, fields within fields
-  // are compared, too
+  // options: prefix, the start of each path in the vendor's URLs if the servers do not include it;
+  // rename, path -> path in the vendor's documentation; credentials, parameters that auth fills in;
+  // isCaseIgnored, for body fields; hasScopes, the description has every scope that suffices;
+  // isDeep, nested fields are compared, too
   constructor(document, { prefix, rename = (path) => path, credentials = [], isCaseIgnored = false, hasScopes = false, isDeep = false } = {}) {
     this.document = document;
     this.isCaseIgnored = isCaseIgnored;
@@ -33,8 +33,9 @@ export class Description {
     return node;
   }
 
-  // The operation that the action calls: method and path are the same, but for the names of placeholders. One
-  // of the description's own placeholders may be a word of ours ("me" for a user); the fewest of them win.
+  // The operation that the action calls: method and path are the same, except for the names of
+  // placeholders. A placeholder of the description may be a literal in ours ("me" for a user). The
+  // operation with the fewest of those wins.
   find(base, action) {
     const ours = segmentsOf(base + action.request.path.replace(PLACEHOLDER, '{}'));
     const words = (one) => ours.filter((segment, i) => segment !== one.segments[i]).length;
@@ -44,8 +45,8 @@ export class Description {
       .sort((a, b) => words(a) - words(b))[0];
   }
 
-  // {properties: name -> schema, required: [name], open}, of all that the schema is put together from. Of
-  // alternatives every property counts, and what all of them require.
+  // {properties: name -> schema, required: [name], open}, of all parts of the schema. With
+  // alternatives, the properties of all count, and the members that all of them require.
   shape(schema, depth = 0) {
     const node = this.resolve(schema) ?? {};
     const shape = { properties: { ...node.properties }, required: [...(node.required ?? [])], isOpen: false };
@@ -83,7 +84,8 @@ function segmentsOf(path) {
   return path.split('/').slice(1).map((segment) => segment.replace(/\{[^}]*\}/g, '{}'));
 }
 
-// The members of the object in `ascii_json({path: input.path, ...})`, which a header carries, each as a template.
+// The members of the object in `ascii_json({path: input.path, ...})`, which a header contains, each
+// as a template.
 function headerFields(text) {
   const fields = {};
   let depth = 0;
@@ -95,7 +97,8 @@ function headerFields(text) {
   return fields;
 }
 
-// The names of what our request sends, each with its template; undefined where it is one template as a whole.
+// The names of what our request sends, each with its template. It is undefined if the whole is a
+// single template.
 function fieldsOf(request) {
   const body = request.body ?? {};
   if (request.headers?.['Dropbox-API-Arg']) return headerFields(request.headers['Dropbox-API-Arg']);
@@ -104,7 +107,7 @@ function fieldsOf(request) {
   return body.json && typeof body.json === 'object' && !Array.isArray(body.json) ? body.json : undefined;
 }
 
-// Whether the value is always there: it is constant, or made of an input that is required.
+// Whether the value is always present: it is constant, or made from a required input.
 function isAlwaysSent(template, schema) {
   const text = JSON.stringify(template);
   const single = typeof template === 'string' && template.match(/^\$\{([^]*)\}$/);
@@ -130,7 +133,8 @@ function unknownWithin(description, template, schema, path) {
   });
 }
 
-// What does not agree with the operation, a line each; the names of what it does not know, or wants.
+// The differences from the operation, one a line: names that the operation does not know, and names
+// that it requires.
 export function differences(description, base, action) {
   const operation = description.find(base, action);
   if (!operation) return ['path: unknown'];

@@ -1,7 +1,6 @@
-// Starts the real program as `sluice dev` and talks to it: every test that needs no more than a user
-// has begins here. The binary is $SLUICE_BIN (the sanitizer build in `make test`); each start has a
-// data folder of its own under the system's temporary folder, removed by stop() unless the test
-// keeps it.
+// Starts the real program as `sluice dev` and talks to it. Tests that need only what a user has
+// start here. The binary is $SLUICE_BIN (the sanitizer build in `make test`). Each start has its
+// own data folder below the system's temporary folder. stop() removes it unless the test keeps it.
 import { existsSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,10 +13,11 @@ const bin = process.env.SLUICE_BIN;
 const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
 const START_MS = 180_000;
 
-// No turn of the loop may take longer than 50 ms of thread CPU time. Beside
-// other tests five of each thousand may, up to ten times that: a virtual machine that the host stops
-// for a while charges that to whoever was running (turns of up to 230 ms were seen that freed some
-// blocks, or sent a reply). What is too long by itself is so each time; loop.test.mjs, alone, has none.
+// No turn of the loop may take longer than 50 ms of thread CPU time. If other tests run at the same
+// time, five of each thousand may take up to ten times that, since a virtual machine that the host
+// stops for a while charges that time to the running thread (turns that freed some blocks or sent a
+// reply took up to 230 ms). A turn that is too long by itself is too long each time. loop.test.mjs
+// runs alone and allows none.
 export const TURN_LIMITS = { SLUICE_TURN_CPU_MS_MAX: '50', SLUICE_TURNS_OVER_MAX: '5' };
 
 export class Dev {
@@ -58,7 +58,7 @@ export class Dev {
     return control(this.provider, this.ca, method, path, body);
   }
 
-  // All writes that the provider has done, oldest first.
+  // All writes that the provider has made, oldest first.
   async ledger() {
     return (await this.control('GET', '/ledger')).entries;
   }
@@ -71,12 +71,12 @@ export class Dev {
     this.process.kill(signal);
   }
 
-  // Resolves with {code, signal} once the process has gone.
+  // Resolves with {code, signal} once the process has ended.
   ended() {
     return this.process.gone;
   }
 
-  // SIGTERM, a clean exit asserted by the caller's look at what it returns.
+  // Sends SIGTERM. The caller asserts a clean exit with what it returns.
   async stop({ keep = false } = {}) {
     const end = await this.process.stop();
     if (!keep) await removeFolder(this.dir);
@@ -84,8 +84,8 @@ export class Dev {
   }
 }
 
-// On a cluster (SLUICE_CITUS_BIN): a server with the same account and apps, since `sluice dev` has a
-// PostgreSQL of its own.
+// On a cluster (SLUICE_CITUS_BIN): a server with the same account and apps, since `sluice dev`
+// starts its own PostgreSQL.
 class Sharded extends Dev {
   async stop() {
     const [end] = await this.stack.stop();

@@ -1,8 +1,8 @@
-// The document of the interface lets every reply grow, so that clients made of it go on when a member
-// is added. The tests compare replies with a copy in which nothing may grow: there a member that the
-// document does not have is an error.
+// The document of the interface allows more members in every reply, so that generated clients still
+// work when a member is added. The tests compare replies with a copy that allows no further member.
+// There, a member that the document does not have is an error.
 
-// The schema, response or the like that a node is or refers to.
+// The schema, response or other object that a node is or refers to.
 export function resolve(document, node) {
   if (typeof node?.$ref !== 'string') return node;
   const keys = node.$ref.slice(2).split('/');
@@ -11,7 +11,7 @@ export function resolve(document, node) {
 
 export const isObject = (schema) => [schema.type].flat().includes('object');
 
-// Every schema inside one, itself first; each once. seen: those that were given already.
+// Every schema inside one, itself first, each once. seen: those that were returned already.
 export function* schemasIn(document, schema, seen = new Set()) {
   const found = resolve(document, schema);
   if (typeof found !== 'object' || seen.has(found)) return;
@@ -28,7 +28,7 @@ export function operations(document) {
     Object.entries(item).map(([method, operation]) => ({ path, method, operation })));
 }
 
-// Every reply that stands in the document, each once: {name, response}.
+// Every reply in the document, each once: {name, response}.
 export function responses(document) {
   const found = new Map();
   const add = (name, list) => {
@@ -54,9 +54,10 @@ export function* requestSchemas(document) {
     for (const { schema } of Object.values(operation.requestBody?.content ?? {})) yield* schemasIn(document, schema, seen);
 }
 
-// A copy in which no reply has a member that is not listed. What is laid over another schema with
-// allOf or if has no type of its own, and stays open: the one below is closed. The schema of an event
-// stream is that of each event's data, as generators of clients read it; the whole is text.
+// A copy in which no reply allows a member that is not listed. A schema that allOf or if adds to
+// another one has no type of its own and stays open: the other one is closed. The schema of an
+// event stream is that of each event's data, as client generators read it. The whole stream is
+// text.
 export function closed(document) {
   const copy = structuredClone(document);
   for (const schema of replySchemas(copy))

@@ -1,5 +1,5 @@
-// npm emulate's services: in-memory Gmail, Slack, GitHub, as their own clients know them. Owned by the
-// test that starts one: emulator.process.stop() ends it.
+// npm emulate's services: Gmail, Slack and GitHub in memory, for the official clients. The test
+// that starts one owns it: emulator.process.stop() ends it.
 import assert from 'node:assert/strict';
 import { until } from './client.mjs';
 import { freePort, Running } from './process.mjs';
@@ -7,7 +7,8 @@ import { freePort, Running } from './process.mjs';
 const program = new URL('../node_modules/emulate/dist/index.js', import.meta.url).pathname;
 
 export class Emulator {
-  // service: google, slack or github; seed: the file of what there is, YAML; dir: where it runs.
+  // service: google, slack or github; seed: a YAML file with its contents; dir: its working
+  // directory.
   static async start(service, seed, dir) {
     const emulator = new Emulator();
     emulator.port = await freePort();

@@ -1,5 +1,6 @@
-// What a GraphQL request of ours does not agree with in a vendor's schema, as the types that GraphQL Code Generator
-// makes of one: `type Issue = {...}`, and `type QueryIssuesArgs = {...}` for what a field takes.
+// Compares a GraphQL request of ours with a vendor's schema, in the form of GraphQL Code
+// Generator's types: `type Issue = {...}`, and `type QueryIssuesArgs = {...}` for the arguments of
+// a field.
 
 // name -> member -> {type: its named type, isRequired}
 export function readTypes(text) {
@@ -60,7 +61,7 @@ export function differences(types, { query, variables }) {
   const declared = new Map(operation.variables.map(([name, type, isRequired]) => [name, { type, isRequired }]));
   const used = new Set();
 
-  // args of what `owner` names, whose members are known
+  // the arguments of the field that `owner` names, whose members are known
   const checkArguments = (owner, known, args) => {
     for (const [arg, from] of args) {
       const wanted = known.get(arg);
@@ -71,7 +72,7 @@ export function differences(types, { query, variables }) {
       if (from && !Array.isArray(from)) used.add(from);
     }
     const given = new Set(args.map(([arg]) => arg));
-    for (const [arg, { isRequired }] of known) if (isRequired && !given.has(arg)) found.push(`${owner} wants ${arg}`);
+    for (const [arg, { isRequired }] of known) if (isRequired && !given.has(arg)) found.push(`${owner} requires ${arg}`);
   };
   const checkSelections = (owner, selections) => {
     for (const one of selections) {
@@ -82,7 +83,7 @@ export function differences(types, { query, variables }) {
       }
       checkArguments(`${owner}.${one.name}`, types.get(`${owner}${capital(one.name)}Args`) ?? new Map(), one.args);
       const isObject = types.has(field.type);
-      if (isObject !== one.selections.length > 0) found.push(`${owner}.${one.name} is ${isObject ? 'an object' : 'no object'}`);
+      if (isObject !== one.selections.length > 0) found.push(`${owner}.${one.name} is ${isObject ? 'an object' : 'not an object'}`);
       else if (isObject) checkSelections(field.type, one.selections);
     }
   };
@@ -94,7 +95,7 @@ export function differences(types, { query, variables }) {
     const value = variables?.[name];
     if (!types.has(type) || typeof value !== 'object') continue;
     for (const member of Object.keys(value)) if (!types.get(type).has(member)) found.push(`${type} has no ${member}`);
-    for (const [member, wanted] of types.get(type)) if (wanted.isRequired && !(member in value)) found.push(`${type} wants ${member}`);
+    for (const [member, wanted] of types.get(type)) if (wanted.isRequired && !(member in value)) found.push(`${type} requires ${member}`);
   }
   for (const name of Object.keys(variables ?? {})) if (!declared.has(name)) found.push(`the variable ${name} is not declared`);
   return found;

@@ -1,6 +1,7 @@
 // The server's histograms (/metrics).
 
-// Observations since `before`, cumulative: by labels but the bound, [bound, count] of each bucket.
+// Observations since `before`, cumulative: by all labels except the bound, [bound, count] of each
+// bucket.
 function bucketsOf(name, text, before) {
   const buckets = (metrics) =>
     [...metrics.matchAll(new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"\\} (\\d+)`, 'gm'))].map(([, labels, bound, count]) => [labels, Number(bound.replace('+Inf', 'Infinity')), Number(count)]);
@@ -13,8 +14,8 @@ function bucketsOf(name, text, before) {
   return [...found].filter(([, list]) => list.at(-1)[1] > 0).map(([labels, list]) => [labels.match(/route="([^"]+)"/)?.[1] ?? 'all', list]);
 }
 
-// What 99 of 100 observations since `before` are below, of a histogram's text form: as far into the
-// bucket as its share of them; by route, "all" without one.
+// The 99th percentile of the observations since `before`, from a histogram's text form,
+// interpolated within the bucket. It is by route, or "all" without one.
 export function p99(name, text, before) {
   const result = {};
   for (const [route, list] of bucketsOf(name, text, before)) {
@@ -27,7 +28,7 @@ export function p99(name, text, before) {
   return result;
 }
 
-// The share of them that is above a bucket's bound, in the same form.
+// The share of them above a bucket's bound, in the same form.
 export function shareAbove(name, text, before, bound) {
   return Object.fromEntries(bucketsOf(name, text, before).map(([route, list]) => [route, 1 - list.find(([one]) => one >= bound)[1] / list.at(-1)[1]]));
 }

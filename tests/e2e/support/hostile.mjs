@@ -1,5 +1,6 @@
-// Texts that would shape what is around them: move it, hide it, end its line, or seem to be ours. A person
-// who decides sees them for what they are (mcp_confirm.test.mjs, dashboard_safety.test.mjs).
+// Texts that could change what surrounds them: move it, hide it, end its line, or imitate our own
+// text. A person who decides must see them as they are (mcp_confirm.test.mjs,
+// dashboard_safety.test.mjs).
 const between = [
   0x01, 0x07, 0x08, 0x0a, 0x0b, 0x0d, 0x7f, 0x80, 0x85, 0xad, 0x600, 0x61c, 0x6dd, 0x70f, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x2029,
   0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2063, 0x2066, 0x2067, 0x2068, 0x2069, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x1d173, 0xe0001, 0xe0041,
@@ -20,11 +21,12 @@ export const HOSTILE = [
   '"><b>forged</b></textarea></title>',
 ];
 
-// What no reader sees, alone; and where it is one too many: a mark on a letter, a selector where there are no two forms.
+// Characters that are invisible by themselves, and those that do not belong where they are: a
+// second mark on a letter, a selector after a character with a single form.
 export const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\u{13441}\u{13442}\u{16fe4}\u{1d159}\u{e0100}-\u{e01ef}]/u;
 const SURPLUS = /(?<=[\u0300-\u036f\u0e47]{8})[\u0300-\u036f\u0e47]|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\u{1f000}-\u{1faff}])[\ufe0e\ufe0f]/u;
 const SHAPING = new RegExp(`${HIDDEN.source}|${SURPLUS.source}`, 'gu');
 
-// As it is shown: in their place \uXXXX, but for those of `kept`.
+// The form in which it is shown: \uXXXX instead of each, except for those of `kept`.
 export const visible = (text, kept = '') =>
   text.replace(SHAPING, (c) => (kept.includes(c) ? c : [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')));

@@ -1,5 +1,5 @@
-// What the test of lost replies wants done: a class of action each, the manifests and templates that have them, and of
-// a seed and a number one intent with all that befalls it.
+// The intents for the test of lost replies: an action of each class, their manifests and templates,
+// and, for a seed and a number, one intent with everything that happens to it.
 import { Order, isProof } from './vendor.mjs';
 
 const FATES_MAX = 5;
@@ -38,7 +38,7 @@ export const APPS = {
   granted: { limits, errors, actions, auth: { type: 'oauth2_client_credentials', token_url: 'https://granted.example.com/token' } },
 };
 
-// What a stranger's OpenAPI document says of such actions.
+// A third party's OpenAPI document for such actions.
 const operation = (operationId, more = {}) => ({
   operationId, summary: `Does ${operationId}`,
   parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }, { name: 'note', in: 'query', schema: { type: 'string' } }],
@@ -49,7 +49,8 @@ export const DOCUMENT = {
   paths: { '/things/{id}': { post: operation('plain'), put: operation('set'), delete: operation('remove', { responses: { 204: { description: 'Gone' } } }) }, '/keyed/{id}': { post: operation('keyed') } },
 };
 
-// way: what doing it means to the vendor (vendor.mjs); acts: each of its requests does something that lasts.
+// way: the kind of effect on the vendor (vendor.mjs). acts: each of its requests has a lasting
+// effect.
 const given = (id, note) => ({ id, note });
 const of = (app, action, way, more = {}) => ({ app, action, way, isKnown: true, isOurs: app in APPS, input: given, parts: ['it'], ...more });
 const twoParts = (way, more) => ({ way, parts: ['first', 'second'], ...more });
@@ -91,7 +92,7 @@ export const template = (name, { app, action, way }) => ({
 
 // ---- what may happen ----
 
-// Of a seed and a number, the same everywhere.
+// The same everywhere for the same seed and number.
 function dice(seed, number) {
   let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(number + 1, 0xc2b2ae35)) >>> 0;
   const next = () => {
@@ -107,10 +108,10 @@ function dice(seed, number) {
 const STATUSES = [301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 412, 413, 415, 418, 422, 423, 425, 429, 451, 460, 499, 500, 501, 502, 503, 504, 520, 599];
 const COMMON = [400, 401, 403, 404, 409, 422, 429, 429, 500, 502, 503];
 
-// did: what was asked for was done all the same; never where the reply is one that proves the opposite.
+// did: the vendor made the requested change anyway. Never if the reply proves the opposite.
 function status(random, { way, isKnown }, did) {
   const status = random.one(random.chance(0.6) ? COMMON : STATUSES);
-  if (way === 'remove' && (status === 404 || status === 410)) return { what: 'ok' }; // only where there is nothing
+  if (way === 'remove' && (status === 404 || status === 410)) return { what: 'ok' }; // only if the object does not exist
   const fate = { what: 'status', status, did: did && !isProof(status, isKnown) };
   if ([429, 503].includes(status) && random.chance(0.6)) fate.retryAfter = random.one([0, 0, 0, 1]);
   if (random.chance(0.3)) fate.sticks = true;
@@ -122,8 +123,8 @@ function huge(random, { isKnown }, did) {
   return { what: 'huge', status, did: status < 300 || (did && !isProof(status, isKnown)) };
 }
 
-// The first whose share of a hundred is not used up; those that an app's manifest cannot tell from a success, or has no
-// limit for, are a reset there.
+// The first whose share of a hundred is not used up. A fate that an app's manifest cannot tell from
+// a success, or has no limit for, becomes a reset.
 const FATES = [
   [30, (random, kind, did) => ({ what: 'reset', did })],
   [40, status],

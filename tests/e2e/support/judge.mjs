@@ -1,13 +1,14 @@
-// With SLUICE_CONTRACT=1 every reply that any end-to-end test gets is compared with the document that
-// the server gives of itself: its status, its headers, its body. tests/e2e/openapi.test.mjs proves
-// the document with a judge that is not ours; this one sees every odd reply that all the tests cause.
+// With SLUICE_CONTRACT=1, every reply that any end-to-end test gets is compared with the server's
+// own document: its status, its headers, its body. tests/e2e/openapi.test.mjs checks the document
+// with a tool that is not ours. This one checks every odd reply that the tests cause.
 import Ajv2020 from 'ajv/dist/2020.js';
 import { closed, resolve } from './document.mjs';
 
-const documents = new Map(); // base -> promise of a Judge, null where there is none
+const documents = new Map(); // base -> promise of a Judge, null if it has none
 
-// recommended_next_action is one that mends what error_code says: connect, or connect again. There is
-// none where a connection would not help: of an app that needs none, of an id that is no connection.
+// recommended_next_action must help with error_code: connect, or connect again. There is none if a
+// connection would not help, for example for an app that needs none, or for an id that is not a
+// connection.
 function adviceProblem(json) {
   const { error_code: code, recommended_next_action: advice } = json?.canonical ?? json ?? {};
   if (!code || !advice) return '';
@@ -17,13 +18,13 @@ function adviceProblem(json) {
   return isAgain ? '' : `${code} does not recommend to connect again`;
 }
 
-// rate_limited says when to come again.
+// rate_limited says when to try again.
 function waitProblem(status, headers, json) {
   const isLimited = [409, 500].includes(status) && (json?.canonical ?? json)?.error_code === 'rate_limited';
   return isLimited && !headers.get('retry-after') ? 'rate_limited without Retry-After' : '';
 }
 
-// What a reply has and the document has not is a fault, too.
+// A member of a reply that the document does not have is a fault, too.
 export class Judge {
   constructor(served) {
     const document = closed(served);
@@ -54,13 +55,13 @@ export class Judge {
     return found && this.document.paths[found.path][name];
   }
 
-  // What is wrong with it, as text; '' for nothing.
+  // The faults of the reply, as text; '' if there are none.
   problem(method, url, { status, headers, text, json }) {
     const any = this.document['x-any-path'].responses;
     const operation = this.operation(method, url);
-    if (!operation && !/^\/api\//.test(url)) return ''; // behind a proxy that gives it a prefix
+    if (!operation && !/^\/api\//.test(url)) return ''; // served by a proxy with a path prefix
     const response = resolve(this.document, operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
-    // the key is checked before the path, and what cannot be read before that
+    // the key is checked before the path, and unreadable requests are refused before that
     const early = { 400: 'BadRequest', 401: 'Unauthorized', 414: 'UriTooLong', 431: 'HeadTooLarge', 503: 'Unavailable', 429: 'TooManyRequests' };
     const listed = response ?? (operation ? undefined : this.document.components.responses[early[status]]);
     if (!listed) return `status ${status} is not listed`;
@@ -95,7 +96,7 @@ export class Judge {
 export async function judge(base, method, path, reply) {
   if (!documents.has(base)) documents.set(base, Judge.of(base).catch(() => null));
   const found = await documents.get(base);
-  if (!found) documents.delete(base); // it was not up
+  if (!found) documents.delete(base); // the server was not up
   const problem = found?.problem(method, path, reply);
-  if (problem) throw new Error(`${method} ${path} is not as openapi.json says: ${problem}\n${reply.status} ${reply.text.slice(0, 2000)}`);
+  if (problem) throw new Error(`${method} ${path} does not match openapi.json: ${problem}\n${reply.status} ${reply.text.slice(0, 2000)}`);
 }

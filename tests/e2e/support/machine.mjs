@@ -1,8 +1,8 @@
-// What the host of a virtual machine leaves to it.
+// How much processor time a virtual machine gets from its host.
 import { readFile } from 'node:fs/promises';
 
-// Processor time since the machine's start, of all processors, in ticks: all of it, what nobody wanted,
-// and what the host gave to others while somebody here wanted it.
+// Processor time since the machine's start, of all processors, in ticks: all of it, the idle time,
+// and the time that the host gave to others while this machine needed it.
 async function ticks() {
   const [, ...counts] = (await readFile('/proc/stat', 'utf8')).split('\n')[0].split(/\s+/).map(Number);
   return { all: counts.slice(0, 8).reduce((sum, one) => sum + one, 0), idle: counts[3] + counts[4], stolen: counts[7] };

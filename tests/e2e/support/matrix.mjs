@@ -1,5 +1,5 @@
-// Every route of the server, as it tells them itself, with ids put wherever one may stand: for tests
-// of what a caller must not reach.
+// Every route of the server, as the server lists them, with ids in every possible position: for
+// tests of what a caller must not reach.
 import { randomUUID } from 'node:crypto';
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
@@ -11,7 +11,7 @@ function parametersOf(document, operation) {
   );
 }
 
-// What a body may hold that names something.
+// The members of a body that name something.
 function bodiesOf(path, id) {
   const run = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
   const plain = { ...run, arguments: {}, connectionId: id, connection_id: id, flowTemplate: id, stepKey: id, id };
@@ -20,8 +20,8 @@ function bodiesOf(path, id) {
   return path === '/api/executions' ? [plain, { ...plain, idempotency_key: id }, { ...plain, input: { id } }] : [plain];
 }
 
-// [{method, path, route, body?, isPathId}]: one request for each place of each route that an id fits
-// in. isPathId: the path names a thing of the account by that id.
+// [{method, path, route, body?, isPathId}]: one request for each position of an id in each route.
+// isPathId: the path names an object of the account by that id.
 export function requestsWith(document, id) {
   const requests = [];
   for (const [route, item] of Object.entries(document.paths)) {

@@ -1,6 +1,6 @@
-// What the MCP tests share: raw requests to POST /mcp in both eras, the official SDK's clients, and the
-// specification's own schema, by which every message of either kind is compared. Where the corpora are
-// absent there is no schema, and SCHEMAS says so.
+// What the MCP tests share: raw requests to POST /mcp in both eras, the official SDK's clients, and
+// the specification's own schema, with which every message is validated. Without the corpora, there
+// is no schema, and SCHEMAS says so.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const results = {
   'tasks/cancel': ['EmptyResult'],
 };
 
-// The extension of tasks has no schema of its own in the corpora: this is its text (SEP-2663).
+// The extension of tasks has no schema of its own in the corpora. This is its text (SEP-2663).
 const time = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?Z$' };
 const absent = (...names) => ({ not: { anyOf: names.map((name) => ({ required: [name] })) } });
 const status = (name, required, forbidden, properties = {}) => ({
@@ -49,7 +49,7 @@ export const DETAILED = {
     status('failed', ['error'], ['result', 'inputRequests'], { error: { $ref: `${MODERN}#/$defs/Error` } }),
   ],
 };
-// of a creation, with nothing but the seed
+// of a creation, without anything else
 const CREATED = { ...task, properties: { ...task.properties, status: { const: 'working' } }, ...absent('result', 'error', 'inputRequests', 'task') };
 
 const folder = join(process.env.SLUICE_CORPORA ?? '', 'mcp');
@@ -59,7 +59,7 @@ if (SCHEMAS)
   for (const version of [MODERN, LEGACY]) ajv.addSchema(JSON.parse(readFileSync(join(folder, version, 'schema.json'), 'utf8')), version);
 const tasks = { task: SCHEMAS && ajv.compile(CREATED), complete: SCHEMAS && ajv.compile(DETAILED) };
 
-// A task as tasks/get and notifications/tasks have it, or as its creation has it.
+// A task in the form of tasks/get and notifications/tasks, or in that of its creation.
 export function checkTask(value, type = 'complete') {
   if (SCHEMAS) assert.ok(tasks[type](value), `${ajv.errorsText(tasks[type].errors)}: ${JSON.stringify(value).slice(0, 3000)}`);
 }
@@ -70,7 +70,8 @@ const fits = (version, name, value) => {
   return valid(value) ? '' : ajv.errorsText(valid.errors);
 };
 
-// A reply to that method is a message of the specification, and its result is one of that method's.
+// Checks that a reply to that method is a message of the specification, and its result one of that
+// method.
 export function check(version, method, message) {
   if (!SCHEMAS) return;
   const about = `${version} ${method}: ${JSON.stringify(message).slice(0, 3000)}`;
@@ -94,7 +95,7 @@ const notifications = {
   'notifications/progress': 'ProgressNotification',
 };
 
-// A notification is one of the specification's, or one of a task.
+// Checks that a notification is one of the specification's, or one about a task.
 function checkNotification(version, message) {
   if (!SCHEMAS) return;
   const about = `${version}: ${JSON.stringify(message).slice(0, 3000)}`;
@@ -111,13 +112,13 @@ export const meta = (capabilities = {}, more = {}) => ({
 });
 
 export class Mcp {
-  // path: /mcp, with ?tools= where wanted
+  // path: /mcp, with ?tools= if wanted
   constructor(base, key, path = '/mcp') {
     Object.assign(this, { base, key, path });
     this.id = 0;
   }
 
-  // Any body, any headers. {status, headers, text, json}
+  // Sends any body and any headers: {status, headers, text, json}
   async post(body, headers = {}) {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const all = { authorization: `Bearer ${this.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers };
@@ -129,7 +130,7 @@ export class Mcp {
     return taken;
   }
 
-  // One request of 2026-07-28. options: capabilities, meta (members more), headers
+  // Sends one request of 2026-07-28. options: capabilities, meta (more members), headers
   async ask(method, params = {}, options = {}) {
     const name = params.uri ?? params.taskId ?? params.name;
     const body = { jsonrpc: '2.0', id: ++this.id, method, params: { ...params, _meta: meta(options.capabilities, options.meta) } };
@@ -146,8 +147,9 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A request whose reply may be a stream: {status, headers, next, until, close}. next() gives its next message,
-  // undefined at its end; until() the first that the test is true of, skipping others.
+  // A request whose reply may be a stream: {status, headers, next, until, close}. next() returns
+  // its next message, or undefined at its end. until() returns the first that the test is true of,
+  // and skips others.
   async stream(method, params = {}, options = {}) {
     const version = options.version ?? MODERN;
     const name = params.uri ?? params.taskId ?? params.name;
@@ -191,7 +193,7 @@ export class Mcp {
     return { id: body.id, status: reply.status, headers: reply.headers, isStream, next, until, close: () => gone.abort() };
   }
 
-  // One of the revisions before.
+  // A request of one of the earlier revisions.
   async askLegacy(method, params, headers = {}) {
     const body = { jsonrpc: '2.0', id: `l${++this.id}`, method, ...(params && { params }) };
     const reply = await this.post(body, headers);
@@ -202,7 +204,7 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A tool's result, {content, isError}; contentOf() is what a model reads of it.
+  // A tool's result, {content, isError}. contentOf() returns what a model reads of it.
   async call(name, args, options) {
     const { result, error, status } = await this.ask('tools/call', { name, arguments: args }, options);
     assert.ok(result, `${name}: ${status} ${JSON.stringify(error)}`);
@@ -210,17 +212,17 @@ export class Mcp {
   }
 }
 
-// What a model reads of a result: the JSON between the two lines of one id.
+// What a model reads of a result: the JSON between two lines with the same id.
 export function inside(result) {
   const found = result.content[0].text.match(/^BEGIN ([0-9a-f]{16})\n([^]*)\nEND \1$/);
   assert.ok(found, result.content[0].text);
   return { id: found[1], json: JSON.parse(found[2]) };
 }
 
-// The same without the id; undefined: no result.
+// The same without the id. It is undefined for text that is not a result.
 export const contentOf = (result) => result && inside(result).json;
 
-// The SDK's client, connected; mode: 'legacy', 'auto' or {pin}. Each of its replies is compared.
+// The SDK's client, connected. mode: 'legacy', 'auto' or {pin}. Each of its replies is validated.
 export async function connect(base, key, { path = '/mcp', mode = 'auto', capabilities = {}, listChanged } = {}) {
   const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode }, listChanged });
   const seen = [];

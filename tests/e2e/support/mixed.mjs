@@ -1,12 +1,12 @@
-// A mixed load of several accounts on two servers: reads, confirmed writes with keys, flow starts. A client
-// sends a write again until it has a final answer, as clients have to; what was answered is remembered,
-// and check() looks it all up again.
+// A mixed load of several accounts on two servers: reads, confirmed writes with keys, and flow
+// starts. A client repeats a write until it gets a final answer, as clients have to. The answers
+// are stored, and check() verifies all of them.
 import assert from 'node:assert/strict';
 import { pause, until } from './client.mjs';
 
 const BACK_MS = 30_000;
 
-// Calls check(item) of every item, some at a time.
+// Calls check(item) for every item, several at a time.
 async function each(items, check) {
   const rest = items[Symbol.iterator]();
   const work = async () => {
@@ -16,8 +16,9 @@ async function each(items, check) {
 }
 
 export class Mixed {
-  // rate: rounds a second, each of two executions and the start of a flow; what an outage holds up is made up for.
-  // Without one each client begins its next round at once. bins: a program for each of the servers.
+  // rate: rounds a second, each of two executions and one flow start. After an outage, the load
+  // catches up. Without a rate, each client begins its next round at once. bins: a program for each
+  // of the servers.
   static async start(stack, { accounts = 4, clients = 12, rate, bin, bins = [bin, bin] } = {}) {
     const mixed = new Mixed();
     Object.assign(mixed, { stack, clients, rate, turn: 0, accounts: [], writes: new Map(), flows: new Map(), refusals: [], requests: 0 });
@@ -26,7 +27,7 @@ export class Mixed {
     return mixed;
   }
 
-  // A reply, 200 or not 503; a 503 is noted and the request sent again.
+  // A reply with status 200 or any other than 503. A 503 is counted, and the request is sent again.
   async #ask(account, method, path, body) {
     for (let n = 0; ; n++) {
       const server = this.servers[(this.requests + n) % this.servers.length];
@@ -61,7 +62,7 @@ export class Mixed {
     this.isOver = false;
     this.begun = Date.now();
     this.work = Array.from({ length: this.clients }, (_, i) => this.#client(i));
-    // One that fails ends the load; whoever waits for it gets the reason.
+    // A client that fails ends the load. Its error goes to the code that waits for the load.
     Promise.all(this.work).catch(() => (this.isOver = true));
   }
 
@@ -76,29 +77,29 @@ export class Mixed {
     if (this.isOver) await Promise.all(this.work);
   }
 
-  // Whether a read of the account is answered, by any server.
+  // Whether any server answers a read of the account.
   async answers(account) {
     const server = this.servers[++this.requests % this.servers.length];
     const reply = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
     return reply.status === 200;
   }
 
-  // Every account is served again; resolves with the ms that took.
+  // Waits until every account is served again, and resolves with the milliseconds that this took.
   async isBack() {
     const begin = Date.now();
     for (const account of this.accounts) await until('an account is served again', () => this.answers(account), BACK_MS);
     return Date.now() - begin;
   }
 
-  // Every write that was answered 200 was done once and is stored as answered, no other twice; every flow
-  // whose start was answered is there, and ends.
+  // Every write that was answered with 200 was made once and is stored as answered, and no other
+  // was made twice. Every flow whose start was answered exists, and ends.
   async check() {
     const counts = new Map();
     for (const { marker } of await this.stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);
     let unknown = 0;
     await each(this.writes, async ([name, { account, reply }]) => {
       const count = counts.get(name) ?? 0;
-      if (reply.status === 200) assert.equal(count, 1, `${name} was answered 200 and done ${count} times`);
+      if (reply.status === 200) assert.equal(count, 1, `${name} was answered with 200 and made ${count} times`);
       else {
         assert.match(reply.json?.hint ?? '', /outcome is unknown/i, reply.text);
         unknown++;
@@ -106,7 +107,7 @@ export class Mixed {
       const stored = await this.#ask(account, 'GET', `/api/executions/${reply.json.execution_id}`);
       assert.equal(stored.text, reply.text);
     });
-    for (const [name, count] of counts) assert.equal(count, 1, `${name} was done ${count} times`);
+    for (const [name, count] of counts) assert.equal(count, 1, `${name} was made ${count} times`);
     await each(this.flows, ([id, account]) =>
       until(`flow ${id} has ended`, async () => {
         const reply = await this.#ask(account, 'GET', `/api/flows/${id}`);

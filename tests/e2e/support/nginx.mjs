@@ -1,11 +1,11 @@
-// Debian's nginx as a private reverse proxy, and a local certificate authority made by openssl.
+// Debian's nginx as a private reverse proxy, and a local certificate authority made with openssl.
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import net from 'node:net';
 import { until } from './client.mjs';
 import { Running, freePort, must } from './process.mjs';
 
-// A CA and a certificate for 127.0.0.1 and localhost in dir: {caFile, certFile, keyFile}.
+// Makes a CA and a certificate for 127.0.0.1 and localhost in dir: {caFile, certFile, keyFile}.
 export async function makeCertificates(dir) {
   const at = (name) => join(dir, name);
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
@@ -19,7 +19,7 @@ export async function makeCertificates(dir) {
 }
 
 // http(port): the text inside http {}, with a server that listens on 127.0.0.1:port. The master
-// stays in the foreground, so nothing is left when it is stopped.
+// stays in the foreground, so no process is left after a stop.
 export async function startNginx(dir, http) {
   const port = await freePort();
   const root = join(dir, `nginx-${port}`);

@@ -1,12 +1,12 @@
-// A strict OAuth server (npm oidc-provider: PKCE required, refresh tokens rotate, reuse of an old one
-// revokes the whole family), an API that takes its tokens, and a browser without a screen that goes
-// through its login and consent pages.
+// A strict OAuth server (npm oidc-provider: PKCE required, refresh tokens rotate, reuse of an old
+// one revokes the whole family), an API that accepts its tokens, and a browser without a screen
+// that fills in its login and consent pages.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
 
 export const REDIRECT = 'http://127.0.0.1:9/callback';
-// Of a server whose --public-url is PUBLIC, which nobody listens at.
+// For a server whose --public-url is PUBLIC, where nothing listens.
 export const PUBLIC = 'http://127.0.0.1:9';
 const CLIENTS = [
   { client_id: 'sluice', client_secret: 'client-secret-0123456789', token_endpoint_auth_method: 'client_secret_basic' },
@@ -17,22 +17,22 @@ export const clientOf = (id) => CLIENTS.find((one) => one.client_id === id);
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
 
 export class Oidc {
-  // ttl: seconds of an access token; may be changed at any time
-  // scopes: that it knows besides its own
+  // ttl: the lifetime of an access token in seconds, may be changed at any time. scopes: those that
+  // it knows besides its own.
   static async start({ ttl = 5, scopes = [] } = {}) {
     const oidc = new Oidc();
     oidc.ttl = ttl;
     oidc.scopes = scopes;
     oidc.redirects = [REDIRECT, `${PUBLIC}/connect/callback`];
-    oidc.onToken = null; // awaited with each access token before the client has it
-    oidc.fault = null; // of the token endpoint: 'cut', 'error', 'garbage', 'hang', 'html', or a function
+    oidc.onToken = null; // called and awaited with each access token before the client gets it
+    oidc.fault = null; // the token endpoint's answer: 'cut', 'error', 'garbage', 'hang', 'html', or a function
     oidc.asked = 0; // requests to the token endpoint, answered or not
     oidc.grants = []; // {type, ok, error, account}
-    oidc.calls = []; // of the API: {status, account, method}
+    oidc.calls = []; // the API's requests: {status, account, method}
     oidc.hanging = new Set();
     oidc.isDeaf = false; // the API refuses every token
     oidc.onRefusal = null; // awaited before the API answers 401
-    oidc.onPage = null; // (page, token) before a page of the list is answered
+    oidc.onPage = null; // called and awaited with (page, token) before a page of the list is answered
     oidc.server = createServer((request, response) => oidc.#serve(request, response));
     await listen(oidc.server);
     oidc.url = `http://127.0.0.1:${oidc.server.address().port}`;
@@ -45,7 +45,7 @@ export class Oidc {
     this.handler = this.provider.callback();
   }
 
-  // A redirect URI that was not known at the start; what was granted until now is forgotten.
+  // Adds a redirect URI that was not known at the start. Earlier grants are lost.
   allowRedirect(uri) {
     this.redirects.push(uri);
     this.#setUp();
@@ -54,7 +54,7 @@ export class Oidc {
   #provider() {
     const warn = console.warn;
     const info = console.info;
-    console.warn = console.info = () => {}; // it says at length that its pages are for development
+    console.warn = console.info = () => {}; // it warns at length that its pages are for development
     const provider = new Provider(this.url, {
       clients: CLIENTS.map((client) => ({
         ...client,
@@ -64,7 +64,7 @@ export class Oidc {
       })),
       scopes: ['openid', 'offline_access', 'notes.read', 'notes.write', ...this.scopes],
       pkce: { required: () => true },
-      // as apps do: some rotate, some give the same for ever
+      // as with apps: some rotate, some return the same one forever
       rotateRefreshToken: (ctx) => ctx.oidc.client.clientId === 'sluice',
       findAccount: (ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
       features: { clientCredentials: { enabled: true }, devInteractions: { enabled: true } },
@@ -116,7 +116,7 @@ export class Oidc {
     }
   }
 
-  // GET /api/me, POST /api/notes: 401 for whatever is not an access token of now.
+  // GET /api/me, POST /api/notes: 401 for anything but a current access token.
   async #api(request, response) {
     const text = (request.headers.authorization ?? '').replace(/^Bearer /, '');
     const kinds = [this.provider.AccessToken, this.provider.ClientCredentials];
@@ -145,7 +145,7 @@ export class Oidc {
     return this.grants.filter((one) => one.type === 'refresh_token' && (!account || one.account === account));
   }
 
-  // A manifest of an integration that is connected here.
+  // The manifest of an integration that is connected here.
   manifest(id, { client = 'sluice', type = 'oauth2', auth = {} } = {}) {
     const isBasic = clientOf(client).token_endpoint_auth_method === 'client_secret_basic';
     const action = (action_id, level, method, path, scopes) => ({
@@ -192,8 +192,8 @@ export class Oidc {
     };
   }
 
-  // What a person does with an authorization URL: {code, state, iss ...} of the redirect. options:
-  // login, deny (at the consent page)
+  // Does what a person does with an authorization URL: {code, state, iss ...} of the redirect.
+  // options: login, deny (at the consent page)
   async consent(url, { login = 'sam', deny = false } = {}) {
     const browser = new Browser();
     let page = await browser.get(url);
@@ -207,7 +207,7 @@ export class Oidc {
     return { url: page.redirected, ...Object.fromEntries(new URL(page.redirected).searchParams) };
   }
 
-  // Tokens as the token endpoint gives them, for `connections add`.
+  // Tokens as the token endpoint returns them, for `connections add`.
   async tokens({ login, client = 'sluice', scope = 'openid offline_access notes.read' } = {}) {
     const verifier = randomBytes(32).toString('base64url');
     const { client_secret, token_endpoint_auth_method: method } = clientOf(client);
@@ -232,7 +232,7 @@ export class Oidc {
     return { access_token, refresh_token, expires_in, scope: granted, token_type };
   }
 
-  // The grant's end, as when a person withdraws it at the app.
+  // Ends the grant, as when a person revokes it at the app.
   async revoke(refreshToken, client = 'sluice') {
     const { client_secret } = clientOf(client);
     const authorization = `Basic ${Buffer.from(`${client}:${client_secret}`).toString('base64')}`;
@@ -254,7 +254,7 @@ export class Oidc {
   }
 }
 
-// Cookies and redirects, until one leads to the client's redirect URI.
+// Follows redirects, with cookies, until one leads to the client's redirect URI.
 class Browser {
   cookies = new Map();
 

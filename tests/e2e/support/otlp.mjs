@@ -1,5 +1,5 @@
-// A receiver of OTLP/HTTP, and what OpenTelemetry's own package says of what it was sent: each request is read into
-// the package's spans, written by its serializer again, and has to be the same.
+// A receiver of OTLP/HTTP, checked with OpenTelemetry's own package: each request is parsed into
+// the package's spans and serialized again, and must be the same.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { JsonTraceSerializer } from '@opentelemetry/otlp-transformer';
@@ -12,7 +12,7 @@ const stateOf = (text) => (text === undefined ? undefined : { serialize: () => t
 
 const readable = (span, resource, scope) => ({
   name: span.name,
-  kind: span.kind - 1, // of the API, which has no "unspecified"
+  kind: span.kind - 1, // of the API, which does not have "unspecified"
   spanContext: () => ({ traceId: span.traceId, spanId: span.spanId, traceFlags: span.flags & 0xff, traceState: stateOf(span.traceState) }),
   parentSpanContext: span.parentSpanId === undefined ? undefined : { traceId: span.traceId, spanId: span.parentSpanId, traceFlags: 1, isRemote: (span.flags & 0x200) !== 0 },
   startTime: timeOf(span.startTimeUnixNano),
@@ -23,7 +23,7 @@ const readable = (span, resource, scope) => ({
   resource, instrumentationScope: scope,
 });
 
-// What the format lets out is what the serializer writes for "nothing".
+// Where the format leaves a member out, the serializer writes an empty value.
 const NOTHING = { droppedAttributesCount: 0, events: [], droppedEventsCount: 0, links: [], droppedLinksCount: 0 };
 const whole = ({ resourceSpans }) => ({
   resourceSpans: resourceSpans.map(({ resource, scopeSpans }) => ({
@@ -49,7 +49,8 @@ export function check(text) {
   assert.deepEqual(JSON.parse(JSON.stringify(whole(sent))), written);
 }
 
-// on(request, reply, text) answers, `taken` by default; spans of what was taken are in `spans`, the requests in `requests`.
+// on(request, reply, text) answers, `taken` by default. The spans of accepted requests are in
+// `spans`, the requests in `requests`.
 export class Receiver {
   static async start({ createServer = http.createServer, port = 0 } = {}) {
     const receiver = new Receiver();
@@ -80,7 +81,7 @@ export class Receiver {
     reply.setHeader('Content-Type', 'application/json').end(body);
   }
 
-  // Waits for as many spans of a trace.
+  // Waits for that many spans of a trace.
   trace(traceId, count) {
     const of = () => this.spans.filter((span) => span.traceId === traceId);
     return until(`${count} spans are there, of ${traceId}`, () => of().length >= count && of());
@@ -92,7 +93,7 @@ export class Receiver {
   }
 }
 
-// A span under each other one, as "name(child child)", children by name.
+// The tree of a trace's spans as "name(child child)", with children sorted by name.
 export function tree(spans, root) {
   const below = spans.filter((span) => span.parentSpanId === root).map((span) => span.name + tree(spans, span.spanId));
   return below.length > 0 ? `(${below.sort().join(' ')})` : '';

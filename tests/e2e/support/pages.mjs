@@ -1,5 +1,5 @@
-// A browser without a screen for the dashboard: cookies, forms as they stand in the page, redirects
-// followed within the site.
+// A browser without a screen for the dashboard: it keeps cookies, reads forms from the page, and
+// follows redirects within the site.
 
 const unescape = (text) =>
   text
@@ -8,7 +8,7 @@ const unescape = (text) =>
     .replaceAll('&quot;', '"')
     .replaceAll('&#39;', "'")
     .replaceAll('&amp;', '&');
-// The words of an element: an icon before them is none; those that only screen readers read are among them.
+// The words of an element. An icon does not count. Text for screen readers does.
 const words = (body) => unescape(body.replace(/<svg[\s\S]*?<\/svg>|<\/?span[^>]*>/g, '').trim());
 const attributes = (tag) =>
   Object.fromEntries([...tag.matchAll(/([\w-]+)(?:="([^"]*)")?/g)].slice(1).map(([, name, value]) => [name, unescape(value ?? '')]));
@@ -26,7 +26,7 @@ export function formsOf(text) {
   });
 }
 
-// Where the link of that text, or name for assistive technology, leads.
+// The target of the link with that text, or with that name for assistive technology.
 export function linkOf(text, label) {
   const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, head, body]) => (attributes(`a ${head}`)['aria-label'] ?? words(body)) === label);
   if (!link) throw new Error(`no link "${label}" in: ${text}`);
@@ -43,7 +43,7 @@ export class Pages {
     return [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
   }
 
-  // One request, no redirect followed: {status, location, text, headers}.
+  // Sends one request and follows no redirect: {status, location, text, headers}.
   async ask(path, { method = 'GET', fields, headers = {} } = {}) {
     const init = { method, redirect: 'manual', headers: { ...headers } };
     if (this.cookies.size > 0) init.headers.cookie ??= this.cookie;
@@ -57,7 +57,7 @@ export class Pages {
     return { status: reply.status, location: reply.headers.get('location'), headers: reply.headers, text: await reply.text() };
   }
 
-  // The same, redirects within the site followed; path is where it ended.
+  // The same, and follows redirects within the site. path is where it ended.
   async go(path, options) {
     let reply = await this.ask(path, options);
     for (let hops = 0; reply.location?.startsWith('/') && hops < 5; hops++) {
@@ -72,7 +72,7 @@ export class Pages {
     const form = formsOf(page.text).find((one) => one.buttons.includes(button));
     if (!form) throw new Error(`no button "${button}" in: ${page.text}`);
     for (const name of Object.keys(fields))
-      if (!form.names.includes(name)) throw new Error(`no field "${name}" beside "${button}"`);
+      if (!form.names.includes(name)) throw new Error(`no field "${name}" in the form with "${button}"`);
     const options = { method: 'POST', fields: { ...form.fields, ...fields } };
     return follow ? this.go(form.action, options) : this.ask(form.action, options);
   }

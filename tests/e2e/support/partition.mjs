@@ -1,4 +1,5 @@
-// A day's partition of long ago, as a server that ran then would have it; of a table that is partitioned by id.
+// A daily partition of a past day, as a server would have made it then, for a table that is
+// partitioned by id.
 export async function makePartition({ cluster }, table, at) {
   const date = new Date(at).toISOString().slice(0, 10);
   const part = `sluice.${table}_${date.replaceAll('-', '')}`;

@@ -22,7 +22,7 @@ export class Pooler {
     return `host=127.0.0.1 port=${this.port} user=sluice dbname=sluice`;
   }
 
-  // Where its connections go from the next start or reload() on.
+  // Sets the target of its connections from the next start or reload() on.
   point(target) {
     const lines = ['[databases]', `sluice = ${target}`, '[pgbouncer]', 'pool_mode = session', 'auth_type = trust'];
     lines.push(`auth_file = ${join(this.home, 'users')}`, 'listen_addr = 127.0.0.1', `listen_port = ${this.port}`);
@@ -48,7 +48,7 @@ export class Pooler {
   }
 }
 
-// A PostgreSQL whose clients come through PgBouncer; sql() does not.
+// A PostgreSQL whose clients connect through PgBouncer. sql() connects directly.
 export class PooledCluster extends Cluster {
   static async start(dir, settings) {
     const cluster = await super.start(dir, settings);

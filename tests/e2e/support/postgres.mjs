@@ -1,5 +1,5 @@
-// One simple query to PostgreSQL, answered as `psql -At` prints it. To start psql took the processors five
-// times as long as the query, and tests ask until something is so.
+// Runs one simple query in PostgreSQL, and returns what `psql -At` prints. Starting psql takes five
+// times the processor time of the query, and tests repeat queries until a condition is true.
 import { createConnection } from 'node:net';
 
 const READY = 'Z'.charCodeAt(0);
@@ -32,8 +32,8 @@ function errorOf(body) {
   return [`${fields.S}:  ${fields.M}`, fields.D, fields.H].filter(Boolean).join('\n');
 }
 
-// at: as net.connect takes it; a connection of its own, as psql has one. Resolves with {code, stdout, stderr}:
-// code is 0, 1 where the text failed, 2 where there was no connection to the end.
+// at: as net.connect takes it. Each query opens a connection of its own, as psql does. Resolves
+// with {code, stdout, stderr}: code is 0, 1 if the query failed, or 2 if the connection failed.
 export function query(at, user, database, text) {
   return new Promise((resolve) => {
     const rows = [];

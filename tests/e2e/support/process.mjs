@@ -1,4 +1,4 @@
-// Child processes of the tests: run one to its end, or start one and keep it.
+// Child processes of the tests: run one to its end, or start one and keep it running.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -8,8 +8,8 @@ import { join } from 'node:path';
 const EXIT_MS_MAX = 500;
 const LAST_LINES = 12;
 
-// Runs a program to its end. Never rejects for an exit code: the caller looks at it.
-// options: env (added to ours), input (stdin), uid, gid, cwd
+// Runs a program to its end. It never rejects for an exit code, which the caller checks. options:
+// env (added to ours), input (stdin), uid, gid, cwd
 export function run(program, args, options = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
@@ -29,7 +29,7 @@ export function run(program, args, options = {}) {
   });
 }
 
-// The same, where anything but success is an error of the test's own.
+// The same, but anything except success is an error of the test itself.
 export async function must(program, args, options) {
   const end = await run(program, args, options);
   if (end.code !== 0)
@@ -37,7 +37,7 @@ export async function must(program, args, options) {
   return end.stdout;
 }
 
-// A process that goes on beside the test; its output is in `log`.
+// A process that runs in the background of the test. Its output is in `log`.
 export class Running {
   constructor(program, args, options = {}) {
     this.name = program;
@@ -72,13 +72,13 @@ export class Running {
     this.child.kill(signal);
   }
 
-  // Throws with what it said when it has ended already: for use inside until().
+  // Throws with its output if it has ended already. Use it inside until().
   check() {
     if (!this.isRunning) throw new Error(`${this.name} ended early:\n${this.log}`);
   }
 
-  // Of a request to it that failed: the error to throw. If the process has died (its exit is noticed a
-  // little later than its connections' end), its last lines are in the message.
+  // The error to throw for a failed request to it. If the process has died (its exit is noticed a
+  // little later than the end of its connections), its last lines are in the message.
   async explain(error) {
     await Promise.race([this.gone, new Promise((resolve) => setTimeout(resolve, EXIT_MS_MAX))]);
     if (this.isRunning) return error;
@@ -94,7 +94,7 @@ export class Running {
   }
 }
 
-// A log's lines, as objects; not the last one, of which a part may be still to come.
+// The lines of a log, as objects, without the last one, which may be incomplete.
 export const linesOfLog = (log) =>
   log
     .split('\n')
@@ -116,8 +116,9 @@ const isFree = (port) =>
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 
-// A free port, and `more` free ones behind it, for programs that cannot say which one they took, and for
-// where nobody shall answer: below those that systems hand out, so that none is taken meanwhile.
+// A free port, and `more` free ones after it, for programs that cannot report which one they took,
+// and for addresses where nothing may listen. They are below the range that systems assign, so that
+// none is taken meanwhile.
 export async function freePort(more = 0) {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);

@@ -40,7 +40,7 @@ function appears(folder, file, child) {
   });
 }
 
-// One reply, whole: {status, headers, text, json, bytes}.
+// One complete reply: {status, headers, text, json, bytes}.
 export function exchange(url, { method = 'GET', headers = {}, body, agent, ca, signal, timeout = 180_000 } = {}) {
   return new Promise((done, fail) => {
     const module = url.startsWith('https:') ? https : http;
@@ -89,7 +89,7 @@ export class Provider {
     return provider;
   }
 
-  // Ends it, and says how: {code, signal, stderr}.
+  // Stops it, and returns how it ended: {code, signal, stderr}.
   async stop() {
     this.agent.destroy();
     this.child.kill('SIGTERM');

@@ -1,4 +1,4 @@
-// HTTP/1.1 by hand, over a plain socket: for requests that no client would send.
+// HTTP/1.1 by hand, over a plain socket, for requests that a real client would not send.
 import net from 'node:net';
 
 export class Raw {
@@ -46,7 +46,7 @@ export class Raw {
     for (const resolve of waiters) resolve();
   }
 
-  // All that has come so far.
+  // All that was received so far.
   get text() {
     if (this.parts.length > 0) {
       this.bytes = Buffer.concat([this.bytes, ...this.parts]);
@@ -55,7 +55,7 @@ export class Raw {
     return this.bytes.toString('latin1');
   }
 
-  // Resolves once it has gone to the kernel.
+  // Resolves once the kernel has the bytes.
   send(data) {
     return new Promise((resolve) => this.socket.write(data, () => resolve()));
   }
@@ -64,12 +64,13 @@ export class Raw {
     const bytes = Buffer.from(data, 'latin1');
     for (let i = 0; i < bytes.length && !this.hasEnded && !this.error; i++) {
       await this.send(bytes.subarray(i, i + 1));
-      // the other process gets a chance to see this byte alone
+      // the other process gets the chance to read this byte alone
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
-  // Resolves with the text once fn(text) is true; rejects when the peer ends first.
+  // Resolves with the text once fn(text) is true, and rejects if the peer ends the connection
+  // first.
   async until(what, fn) {
     for (;;) {
       const text = this.text;
@@ -80,14 +81,15 @@ export class Raw {
     }
   }
 
-  // Everything up to the peer's FIN; a reset is an error.
+  // Everything up to the peer's FIN. A reset is an error.
   async untilEnd() {
     while (!this.hasEnded && !this.error) await new Promise((resolve) => this.waiters.push(resolve));
     if (this.error) throw this.error;
     return this.text;
   }
 
-  // The next whole reply (Content-Length or none), taken off what has come.
+  // The next complete reply (with Content-Length or without a body), removed from what was
+  // received.
   async reply() {
     let reply;
     await this.until('a reply', (text) => (reply = readReply(text)) !== null);
@@ -100,7 +102,7 @@ export class Raw {
   }
 }
 
-// {status, headers, body, length}, null while it is not whole.
+// {status, headers, body, length}, or null while it is incomplete.
 export function readReply(text) {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return null;
@@ -117,12 +119,12 @@ export function readReply(text) {
   return { status, headers, body: text.slice(end + 4, length), length };
 }
 
-// All replies in a text, in order; what is left over is an error of the server.
+// All replies in a text, in order. A rest is an error of the server.
 export function readReplies(text) {
   const replies = [];
   while (text.length > 0) {
     const reply = readReply(text);
-    if (reply === null) throw new Error(`not a whole reply: ${JSON.stringify(text.slice(0, 300))}`);
+    if (reply === null) throw new Error(`an incomplete reply: ${JSON.stringify(text.slice(0, 300))}`);
     replies.push(reply);
     text = text.slice(reply.length);
   }

@@ -1,11 +1,11 @@
-// A provider that answers as the test says, and manifests for it: where the emulated provider is too
-// well-behaved, or its limits are what the test is about.
+// A provider that answers as the test says, and manifests for it. It is for tests that need a badly
+// behaved provider, or that test its limits.
 import { mkdir, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { join } from 'node:path';
 
-// on(request, reply, url): answers one request. `seen` counts them by path, `most` is the largest
-// number of them at the same time.
+// on(request, reply, url): answers one request. `seen` counts them by path. `most` is the largest
+// number of concurrent requests.
 export class Scripted {
   static async start(on, options = {}) {
     const scripted = new Scripted();
@@ -46,7 +46,7 @@ const action = (action_id, more) => ({
 });
 
 // Manifests in a folder of their own: {integration_id: {actions: {action_id: {...}}, ...members}}.
-// The base URL of each is https://<integration_id>.example.com unless it says another.
+// Each has the base URL https://<integration_id>.example.com unless it sets another.
 export async function writeCatalog(dir, integrations) {
   const folder = join(dir, 'scripted-catalog');
   await mkdir(folder, { recursive: true });

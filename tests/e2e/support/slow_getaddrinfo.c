@@ -1,6 +1,6 @@
-/*
- * For LD_PRELOAD: names that begin with "slow" take SLOW_LOOKUP_S seconds and then fail, those that
- * begin with "fast" are this machine. Each look-up of either adds a line to SLOW_LOOKUP_LOG.
+/* For LD_PRELOAD: names that begin with "slow" take SLOW_LOOKUP_S seconds and then fail, and those
+ * that begin with "fast" resolve to this machine. Each look-up of either adds a line to
+ * SLOW_LOOKUP_LOG.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // The parts of a deployment, each started by the test itself: a private PostgreSQL, the emulated
-// provider, and `sluice serve`; accounts and connections are made with the operator commands. For
-// tests that must stop or break one part while another goes on, which `sluice dev` does not allow.
+// provider, and `sluice serve`. Accounts and connections are made with the operator commands. This
+// is for tests that must stop or break one part while another goes on, which `sluice dev` does not
+// allow.
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,15 +12,15 @@ import { query } from './postgres.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
-// The emulator is not what is tested here: its TLS costs a sanitized build several times as much. It has
-// tests of its own (provider_faults.test.mjs).
+// The emulator is not under test here, and its TLS costs several times as much in a sanitized
+// build. It has tests of its own (provider_faults.test.mjs).
 const { SLUICE_RELEASE_BIN, SLUICE_PROVIDER_BIN } = process.env;
 const providerBin = SLUICE_RELEASE_BIN ? `${SLUICE_RELEASE_BIN}-provider` : SLUICE_PROVIDER_BIN;
 const catalogDir = new URL('catalog', import.meta.url).pathname;
 const START_MS = 180_000;
-// A cluster of Citus in the place of the one PostgreSQL, unless a stack is asked for the other.
+// A Citus cluster instead of a single PostgreSQL, unless the test asks for the latter.
 const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
-// A data folder to copy, of initdb and `sluice migrate` (tests/cluster.sh).
+// A data folder to copy, made with initdb and `sluice migrate` (tests/cluster.sh).
 const made = process.env.SLUICE_TEST_CLUSTER;
 
 export const credentials = {
@@ -86,12 +87,13 @@ export class Cluster {
     );
   }
 
-  // As `pg_ctl stop -m`: smart, fast or immediate (no checkpoint: the next start is a recovery).
+  // Like `pg_ctl stop -m`: smart, fast or immediate (without a checkpoint, so the next start is a
+  // recovery).
   async down(mode = 'fast') {
     await this.server.stop({ smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' }[mode]);
   }
 
-  async nodeOf() {} // of an account: there is one
+  async nodeOf() {} // of an account: there is only one
 
   async outage() {
     await this.down('immediate');
@@ -108,7 +110,7 @@ export class Cluster {
     return answer.stdout.trim();
   }
 
-  // {table, node}: where an account's rows of a table are, as psql and sql take it.
+  // {table, node}: where an account's rows of a table are, as arguments of psql and sql.
   async shardOf(table) {
     return { table };
   }
@@ -190,9 +192,10 @@ export class Server {
 }
 
 export class Stack {
-  // options: postgres (settings of the cluster), cluster (its class), isSharded, provider (false: none), tokens
-  // (APP=TOKEN, that the provider takes besides its own), catalog (false: the apps compiled in alone, without
-  // `probe`; a sanitized server is ready in a fifth of the CPU, as it checks and packs nothing)
+  // options: postgres (settings of the cluster), cluster (its class), isSharded, provider (false:
+  // none), tokens (APP=TOKEN: further tokens that the provider accepts), catalog (false: only the
+  // built-in apps, without `probe`; then a sanitized server is ready in a fifth of the CPU time,
+  // since it checks and packs nothing)
   static async start(options = {}) {
     const stack = new Stack();
     stack.catalogDir = options.catalog === false ? '' : catalogDir;
@@ -201,7 +204,7 @@ export class Stack {
     stack.servers = [];
     stack.started = 0;
     try {
-      // A power cut is not what these tests are about, and a disk's speed not either.
+      // These tests are not about power cuts, nor about a disk's speed.
       const settings = { fsync: 'off', ...options.postgres };
       stack.cluster = stack.isSharded ? await CitusCluster.start(stack.dir, settings, await databaseUser()) : await (options.cluster ?? Cluster).start(stack.dir, settings);
       if (options.provider !== false) stack.provider = await Provider.start(stack.dir, options);
@@ -232,8 +235,9 @@ export class Stack {
     return must(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
   }
 
-  // As must, by the release build: what only prepares. Hundreds of these commands are run, a sanitized one
-  // costs three to eight times as much, and integration/test_commands.c has those.
+  // Like must, with the release build, for preparations. Tests run hundreds of these commands, and
+  // a sanitized one costs three to eight times as much. integration/test_commands.c tests the
+  // commands themselves.
   prepare(args, options) {
     return this.must(args, { bin: process.env.SLUICE_RELEASE_BIN, ...options });
   }
@@ -253,14 +257,14 @@ export class Stack {
   async connect(account, app, credential, args = [], options = {}) {
     const text = await this.prepare(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
       ...options,
-      // none is read for an app that is compiled in
+      // a built-in app needs none
       env: { ...(app === 'probe' ? {} : { SLUICE_CATALOG: '' }), ...options.env },
       input: JSON.stringify(credential),
     });
     return JSON.parse(text).id;
   }
 
-  // options: args, env, bin, provider (where calls go; this stack's own by default)
+  // options: args, env, bin, provider (the address of calls; this stack's own by default)
   async serve(options = {}) {
     const ready = join(this.dir, `ready-${++this.started}.json`);
     const args = ['serve', '--listen', '127.0.0.1:0', '--ready-file', ready];
@@ -271,7 +275,7 @@ export class Stack {
         args.push('--origin-override', `${origin}=${target.url}`);
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
-      // the emulated provider has not the limits that manifests know of, as in `sluice dev`
+      // the emulated provider does not have the limits of the manifests, as in `sluice dev`
       env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...(this.isSharded ? { SLUICE_DATABASE_BATCH: 'sharded' } : {}), ...options.env },
     });
     this.servers.push(process);
@@ -286,12 +290,12 @@ export class Stack {
     return new Server(process, JSON.parse(await readFile(ready, 'utf8')));
   }
 
-  // A server that is meant to die: how it ends is the test's business.
+  // A server that is meant to die. The test checks how it ends.
   forget(server) {
     this.servers = this.servers.filter((one) => one !== server.process);
   }
 
-  // Stops everything; resolves with how each server ended, for the caller to judge.
+  // Stops everything, and resolves with how each server ended. The caller checks that.
   async stop() {
     const ends = await Promise.all((this.servers ?? []).map(async (one) => ({ ...(await one.stop()), log: one.log })));
     await this.provider?.process.stop();
@@ -300,8 +304,8 @@ export class Stack {
     return ends;
   }
 
-  // As stop, and every server must have ended well: exit code 0 says that no sanitizer complained
-  // and no turn of the loop was too long.
+  // Like stop, and every server must have ended well: exit code 0 means that no sanitizer reported
+  // anything and no turn of the loop was too long.
   async stopWell(assert) {
     for (const end of await this.stop()) assert.deepEqual([end.code, end.signal], [0, null], end.log.slice(-30000));
   }

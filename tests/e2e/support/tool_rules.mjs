@@ -1,6 +1,7 @@
-// What clients of models drop or refuse a tool for, whoever made it: Claude Code leaves out one whose schema has
-// anyOf, oneOf, allOf or not at its top, OpenAI refuses an array without items and a description over 1,024
-// characters, Anthropic a property's name of other characters; few follow a $ref.
+// For what clients of models drop or refuse a tool: Claude Code leaves out a tool whose schema has
+// anyOf, oneOf, allOf or not at its top, OpenAI refuses an array without items and a description
+// over 1,024 characters, and Anthropic a property's name with other characters. Few clients follow
+// a $ref.
 const TOP = ['type', 'properties', 'required', 'additionalProperties'];
 const TEXT_MAX = 1000;
 const MAPS = ['properties', 'patternProperties', 'dependentSchemas'];
@@ -20,7 +21,7 @@ function* below(schema, at) {
   for (const key of ONE) if (key in schema) yield* below(schema[key], `${at}/${key}`);
 }
 
-// The faults of a tool of tools/list, each with its place.
+// The faults of a tool of tools/list, each with its position.
 export function faultsOf(tool) {
   const { inputSchema: schema, name } = tool;
   const faults = [...below(schema, name)];

@@ -1,9 +1,9 @@
-// What packages with types say of a vendor's interface, read with TypeScript's own compiler.
+// A vendor's interface in the types of npm packages, read with TypeScript's own compiler.
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
-// The exported types of a declaration file: name -> {members: [{name, isOptional}], link}. A member of a union is
-// optional where one of its parts lacks it. link: the page that "@see" names.
+// The exported types of a declaration file: name -> {members: [{name, isOptional}], link}. A member
+// of a union is optional if one of the union's types lacks it. link: the page that "@see" names.
 export class Types {
   constructor(file) {
     this.program = ts.createProgram([file], { skipLibCheck: true, module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext });
@@ -31,7 +31,7 @@ export class Types {
     return names.map((name) => ({ name, isOptional: parts.some((one) => one.get(name) ?? true) }));
   }
 
-  // The parameters of a class's method, in all its overloads: [{name, isOptional, type}]
+  // The parameters of a class's method, of all its overloads: [{name, isOptional, type}]
   parameters(className, method) {
     const property = this.checker.getPropertyOfType(this.typeOf(className), method);
     if (!property) return [];
@@ -52,8 +52,8 @@ const bodyOf = (members) => ({
 });
 const queryOf = (members) => members.map(({ name, isOptional }) => ({ in: 'query', name, required: !isOptional }));
 
-// Discord: its routes are a comment each; what a request takes is a type whose "@see" is the
-// part of a page that our action names.
+// Discord: each route is a comment. The "@see" of a request's type is the anchor on a page that our
+// action names.
 export function discordDescription(folder, actions) {
   const paths = {};
   const routes = readFileSync(`${folder}/_generated_/rest/v10/interfaces.d.ts`, 'utf8');
@@ -71,15 +71,15 @@ export function discordDescription(folder, actions) {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Pages have moved; what stands behind # has not.
+// Pages have moved, but the part after # has not changed.
 const anchorOf = (page = '') => page.split('#')[1];
 const shapeOf = (path) => path.replace(/\$?\{[^}]*\}/g, '{}');
 
 const snake = (name) => name.replace(/[A-Z]+(?![a-z])|[A-Z]/g, (one, at) => `${at ? '_' : ''}${one.toLowerCase()}`);
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
-// GitLab: its client package makes every request that it has, with "{}" for what it wants, and sends none. What may be
-// sent besides is in the types of "options".
+// GitLab: calls every method of its client package, with "{}" for each argument, and sends none of
+// the requests. The other parameters are in the types of "options".
 export async function gitlabDescription(folder) {
   const { BaseResource: _base, ...client } = await import(`${folder}/dist/index.mjs`);
   const types = new Types(`${folder}/dist/index.d.mts`);
@@ -101,7 +101,7 @@ export async function gitlabDescription(folder) {
     try {
       one = new Class({ token: 't', host: 'https://gitlab.invalid', requesterFn: () => Object.fromEntries(METHODS.map((method) => [method, keep(method)])) });
     } catch {
-      continue; // no resource
+      continue; // not a resource
     }
     for (let at = Class.prototype; at !== Object.prototype; at = Object.getPrototypeOf(at))
       for (const name of Object.getOwnPropertyNames(at).filter((each) => each !== 'constructor' && typeof one[each] === 'function')) {

@@ -1,13 +1,14 @@
-// A vendor that carries out, refuses and loses what it is asked as its script says, and keeps a ledger of what it has done.
-// It is truthful: what a refusal of it proves not to have been done it did not do. Where its reply proves nothing it may
-// have done it or not, as the script says.
+// A vendor that carries out, refuses and loses requests as its script says, and keeps a ledger of
+// what it has done. It is truthful: if its refusal proves that it did nothing, it did nothing. If
+// its reply proves nothing, it may have made the change or not, as the script says.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import https from 'node:https';
 import { makeCertificates } from './nginx.mjs';
 import { Scripted } from './scripted.mjs';
 
-// What a refusal proves, by vendor: one that the manifest's author knows, and one that nobody here knows.
+// Replies that prove a refusal, by vendor: one that the manifest's author knows, and one that is
+// unknown here.
 const NO_PROOF = [302, 303, 304, 402, 408, 460, 499];
 const PROOF_OF_ANY = [401, 403, 404, 405, 413, 415, 429];
 export const isProof = (status, isKnown) =>
@@ -15,13 +16,14 @@ export const isProof = (status, isKnown) =>
   (status >= 400 && status < 500 && !NO_PROOF.includes(status) && (isKnown || PROOF_OF_ANY.includes(status)));
 
 const PAGE = '<!DOCTYPE html><html><head><title>Sign in</title></head></html>';
-const HUGE = 'x'.repeat(300_000); // longer than the manifests take
+const HUGE = 'x'.repeat(300_000); // longer than the manifests' timeouts
 
 const idIn = (text) => /intent_(\d+)_/.exec(text)?.[1];
 const json = (status, body, headers) => ({ status, headers, body: body === undefined ? '' : JSON.stringify(body) });
 
-// One thing that a client wants, as the vendor sees it. way: what doing it means (act); ways: of one part of it, where that is another; script: what befalls its
-// requests, one after the other; then all goes well.
+// One intent of a client, as the vendor sees it. way: the kind of its effect (act). ways: that of
+// one part of it, if it is another. script: what happens to its requests, one after the other.
+// Later ones succeed.
 export class Order {
   constructor(id, way, script, { isKnown = true, ways = {}, exists = true, gone = 404 } = {}) {
     Object.assign(this, { id, way, ways, script: [...script], isKnown, exists, gone, ledger: [], keys: new Map(), requests: 0, faults: [], story: [] });
@@ -31,7 +33,7 @@ export class Order {
     this.story.push(line);
   }
 
-  // cause: of which request of the client's it is, {by, era}
+  // cause: the client's request that caused it, {by, era}
   #enter(part, cause) {
     this.ledger.push({ part, ...cause });
     this.tell(`    the vendor does ${part} (${cause.by})`);
@@ -79,7 +81,7 @@ async function bodyOf(request) {
   return Buffer.concat(parts).toString();
 }
 
-// A reset as a dying peer makes it, not an orderly end.
+// A reset, as when the peer dies, not an orderly end.
 function reset({ socket }) {
   const raw = socket._parent ?? socket;
   if (raw.resetAndDestroy && raw._handle) raw.resetAndDestroy();
@@ -87,7 +89,8 @@ function reset({ socket }) {
 }
 
 export class Vendor {
-  // causeOf(request, order): what the ledger has as its cause. token(request, body): what its token endpoint answers.
+  // causeOf(request, order): the cause that the ledger records. token(request, body): the answer of
+  // its token endpoint.
   static async start(dir, { causeOf, token }) {
     const vendor = new Vendor();
     Object.assign(vendor, { orders: new Map(), causeOf, token });
@@ -114,7 +117,7 @@ export class Vendor {
       return setImmediate(() => reset(request)); // the server still reads its head
     }
     const body = await bodyOf(request).catch(() => undefined);
-    await new Promise(setImmediate); // so that the end of a peer that waits no more is heard
+    await new Promise(setImmediate); // so that it notices when a peer that no longer waits closes the connection
     if (body === undefined || request.socket.destroyed || request.socket.readableEnded) return undefined;
     if (isToken) return send(reply, this.token(request, body));
     const order = early ?? this.orders.get(idIn(body));
@@ -133,10 +136,10 @@ export class Vendor {
     switch (fate.what) {
       case 'ok':
         return send(reply, own());
-      case 'busy': // the vendor is at it: of a key only that it has seen
+      case 'busy': // the vendor is still working on it: only for a key that it knows
         if (!stored) return send(reply, json(429, { error: { message: 'Too many.' } }));
         return send(reply, json(409, { code: 'key_in_use', error: { type: 'idempotency_error', code: 'idempotency_key_in_use', message: 'In use.' } }));
-      case 'told': // no, in a 2xx
+      case 'told': // a refusal in a 2xx
         return send(reply, json(200, { id: order.id, code: fate.code }));
     }
     if (fate.did) own();
@@ -152,7 +155,7 @@ export class Vendor {
       case 'page':
         return send(reply, { status: 200, headers: { 'content-type': 'text/html' }, body: PAGE });
       case 'lacking':
-        return send(reply, json(200, { message: 'I say nothing of it.' }));
+        return send(reply, json(200, { message: 'I do not say anything about it.' }));
       case 'failed200':
         return send(reply, json(200, { ok: false, message: 'Something went wrong.' }));
       case 'hang':

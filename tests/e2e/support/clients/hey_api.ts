@@ -1,9 +1,10 @@
-// A client of @hey-api/openapi-ts with its fetch client, as somebody would write it: no cast, no `any`.
+// A client of @hey-api/openapi-ts with its fetch client, as a user would write it: without casts
+// and without `any`.
 import { createClient } from './generated/hey_api/client/index.js';
 import * as sluice from './generated/hey_api/index.js';
 import type { Seen } from './seen.js';
 
-// Every error of an execution, by what it is.
+// Every error of an execution, by its kind.
 function codeOf(error: sluice.CreateExecutionError): string {
   if (!('status' in error)) return error.error;
   switch (error.status) {
@@ -14,7 +15,7 @@ function codeOf(error: sluice.CreateExecutionError): string {
   }
 }
 
-// The views of a flow as they come, until one is at rest.
+// Yields the views of a flow as they arrive, until one is at rest.
 async function restOf(client: ReturnType<typeof createClient>, id: string): Promise<sluice.FlowView | undefined> {
   const { stream } = await sluice.watchFlow({ client, path: { id } });
   for await (const view of stream) if (view && view.flow.status !== 'running') return view;

@@ -1,4 +1,5 @@
-// A client of openapi-typescript and openapi-fetch, as somebody would write it: no cast, no `any`.
+// A client of openapi-typescript and openapi-fetch, as a user would write it: without casts and
+// without `any`.
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi_typescript.js';
 import type { Seen } from './seen.js';
@@ -7,7 +8,7 @@ type Blocked = components['schemas']['BlockedExecution'];
 type Failed = components['schemas']['FailedExecution'];
 type Guard = components['schemas']['GuardError'];
 
-// Every error of an execution, by what it is.
+// Every error of an execution, by its kind.
 function codeOf(error: Blocked | Failed | Guard): string {
   if (!('status' in error)) return error.error;
   switch (error.status) {

@@ -1,4 +1,4 @@
-// What a client saw of the server: the same, whatever generator made it.
+// What a client got from the server. It is the same for every generator.
 export interface Seen {
   integrations: string[];
   flows: number;
