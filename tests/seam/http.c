@@ -1,6 +1,6 @@
 /*
- * The HTTP client of a test: takes calls as http/client.c does, and keeps them until the test says
- * what becomes of each, or their time is over.
+ * The HTTP client of a test: it accepts calls as http/client.c does, and keeps them until the test
+ * decides how each ends, or until they time out.
  */
 #include <stdio.h>
 #include <string.h>
@@ -131,7 +131,7 @@ slice http_call_header(const struct http_call *call, slice name)
     return http_header_get(call->response_headers, call->response_header_count, name);
 }
 
-/* ---- what a test sees ---- */
+/* ---- what a test reads ---- */
 
 struct http_call *seam_call(struct http_client *client, size_t index)
 {

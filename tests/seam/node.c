@@ -229,7 +229,7 @@ static enum op_result step_begin(struct op *op)
     return OP_WAIT;
 }
 
-/* What the child leaves lives until this step is over. */
+/* The child's data live until this step is over. */
 static enum op_result step_keep(struct op *op)
 {
     struct seam_run *run = run_of(op);

@@ -1,7 +1,7 @@
 /*
- * The pool of a test: takes queries as pg/pool.c does, and keeps them until the test says what
- * becomes of each. Where the real pool has a rule (what is sent again after a lost answer, what a
- * status then means, one change of a row at a time), it is here too.
+ * The pool of a test: it accepts queries as pg/pool.c does, and keeps them until the test decides
+ * how each ends. The real pool's rules (what is sent again after a lost answer, what a status then
+ * means, one change of a row at a time) apply here too.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct pg_pool {
     struct loop *loop;
     struct list queries; /* waiting and sent, in the order of their submission */
     struct loop_hook hook;
-    struct timer expiry; /* while it is away */
+    struct timer expiry; /* while it is unreachable */
     size_t pending;
     bool is_away, is_refusing;
 };
@@ -137,7 +137,7 @@ static void end_all(struct pg_pool *pool)
     }
 }
 
-/* Whether a change of the same row that was submitted before is not yet answered. */
+/* Whether an earlier change of the same row is not yet answered. */
 static bool is_behind(const struct pg_pool *pool, const struct pg_query *query)
 {
     LIST_EACH(&pool->queries, const struct pg_query, other, link) {
@@ -162,7 +162,7 @@ static void on_turn_end(struct loop_hook *hook)
     }
 }
 
-/* ---- what a test sees ---- */
+/* ---- what a test reads ---- */
 
 static struct pg_query *next_sent(struct pg_pool *pool, const char *name, size_t index)
 {
@@ -241,7 +241,7 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
         return;
     struct arena *arena = &query->wait.op->arena;
     size_t count = rows->count;
-    if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: as many again have room then */
+    if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: then there is room for as many again */
         struct pg_cell *all = ARENA_ARRAY(arena, struct pg_cell, (count ? 2 * count : 1) * columns);
         for (size_t i = 0; i < count * columns; i++)
             all[i] = rows->cells[i];
@@ -260,7 +260,7 @@ void seam_rows(struct pg_query *query, size_t count)
     query->rows.count = count;
 }
 
-/* The real pool's mark for another thing, which the seam has no use for. */
+/* The real pool uses this mark for another purpose. The seam does not use it. */
 bool seam_query_is_done(const struct pg_query *query)
 {
     return query->is_single;
@@ -271,7 +271,7 @@ void seam_query_done_set(struct pg_query *query)
     query->is_single = true;
 }
 
-/* A second sending may have looked before the first was committed: it looks once more. */
+/* A second sending may have read before the first was committed: it reads once more. */
 void seam_query_done(struct pg_query *query)
 {
     ASSERT(query->state == QUERY_SENT);
@@ -288,7 +288,7 @@ void seam_query_fail(struct pg_query *query, int status)
     ASSERT(query->state == QUERY_SENT && status != OK && status != ERR_CLOSED);
     query->rows.count = 0;
     query->message = SLICE("the test refused it");
-    if (status == ERR_INVALID) /* what rows.c refuses is there already */
+    if (status == ERR_INVALID) /* a row that rows.c refuses because it exists already */
         memcpy(query->sqlstate, "23505", PG_SQLSTATE_LEN + 1);
     end_query(query, status);
 }
@@ -317,7 +317,7 @@ void seam_pool_away_set(struct pg_pool *pool, bool is_away)
 {
     pool->is_away = is_away;
     arm_expiry(pool);
-    pool->loop->is_dirty = true; /* the hook sends what waited */
+    pool->loop->is_dirty = true; /* the hook sends the queries that waited */
 }
 
 void seam_pool_refuse(struct pg_pool *pool)

@@ -1,5 +1,5 @@
 /*
- * Nodes, claims, executions, connections; and the way to a statement by its name. Flows are in
+ * Nodes, claims, executions, connections, and the table of statements by name. Flows are in
  * rows_flow.c.
  */
 #include "seam/rows.h"
@@ -139,7 +139,7 @@ static int do_register(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* Only while the lease runs: dead stays dead. */
+/* Only while the lease is valid. A dead node stays dead. */
 static int do_heartbeat(struct seam_store *store, struct pg_query *query)
 {
     struct uuid id = seam_uuid(query, "node_id");
@@ -162,7 +162,7 @@ static int do_leave(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* The dead node with the least id above this one; NULL: none. */
+/* The dead node with the least id above this one, or NULL. */
 static const struct row_node *next_dead(const struct seam_store *store, struct uuid after)
 {
     const struct row_node *next = NULL;
@@ -175,7 +175,7 @@ static const struct row_node *next_dead(const struct seam_store *store, struct u
     return next;
 }
 
-/* Arrays as text, of dead nodes; as store/node.c makes them. */
+/* The arrays of dead nodes as text, as store/node.c makes them. */
 static int do_dead(struct seam_store *store, struct pg_query *query)
 {
     struct buf ids, left;
@@ -231,7 +231,7 @@ static struct claim claim_of(struct seam_store *store, const struct pg_query *qu
     return claim;
 }
 
-/* A larger one does not travel with its row. */
+/* A larger one is stored apart from its row. */
 static slice inline_summary(const struct execution *row)
 {
     return row && row->summary.len <= STORE_SUMMARY_INLINE_BYTES ? row->summary : SLICE_NONE;
@@ -270,8 +270,8 @@ static int do_claim_find(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* The row stays as it is, but for a bound one past its expiry, which changes hands. Whoever finds
- * the own execution there has won. */
+/* The row stays as it is, except that a bound one past its expiry changes hands. The execution that
+ * finds itself there has won. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
                                   int64_t expires_at, bool is_bound)
 {
@@ -301,7 +301,7 @@ static int do_claim_own(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* The fence of release and finish: execution and owner are still those of the claim. */
+/* The fence of release and finish: the claim's execution and owner are unchanged. */
 static struct row_claim *find_ours(struct seam_store *store, const struct pg_query *query,
                                    const char *id)
 {
@@ -401,7 +401,7 @@ static int do_execution_insert(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* Where the claim is no longer ours, the second sending finds what the first has written, by owner
+/* If the claim belongs to another, the second sending finds what the first has written, by owner
  * and time. */
 static int finish(struct seam_store *store, struct pg_query *query, bool is_kept)
 {
@@ -584,7 +584,7 @@ static void refuse_unknown(const char *name)
     abort();
 }
 
-/* One in fifty transitions and records is answered as done, and never is. */
+/* One in fifty transitions and records is answered as done, but is not. */
 static bool is_lost_later(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;

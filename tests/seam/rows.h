@@ -1,11 +1,11 @@
 /*
  * rows: the store as rows in memory. Each statement that executions, flows and their commands use
- * is done here by its name, with the fence that its SQL has; the comment at each says which. What
- * the schema's CHECK constraints forbid is refused as the database would.
+ * is done here by its name, with the fence that its SQL has. The comment at each says which. The
+ * rows refuse what the schema's CHECK constraints forbid, as the database does.
  *
- * seam_rows_do does a query's statement at once, as its commit would, and gives the query its rows;
- * the test then answers it (seam_query_done), or loses the answer (seam_query_lose). One struct
- * seam_store for all nodes of a test.
+ * seam_rows_do does a query's statement at once, as its commit would, and gives the query its rows.
+ * The test then answers it (seam_query_done), or loses the answer (seam_query_lose). All nodes of a
+ * test share one struct seam_store.
  */
 #ifndef TESTS_SEAM_ROWS_H
 #define TESTS_SEAM_ROWS_H
@@ -22,7 +22,7 @@ struct row_node {
 };
 
 struct row_claim {
-    struct claim claim; /* key: as it is stored, of a run without one its own */
+    struct claim claim; /* key: as stored; a run without a key has one of its own */
     bool is_bound;
     int64_t expires_at;
 };
@@ -44,15 +44,15 @@ struct row_item {
     slice fact, output, error;
 };
 
-/* A fault of the store or of who uses it, for a test that must find it. */
+/* A fault of the store or of its caller that a test must find. */
 enum seam_bug {
     SEAM_BUG_NONE,
-    SEAM_BUG_NO_FENCE,       /* an owner's transition asks for neither rev nor owner */
-    SEAM_BUG_EARLY_ANSWER,   /* an answer comes before the commit, which may then not happen */
-    SEAM_BUG_REPEAT_WRITE,   /* who adopts does not see that the step had begun */
+    SEAM_BUG_NO_FENCE,       /* an owner's transition checks neither rev nor owner */
+    SEAM_BUG_EARLY_ANSWER,   /* an answer is sent before the commit, which may then not happen */
+    SEAM_BUG_REPEAT_WRITE,   /* the adopting node does not see that the step had begun */
     SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
-    SEAM_BUG_ADOPT_TWICE,    /* an adoption does not ask whose the flow is */
-    SEAM_BUG_LAST_REPLY,     /* a run looks at its last reply only */
+    SEAM_BUG_ADOPT_TWICE,    /* an adoption does not check the flow's owner */
+    SEAM_BUG_LAST_REPLY,     /* a run considers its last reply only */
     SEAM_BUGS
 };
 
@@ -74,31 +74,31 @@ struct seam_store {
     ROWS(struct connection) connections;
     size_t audit_count;
     enum seam_bug bug;
-    /* After each change of a flow's row; before is zeroed for a new one. May be NULL. */
+    /* Called after each change of a flow's row. before is zeroed for a new one. May be NULL. */
     void (*on_flow)(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);
-    /* After each statement, its rows being those of the answer. May be NULL. */
+    /* Called after each statement. Its rows are those of the answer. May be NULL. */
     void (*on_done)(void *owner, const struct pg_query *query, int status);
     void *owner;
 };
 
 void seam_store_init(struct seam_store *store);
 void seam_store_deinit(struct seam_store *store);
-/* now(): the database's clock, which no node's steps move. */
+/* now(): the database's clock, which is independent of the nodes' clocks. */
 int64_t seam_store_now(void);
 
-/* Does the statement. OK, and the rows are in the query; else what is to be answered with
- * seam_query_fail: ERR_INVALID where a constraint refuses it. */
+/* Does the statement. OK: the rows are in the query. Otherwise the status for seam_query_fail:
+ * ERR_INVALID if a constraint refuses it. */
 int seam_rows_do(struct seam_store *store, struct pg_query *query);
-/* Both: done and answered. */
+/* Does the statement and answers the query. */
 void seam_rows_answer(struct seam_store *store, struct pg_query *query);
 
-/* NULL: none. Valid until the next statement. */
+/* May be NULL. Valid until the next statement. */
 struct row_node *seam_find_node(struct seam_store *store, struct uuid id);
 struct row_flow *seam_find_flow(struct seam_store *store, struct uuid id);
 struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key);
 struct execution *seam_find_execution(struct seam_store *store, struct uuid id);
-/* Its lease runs. */
+/* Its lease is valid. */
 bool seam_node_lives(struct seam_store *store, struct uuid id);
 
 /* ---- between the files of rows ---- */
@@ -116,8 +116,8 @@ extern const struct seam_statement seam_flow_take_statements[];
 void seam_rows_grow(void **items, size_t *cap, size_t count, size_t size);
 slice seam_keep(struct seam_store *store, slice text);
 
-/* The row of a claim's statement that takes a key, or finds its holder; the same as one of its
- * answer. */
+/* The row for a claim's statement, which takes a key or finds its holder. Its columns are those of
+ * the answer. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
                                   int64_t expires_at, bool is_bound);
 void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
@@ -129,10 +129,10 @@ int64_t seam_i64(const struct pg_query *query, const char *param);
 int64_t seam_time(const struct pg_query *query, const char *param);
 /* SLICE_NONE: NULL. Borrowed. */
 slice seam_text(const struct pg_query *query, const char *param);
-/* Is it one of the nodes that a scan is for? */
+/* Whether the node is one of those that a scan is for. */
 bool seam_is_named(const struct pg_query *query, struct uuid node);
 bool seam_is_null(const struct pg_query *query, const char *param);
-/* The statement's second form, after a lost answer. */
+/* Whether this is the statement's second form, after a lost answer. */
 bool seam_is_again(const struct pg_query *query);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Flows: start, the owner's transitions, items, reads. Taking, and endings from outside, are in
- * rows_take.c.
+ * Flows: start, the owner's transitions, items, reads. rows_take.c has taking, and ends that come
+ * from outside.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -148,7 +148,7 @@ static int add_flow(struct seam_store *store, struct pg_query *query, const stru
     return OK;
 }
 
-/* The second sending tells what it, or the first, has made by its time from what another has. */
+/* The second sending uses the time to tell its own work, or the first sending's, from another's. */
 static int do_start(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = started_flow(store, query);
@@ -159,7 +159,7 @@ static int do_start(struct seam_store *store, struct pg_query *query)
     return add_flow(store, query, &flow);
 }
 
-/* The key, and the flow where it is ours and is not there yet; both or none. */
+/* Both the key and the flow, or neither. The key must be ours, and the flow new. */
 static int do_start_keyed(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = started_flow(store, query);
@@ -213,7 +213,7 @@ static void add_finished(struct seam_store *store, const struct pg_query *query)
     };
 }
 
-/* rev is the one before, and the owner is still who asks. */
+/* rev is the previous one, and the caller is still the owner. */
 static bool is_ours(const struct seam_store *store, const struct pg_query *query,
                     const struct row_flow *row)
 {
@@ -230,8 +230,8 @@ static bool is_due(const struct pg_query *query, const struct row_flow *row)
            row->flow.wake_at != 0 && row->flow.wake_at <= seam_store_now();
 }
 
-/* The row whose fence holds; NULL: none, and the rows of the answer are set: the second sending
- * finds its own token. */
+/* The row whose fence holds, or NULL. Then the rows of the answer are set: the second sending finds
+ * its own token. */
 static struct row_flow *fenced(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
@@ -306,7 +306,7 @@ static int do_park(struct seam_store *store, struct pg_query *query)
 
 /* ---- items of a fan-out ---- */
 
-/* Only while the flow is at this rev, and who asks owns it. */
+/* Only while the flow is at this rev, and the caller owns it. */
 static int do_item_insert(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "flow_id");
@@ -354,7 +354,7 @@ static void put_step_frame(struct buf *out, const struct flow_step *step)
     buf_append(out, step->error);
 }
 
-/* Rows are added in the order of time; frames go by step and attempt. */
+/* Rows are added in the order of time. Frames are ordered by step and attempt. */
 static void put_steps(struct seam_store *store, struct uuid flow_id, struct buf *out)
 {
     for (int64_t at = 0, left = 1; left > 0; at++) {

@@ -1,18 +1,18 @@
 /*
- * What the files of the rows of flows share.
+ * What the files of the flows' rows share.
  */
 #ifndef TESTS_SEAM_ROWS_FLOW_H
 #define TESTS_SEAM_ROWS_FLOW_H
 
 #include "seam/rows.h"
 
-/* The row of the query's account whose id its parameter names; NULL: none. */
+/* The row of the query's account with the id in its parameter, or NULL. */
 struct row_flow *seam_flow_of(struct seam_store *store, const struct pg_query *query,
                               const char *id);
-/* The one place that changes a row. ERR_INVALID: a CHECK of the table refuses it. */
+/* The only function that changes a row. ERR_INVALID: a CHECK of the table refuses it. */
 int seam_flow_set(struct seam_store *store, struct pg_query *query, struct row_flow *row,
                   const struct flow *after);
-/* The columns of a whole row; their number. */
+/* The columns of a whole row, and their number. */
 size_t seam_flow_cells(const struct flow *flow, struct pg_value *cells);
 bool seam_step_is_there(struct seam_store *store, struct uuid flow_id, int64_t step,
                         int64_t attempt);

@@ -1,5 +1,5 @@
 /*
- * Flows that nobody runs are taken, flows are ended from outside; and the scans that find them.
+ * Taking flows that run nowhere, ending flows from outside, and the scans that find them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void put_flow(struct pg_query *query, const struct flow *flow)
     seam_row(query, cells);
 }
 
-/* The row as this statement made it, or as an earlier run of it did: that one's token is there. */
+/* The row as this statement made it, or an earlier sending of it, which left its token there. */
 static int put_row_now(struct seam_store *store, struct pg_query *query, bool was_ours)
 {
     const struct row_flow *row = seam_flow_of(store, query, "id");
@@ -130,7 +130,7 @@ static int do_reject(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* The owner is still the dead one. */
+/* The owner is still the dead node. */
 static int do_adopt(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
@@ -149,7 +149,7 @@ static int do_adopt(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* Any state but cancelled; of a cancelled one nothing changes. */
+/* Any state but cancelled. A cancelled flow does not change. */
 static int do_cancel(struct seam_store *store, struct pg_query *query)
 {
     struct pg_value cells[32];
@@ -176,7 +176,7 @@ static int do_cancel(struct seam_store *store, struct pg_query *query)
 
 /* ---- scans ---- */
 
-/* has_left is a column of flow_orphans alone. */
+/* Only flow_orphans has the column has_left. */
 static void put_ref(struct pg_query *query, const struct flow *flow, bool has_left)
 {
     const struct pg_value cells[] = {

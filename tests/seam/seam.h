@@ -1,14 +1,15 @@
 /*
  * seam: src/exec and src/flow run in one thread without PostgreSQL, sockets, threads or real time.
  * A program that includes this header is linked with tests/seam instead of pg's pool, http's client
- * and loop's threads (the Makefile sees the include); the kernel's clocks and its random numbers
- * are replaced too, for all that is linked, libuv included. What is under test is src as it is.
+ * and loop's threads (the Makefile detects the include). The kernel's clocks and its random numbers
+ * are replaced too, for everything that is linked, including libuv. The code under test is src,
+ * unchanged.
  *
  *   static void a_read_is_recorded_before_it_is_answered(void **state)
  *   {
  *       struct seam_node node;                          // a process: node.h
  *       struct seam_store store;                        // what is in the database: rows.h
- *       struct seam_run run;                            // what a client asks of it: node.h
+ *       struct seam_run run;                            // a client's request: node.h
  *       ...                                             // set_up of tests/unit/exec/test_exec.c
  *       seam_run_exec(&run, &node, "get", "{}");
  *       seam_run_start(&run);
@@ -29,13 +30,14 @@
  * a statement, the test decides about its answer), node.h (a process, its clients, a demo app and a
  * demo template), walk.h (a whole sequence with one fault at a chosen place).
  *
- * Who drives: nothing happens by itself. seam_settle turns a loop until it can do nothing more at
- * this moment; seam_pass moves time from timer to timer; what waits for the database or a provider
- * waits until the test answers it, loses it, fails it or lets it be. To wait for something with
- * everything else answered, use seam_walk_* without a place (walk.h).
+ * Nothing happens by itself. seam_settle turns a loop until it can do nothing more at this moment.
+ * seam_pass moves time from timer to timer. A query or a call waits until the test answers it,
+ * loses it, fails it or leaves it alone. To wait for something with everything else answered, use
+ * seam_walk_* without a place (walk.h).
  *
- * The seam reads only public headers of exec and flow; it sees the insides of loop, pg and http,
- * whose places it takes. One node or several: each has a loop, a pool and a client of its own.
+ * The seam reads only public headers of exec and flow. It sees the internals of loop, pg and http,
+ * parts of which it replaces. There may be several nodes: each has a loop, a pool and a client of
+ * its own.
  */
 #ifndef TESTS_SEAM_SEAM_H
 #define TESTS_SEAM_SEAM_H
@@ -51,64 +53,67 @@
 
 /* ---- time and chance (time.c) ---- */
 
-/* From now on the same seed gives the same numbers. Time goes on from where it stands. */
+/* From now on the same seed gives the same numbers. Time goes on from its present value. */
 void seam_open(uint64_t seed);
-/* false: memory is left that nothing will free. */
+/* false: some memory is left that nothing will free. */
 bool seam_close(void);
 uint64_t seam_now_ns(void);
 /* A number below bound for the test's own choices, apart from those that src draws. */
 uint64_t seam_pick(uint64_t bound);
-/* The wall clock of this machine is set: by so much it differs from what it would be. */
+/* Sets the wall clock of this machine: it differs by so much from what it would be. */
 void seam_wall_shift_set(int64_t us);
 int64_t seam_wall_shift(void);
 /* When this loop's next timer is due; UINT64_MAX: it has none. */
 uint64_t seam_timer_ns(struct loop *loop);
-/* Turns until nothing is left that can be done now. Time stands. */
+/* Turns until nothing is left that can be done now. Time does not move. */
 void seam_settle(struct loop *loop);
-/* Moves time alone: for several loops, each of which is then settled, or is not. */
+/* Moves only the time: for several loops, each of which may then be settled. */
 void seam_move_to_ns(uint64_t now_ns);
-/* Settles, then goes from timer to timer until so much time has passed. */
+/* Settles, then moves from timer to timer until so much time has passed. */
 void seam_pass_ms(struct loop *loop, uint64_t ms);
 /* Moves to the loop's next timer and settles. false: there is none within that time. */
 bool seam_pass_timer(struct loop *loop, uint64_t ms_max);
-/* While held, what op_offload began stays on its thread; released, it is run in order. */
+/* While it is held, the tasks of op_offload stay on their thread. Once released, they run in
+ * order. */
 void seam_threads_hold(bool is_held);
 
 /* ---- the database (pg.c) ---- */
 
 /* Queries that were sent and wait for an answer, oldest first; NULL past the last. A query whose
- * row another one of this pool still changes comes up when that one has been answered. */
+ * row another one of this pool is changing appears once that one is answered. */
 struct pg_query *seam_query(struct pg_pool *pool, size_t index);
 size_t seam_query_count(struct pg_pool *pool);
-/* The oldest of that name, NULL: none. */
+/* The oldest of that name, or NULL. */
 struct pg_query *seam_query_named(struct pg_pool *pool, const char *name);
-/* As it was sent: after a lost answer this is the statement's second form. */
+/* The statement as it was sent: after a lost answer, this is the second form. */
 const struct pg_stmt *seam_query_stmt(const struct pg_query *query);
-/* Of the statement's parameter of that name (asserted to be there). */
+/* The value of the statement's parameter of that name (asserted to exist). */
 const struct pg_value *seam_param(const struct pg_query *query, const char *name);
 bool pg_value_is(const struct pg_value *value, const char *text);
-/* Nobody waits for its rows any more; it is answered all the same. */
+/* Nothing waits for its rows any more. It is answered all the same. */
 bool seam_query_is_abandoned(const struct pg_query *query);
 
 /* One row a call, cells in the order of the statement's columns; then seam_query_done. */
 void seam_row(struct pg_query *query, const struct pg_value *cells);
-/* Rows of no columns: fenced statements answer so. */
+/* Rows without columns, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
-/* OK, with what seam_row gave. */
+/* OK, with the rows that seam_row gave. */
 void seam_query_done(struct pg_query *query);
-/* Whether it was done, and its answer is still on its way (seam_rows_do). */
+/* Whether it was done and its answer is still on its way (seam_rows_do). */
 bool seam_query_is_done(const struct pg_query *query);
 void seam_query_done_set(struct pg_query *query);
 /* ERR_BUSY, ERR_TIMEOUT, ERR_INVALID, ERR_IO: it was not done. */
 void seam_query_fail(struct pg_query *query, int status);
-/* The connection is lost before the answer was here; whether it was done, the test knows. As the
- * pool does it, the query is sent again in its second form, or ends with ERR_CLOSED. */
+/* The connection is lost before the answer has arrived. The test knows whether the query was done.
+ * As in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */
 void seam_query_lose(struct pg_query *query);
-/* The same, and it is not sent again within its time: ERR_CLOSED. */
+/* The same, but it is not sent again within its time: ERR_CLOSED. */
 void seam_query_lose_for_good(struct pg_query *query);
-/* While it is away nothing is sent; what waits too long ends with ERR_BUSY. */
+/* While the database is unreachable, nothing is sent, and a query that waits too long ends with
+ * ERR_BUSY. */
 void seam_pool_away_set(struct pg_pool *pool, bool is_away);
-/* For good: what was sent is lost, all else is refused. The process is on its way down. */
+/* For good: queries that were sent are lost, and others are refused. The process is shutting
+ * down. */
 void seam_pool_refuse(struct pg_pool *pool);
 
 /* ---- providers (http.c) ---- */
@@ -116,11 +121,12 @@ void seam_pool_refuse(struct pg_pool *pool);
 /* Calls under way, oldest first; NULL past the last. */
 struct http_call *seam_call(struct http_client *client, size_t index);
 size_t seam_call_count(struct http_client *client);
-/* The request as text: "POST https://...\nName: value\n\nbody". Allocated; the caller frees it. */
+/* The request as text: "POST https://...\nName: value\n\nbody". It is allocated, and the caller
+ * frees it. */
 char *seam_call_text(const struct http_call *call);
 slice seam_call_body(const struct http_call *call);
-/* The handshake is done and the first byte leaves. Harmless a second time. false: the call was
- * stopped by what is checked at that moment. */
+/* The handshake is done and the first byte leaves. A second call is harmless. false: the checks of
+ * that moment stopped the call. */
 bool seam_call_send(struct http_call *call);
 void seam_call_reply(struct http_call *call, unsigned status, const char *body);
 /* headers: pairs of name and value, ended by NULL. */
@@ -128,14 +134,14 @@ void seam_call_reply_with(struct http_call *call, unsigned status, const char *c
                           slice body);
 
 enum seam_phase {
-    SEAM_RESOLVE,   /* no such name */
+    SEAM_RESOLVE,   /* no such host */
     SEAM_DIAL,      /* refused */
     SEAM_HANDSHAKE, /* broken off */
-    SEAM_UNSENT,    /* it took too long until a byte could leave */
-    SEAM_SENT,      /* cut after the first byte of the request had left */
-    SEAM_SILENCE,   /* all was sent, nothing came in time */
+    SEAM_UNSENT,    /* no byte could be sent in time */
+    SEAM_SENT,      /* cut after the first byte of the request was sent */
+    SEAM_SILENCE,   /* everything was sent, but nothing arrived in time */
     SEAM_MID_REPLY, /* cut within the reply's body */
-    SEAM_GARBAGE,   /* what came is no HTTP */
+    SEAM_GARBAGE,   /* the reply is not HTTP */
     SEAM_PHASES
 };
 const char *seam_phase_name(enum seam_phase phase);

@@ -1,6 +1,6 @@
 /*
- * Time that a test moves, random numbers from a seed, and threads that are none: the functions of
- * the C library and of loop/work.c that src calls for them.
+ * Time that a test moves, random numbers from a seed, and threads that are not real: these replace
+ * functions of the C library and of loop/work.c that src calls.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ void seam_settle(struct loop *loop)
         (void)loop_turn(loop, false);
     }
     op_print_all(loop);
-    UNREACHABLE("a loop that never comes to rest");
+    UNREACHABLE("a loop that never settles");
 }
 
 bool seam_pass_timer(struct loop *loop, uint64_t ms_max)
@@ -141,7 +141,7 @@ void seam_pass_ms(struct loop *loop, uint64_t ms)
     seam_settle(loop);
 }
 
-/* ---- threads: what they do is done in a drain of the loop ---- */
+/* ---- threads: their work is done in a drain of the loop ---- */
 
 static void run_work(struct loop_task *task)
 {

@@ -44,7 +44,7 @@ const char *seam_fault_name(enum seam_fault fault)
     return names[fault];
 }
 
-/* What the node asks by the clock. */
+/* The node's periodic queries. */
 static bool is_background(const struct pg_query *query)
 {
     static const char *const names[] = {
@@ -65,7 +65,7 @@ static void note_place(struct seam_walk *walk, const char *what, bool is_call)
 
 static void pass(struct seam_walk *walk, uint64_t ms);
 
-/* Whatever the fault is, the query has been answered afterwards. */
+/* Whatever the fault is, the query is answered afterwards. */
 static void fail_query(struct seam_walk *walk, struct seam_run *run, struct pg_query *query)
 {
     int status = OK;
@@ -163,7 +163,7 @@ static void answer_background(struct seam_walk *walk)
     }
 }
 
-/* Time passes for this node; its work waits. */
+/* Time passes for this node while its work waits. */
 static void pass(struct seam_walk *walk, uint64_t ms)
 {
     uint64_t until_ns = seam_now_ns() + ms * 1000000;
@@ -174,7 +174,7 @@ static void pass(struct seam_walk *walk, uint64_t ms)
     seam_settle(walk->node->loop);
 }
 
-/* One thing. false: there is nothing to be answered. */
+/* Answers one query or call. false: none is waiting. */
 static bool answer_next(struct seam_walk *walk, struct seam_run *run)
 {
     seam_settle(walk->node->loop);

@@ -1,14 +1,15 @@
 /*
- * walk: goes through a sequence with everything answered well, but for one place where something
- * goes wrong; so a test counts the places once, and then fails each of them in each way:
+ * walk: goes through a sequence in which everything is answered well, except that one place has a
+ * fault. A test counts the places once, and then fails each of them in each way:
  *
  *   struct seam_walk walk = {.node = &node, .store = &store, .place = SIZE_MAX};
- *   seam_walk_until_ended(&walk, &run);                  // walk.places: queries and calls there
- * were for (place = 0; place < walk.places; place++) for (fault = 0; fault < SEAM_FAULTS; fault++)
+ *   seam_walk_until_ended(&walk, &run);         // walk.places: how many queries and calls
+ *   for (place = 0; place < walk.places; place++)
+ *       for (fault = 0; fault < SEAM_FAULTS; fault++)
  *           ... the same again with .place and .fault, then the invariants
  *
- * Places are the waits of the work itself. What a node asks by the clock (heartbeats, scans) is
- * answered and not counted. walk.sent counts the requests whose first byte left, walk.writes
+ * Places are the waits of the work itself. A node's periodic queries (heartbeats, scans) are
+ * answered and not counted. walk.sent counts the requests whose first byte was sent, walk.writes
  * those that may change something.
  */
 #ifndef TESTS_SEAM_WALK_H
@@ -16,7 +17,7 @@
 
 #include "seam/node.h"
 
-/* What a test of sequences walks on: a node, its database, one run. A test's state points to it. */
+/* What a test of sequences uses: a node, its database, one run. A test's state points to it. */
 struct seam_bench {
     struct catalog *catalog;
     struct flow_template_set *templates; /* NULL: none */
@@ -25,8 +26,8 @@ struct seam_bench {
     struct seam_run run;
 };
 
-/* Opens the seam with the demo app and, where is_flow, the demo template. seam_bench_close ends all
- * of it; false: something was left behind. */
+/* Opens the seam with the demo app and, if is_flow, the demo template. seam_bench_close ends
+ * everything. false: something is left. */
 struct seam_bench *seam_bench_open(bool is_flow);
 bool seam_bench_close(struct seam_bench *bench);
 
@@ -36,11 +37,11 @@ enum seam_fault {
     SEAM_LOST_UNDONE,    /* a query: the connection is lost before the commit. A call: cut at its
                             first byte */
     SEAM_LOST_DONE,      /* a query: and after the commit. A call: done, cut within the reply */
-    SEAM_UNKNOWN_UNDONE, /* as the two above, but it cannot be sent again. A call: silence, and */
+    SEAM_UNKNOWN_UNDONE, /* like the two above, but it cannot be sent again. A call: silence, and */
     SEAM_UNKNOWN_DONE,   /* garbage */
     SEAM_LATE,           /* answered after some seconds */
-    SEAM_CANCELLED,      /* it is cancelled here; answered afterwards */
-    SEAM_LEFT,           /* its client goes away here; answered afterwards */
+    SEAM_CANCELLED,      /* it is cancelled now and answered afterwards */
+    SEAM_LEFT,           /* its client disconnects now, and it is answered afterwards */
     SEAM_FAULTS
 };
 const char *seam_fault_name(enum seam_fault fault);
@@ -48,22 +49,22 @@ const char *seam_fault_name(enum seam_fault fault);
 struct seam_walk {
     struct seam_node *node;
     struct seam_store *store;
-    size_t place; /* where it goes wrong; SIZE_MAX: nowhere */
+    size_t place; /* where the fault is; SIZE_MAX: nowhere */
     enum seam_fault fault;
     const char *reply; /* of each call, with 200; NULL: {} */
     /* out */
     size_t places;
-    size_t sent, writes; /* requests whose first byte left; those that are no GET */
+    size_t sent, writes; /* requests whose first byte left, and those of them that are not GET */
     char where[64];      /* the statement or the request at the place */
     bool is_call, is_hit;
 };
 
 /* false: it has not ended within ten minutes, and is printed. */
 bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run);
-/* Goes on for so long, for what nobody waits for. */
+/* Goes on for that long, for work that nothing waits for. */
 void seam_walk_for_ms(struct seam_walk *walk, uint64_t ms);
-/* Until the flow has that status, or another one that is final. run may be NULL: who is cancelled
- * or left at the place. */
+/* Goes on until the flow has that status, or another final one. run may be NULL: it is cancelled or
+ * left at the place. */
 bool seam_walk_until_status(struct seam_walk *walk, struct uuid flow_id, enum flow_status status);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * The loop of events, and the program: `sim` runs SEEDS seeds from FIRST on, each in a process of
- * its own, JOBS at a time; SEED=n one, with its whole history on stdout. FLOWS and EXECUTIONS say
- * how much each has to do, BUG=1..6 plants a fault (seam/rows.h). `sim bugs` plants each in turn.
+ * The event loop and the program: `sim` runs SEEDS seeds, beginning with FIRST, each in a process
+ * of its own, JOBS at a time. SEED=n runs one, with its whole history on stdout. FLOWS and
+ * EXECUTIONS set the amount of work in each, and BUG=1..6 plants a fault (seam/rows.h). `sim bugs`
+ * plants each in turn.
  */
 #include "sim/sim.h"
 
@@ -22,7 +23,7 @@ enum {
     STORM_MS = 240000,
     END_MS = 4 * 3600 * 1000,
     HISTORY_BYTES_MAX = 64 * 1024 * 1024,
-    TOLD_BYTES = 64 * 1024, /* of a history that failed, unless all is wanted */
+    TOLD_BYTES = 64 * 1024, /* of a history that failed, unless the whole is wanted */
     FLOWS = 200,
     EXECUTIONS = 200,
     BUG_SEEDS_MAX = 1000,
@@ -106,7 +107,7 @@ const char *sim_short(struct uuid id, char text[16])
 
 /* ---- events ---- */
 
-/* A storm of each seed's own: some faults often, some not at all. */
+/* Each seed has a storm of its own: some faults are frequent, some do not occur. */
 static unsigned some(unsigned most)
 {
     return seam_pick(3) == 0 ? 0 : (unsigned)seam_pick(most + 1);
@@ -142,7 +143,7 @@ static uint64_t next_ns(const struct sim *sim)
     return next;
 }
 
-/* To the next timer, return or wish, at most so far. */
+/* Moves to the next timer, return or wish, but at most this far. */
 static void pass_time(struct sim *sim, uint64_t most_ns)
 {
     uint64_t now = seam_now_ns(), next = next_ns(sim);
@@ -154,7 +155,7 @@ static void pass_time(struct sim *sim, uint64_t most_ns)
     }
 }
 
-/* A query or a call, whichever it hits. false: nothing waits for anybody. */
+/* Picks a query or a call. false: none is waiting. */
 static bool answer_some(struct sim *sim)
 {
     size_t counts[SIM_NODES][2] = {{0}}, all = 0;
@@ -220,7 +221,7 @@ static void run_events(struct sim *sim)
         one_event(sim);
     }
     for (uint64_t until_ns = seam_now_ns() + UINT64_C(60000000000); seam_now_ns() < until_ns;)
-        one_event(sim); /* what nobody waits for */
+        one_event(sim); /* what nothing waits for */
 }
 
 /* ---- one seed ---- */
@@ -285,7 +286,7 @@ static void run_seed(struct sim *sim)
     sim_record_close();
 }
 
-/* In the child: the end of the process is the verdict. */
+/* Runs in the child. The process's exit status is the verdict. */
 static void run_alone(struct sim *sim)
 {
     (void)signal(SIGABRT, on_abort);
@@ -300,7 +301,7 @@ static void run_alone(struct sim *sim)
     _exit(0);
 }
 
-/* is_quiet: what it says is not told. */
+/* is_quiet: its output is dropped. */
 static pid_t begin_child(struct sim *sim, bool is_quiet)
 {
     fflush(stdout);
@@ -321,7 +322,7 @@ static bool run_in_child(struct sim *sim, bool is_quiet)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Plants each bug in turn: one of BUG_SEEDS_MAX seeds has to find it. */
+/* Plants each bug in turn. One of BUG_SEEDS_MAX seeds has to find it. */
 static unsigned hunt_bugs(struct sim *sim, uint64_t seeds)
 {
     unsigned missed = 0;
@@ -349,7 +350,7 @@ static bool end_seed(uint64_t number, uint64_t seed, int status)
     return is_ok;
 }
 
-/* JOBS at a time. */
+/* Runs JOBS at a time. */
 static unsigned run_seeds(struct sim *sim, uint64_t first, uint64_t count)
 {
     struct {

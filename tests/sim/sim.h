@@ -1,21 +1,21 @@
 /*
  * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
- * (seam/rows.h) and a provider with a ledger; clients ask for executions with and without keys,
- * start flows, approve, reject, cancel and resume them, on any node, again where they got no
- * answer. Meanwhile nodes crash at any step and come back as new ones, stand still while time goes
- * on, have their clocks set; commits come late, are refused, or are done and their answers lost;
- * the provider refuses, breaks off, is silent, does what it says nothing of.
+ * (seam/rows.h) and a provider with a ledger. Clients run actions with and without keys, and start,
+ * approve, reject, cancel and resume flows, on any node. If they get no answer, they ask again.
+ * Meanwhile nodes crash at any step and come back as new ones, pause while time goes on, and have
+ * their clocks set. Commits are late, are refused, or are done and their answers lost. The provider
+ * refuses, disconnects, is silent, or does things without an answer.
  *
- * After every event: what a statement did to a flow is a legal transition, and of whom it may come;
- * nothing is done twice unless its client was told that it may have been done, nor is anybody told
- * that nothing was done where something was; who writes for a flow owns it; what a
- * client was told stands in the store. When the storm is over every flow ends, no claim is left,
+ * After every event: each change of a flow is a legal transition by a node that may make it.
+ * Nothing is done twice unless the client was warned that it may have been done, and no client is
+ * assured that nothing was done if something was. The node that writes for a flow owns it. Every
+ * answer to a client matches the store. When the storm is over, every flow ends, no claim is left,
  * and no node holds anything in memory.
  *
- * The same seed is the same history, in any build: SEED=n tells it.
+ * The same seed gives the same history, in any build: SEED=n prints it.
  *
- * Files: sim.c (the loop of events, the program), sim_node.c (processes and their faults),
- * sim_client.c, sim_provider.c, sim_apps.c, sim_check.c (what must hold), sim_record.c (what the
+ * Files: sim.c (the event loop, the program), sim_node.c (processes and their faults),
+ * sim_client.c, sim_provider.c, sim_apps.c, sim_check.c (the invariants), sim_record.c (what the
  * rows did, for a comparison with the real statements).
  */
 #ifndef TESTS_SIM_SIM_H
@@ -25,20 +25,20 @@
 
 enum { SIM_NODES = 3, SIM_CLIENTS_MAX = 1024, SIM_DECISIONS_MAX = 4096 };
 
-/* Of 1,000 events of a kind, how many go wrong. Drawn anew for each seed. */
+/* Of 1,000 events of a kind, how many go wrong. Drawn for each seed. */
 struct sim_storm {
     unsigned crash, pause, step;               /* of all events */
-    unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those lost */
+    unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those that are lost */
     unsigned late;                             /* answers that wait for another event */
     unsigned call_fail, refused;               /* of calls */
     unsigned handshake;                        /* calls whose first byte waits for another event */
-    unsigned time;                             /* events at which time goes on though work waits */
+    unsigned time;                             /* events at which time goes on while work waits */
 };
 
 struct sim_node {
     struct seam_node on;
     bool is_up, is_paused;
-    uint64_t back_ns; /* when it is back, or goes on */
+    uint64_t back_ns; /* when it comes back, or goes on */
     int64_t wall_shift_us;
     unsigned incarnation;
     struct list runs; /* struct sim_run.link */
@@ -46,12 +46,12 @@ struct sim_node {
 
 enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_KEYED_WRITE, SIM_DELETE, SIM_FLOW };
 
-/* What an answer says of what was done. */
+/* What an answer says about the effect. */
 enum sim_effect_told { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
 
-/* One thing that a client wants, and asks for until it is told what became of it. It does as it is
- * told: what was not done it asks for again; what is in doubt it gives up, or asks for once more
- * knowing that it may be done twice. */
+/* One request that a client wants carried out, and repeats until it has a clear answer. It follows
+ * the answers: what was not done it asks for again. What is in doubt it gives up, or asks for once
+ * more although it may then be done twice. */
 struct sim_client {
     enum sim_kind kind;
     size_t number;
@@ -62,14 +62,14 @@ struct sim_client {
     unsigned asks, open;
     uint64_t next_ns;
     bool is_done;
-    /* what it was told, and what it did */
+    /* the last answer, and how it reacted */
     bool is_succeeded; /* of an execution */
     struct uuid execution_id;
     struct uuid bound_id, released_id; /* what its key has, or had, to the last answer */
     bool is_approved, is_cancelled, is_started;
     unsigned resumed;
-    unsigned step_did; /* what was done by the current step of its flow, but for items */
-    unsigned excuses;  /* times that it asked again for what it was told is in doubt */
+    unsigned step_did; /* what the current step of its flow has done, except for items */
+    unsigned excuses;  /* how often it asked again for something in doubt */
 };
 
 /* An answer that a client waits for. */
@@ -82,13 +82,13 @@ struct sim_run {
     unsigned did;                      /* how much the provider has done for it */
 };
 
-/* A request that changes something, by all its text; what the provider has of it. */
+/* A request that changes something, with all its text, and what the provider has done about it. */
 struct sim_effect {
     uint64_t hash;
-    unsigned count; /* times that it was done, and not undone */
+    unsigned count; /* how often it was done, and not undone */
 };
 
-/* A key of the provider's own, once what it was sent with is done. */
+/* A key of the provider's own, once its request is done. */
 struct sim_key {
     uint64_t hash;
     size_t effect;
@@ -97,13 +97,13 @@ struct sim_key {
 /* A write that has reached the provider and is not answered yet. */
 struct sim_request {
     const struct http_call *call;
-    uint64_t started_ns; /* the call's: its struct is used again */
+    uint64_t started_ns; /* the call's, whose struct is reused */
     uint64_t key;        /* hash of the provider's key; 0: none */
     size_t effect;
     struct sim_run *run; /* NULL: of a flow */
     struct sim_client *client;
-    bool is_item; /* of a step that calls for each of several */
-    bool did;     /* this one, and not one of the same before it */
+    bool is_item; /* of a step that makes one call for each of several items */
+    bool did;     /* this one, and not an equal one before it */
 };
 
 struct sim {
@@ -117,7 +117,7 @@ struct sim {
     struct sim_client clients[SIM_CLIENTS_MAX];
     size_t client_count;
     struct sim_storm storm;
-    bool is_calm; /* nothing goes wrong any more */
+    bool is_calm; /* no more faults */
     ROWS(struct sim_effect) effects;
     ROWS(struct sim_key) keys;
     ROWS(struct sim_request) requests;
@@ -127,9 +127,9 @@ struct sim {
 
 /* ---- sim.c ---- */
 
-/* A line of the history. */
+/* Adds a line to the history. */
 void sim_note(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Something that must hold does not: tells the seed and the history, and ends the process. */
+/* An invariant does not hold: prints the seed and the history, and ends the process. */
 _Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool sim_chance(const struct sim *sim, unsigned of_thousand);
@@ -138,32 +138,32 @@ const char *sim_short(struct uuid id, char text[16]);
 /* ---- sim_node.c ---- */
 
 void sim_node_open(struct sim *sim, struct sim_node *node);
-/* With its own clock, and then whatever follows at once from what it did: first bytes, answers. */
+/* With its own clock; then everything that follows at once from its work: first bytes, answers. */
 void sim_node_settle(struct sim *sim, struct sim_node *node);
 void sim_node_crash(struct sim *sim, struct sim_node *node);
 void sim_node_close(struct sim *sim, struct sim_node *node);
-/* Comes back, or goes on, when its time has come. */
+/* Comes back, or goes on, if its time has come. */
 void sim_node_return(struct sim *sim, struct sim_node *node);
-/* One of the queries at the database, or of their answers, in any order. */
+/* Handles one of the queries at the database, or one of their answers, in any order. */
 void sim_database_event(struct sim *sim, struct sim_node *node, size_t index);
-/* One fault, perhaps. */
+/* Causes one fault, or none. */
 void sim_fault_event(struct sim *sim);
 size_t sim_node_number(const struct sim *sim, const struct sim_node *node);
 
 /* ---- sim_provider.c ---- */
 
-/* Its run is gone, and so are the calls of it. */
+/* Its run has ended, and so have its calls. */
 void sim_provider_forget(struct sim *sim, const struct sim_run *run);
-/* The first byte of each call that has not left yet leaves. */
+/* The first byte of each call that has not been sent yet leaves. */
 void sim_provider_take(struct sim *sim, struct sim_node *node);
 void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index);
 
 /* ---- sim_client.c ---- */
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows);
-/* Somebody asks for something, or decides about a flow. false: nobody wants to now. */
+/* A client makes a request, or decides about a flow. false: none wants to now. */
 bool sim_client_event(struct sim *sim);
-/* When the next one wants to; UINT64_MAX: never. */
+/* When the next client wants to; UINT64_MAX: never. */
 uint64_t sim_clients_next_ns(const struct sim *sim);
 void sim_node_harvest(struct sim *sim, struct sim_node *node);
 /* The process that they asked has died. */
@@ -174,21 +174,21 @@ bool sim_clients_are_done(const struct sim *sim);
 
 /* The demo app, and those that the built-in templates call. */
 struct catalog *sim_apps_catalog(void);
-/* `own` texts and the built-in ones. */
+/* The `own` texts and the built-in ones. */
 struct flow_template_set *sim_apps_templates(const struct catalog *catalog, const char *const *own);
 struct vault_ring *sim_apps_ring(void);
-/* The account's, one an app. */
+/* The account's connections, one for each app. */
 void sim_apps_connect(struct sim *sim);
-/* A template and what it takes. */
+/* A template and its input. */
 void sim_apps_choose(struct sim_client *client);
 void sim_apps_answer(struct sim *sim, struct http_call *call);
-/* Whom a text names; NULL: nobody. */
+/* The client that a text names, or NULL. */
 struct sim_client *sim_client_in(struct sim *sim, slice text);
 struct sim_client *sim_client_of(struct sim *sim, const struct http_call *call);
 
 /* ---- sim_record.c ---- */
 
-/* Where RECORD names a file: all that is done is written there. */
+/* If RECORD names a file, everything that is done is written to it. */
 void sim_record_open(void);
 void sim_record_close(void);
 void sim_record(void *owner, const struct pg_query *query, int status);
@@ -201,9 +201,9 @@ void sim_check_told(struct sim *sim, const struct sim_run *run);
 enum sim_effect_told sim_told(const struct sim_run *run);
 /* What the error of a flow's last failed step says. */
 bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
-/* Of a flow that has failed: what its step did, or may have done, its error says. */
+/* Checks a flow that has failed: its error says what its step did, or may have done. */
 void sim_check_failed(struct sim *sim, const struct row_flow *row);
-/* A first byte of a write is about to leave. */
+/* The first byte of a write is about to leave. */
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call);
 bool sim_all_have_ended(struct sim *sim);
 void sim_check_end(struct sim *sim);

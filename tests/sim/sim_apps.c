@@ -1,8 +1,8 @@
 /*
- * The apps that the built-in templates call, as far as these templates look: what their manifests
- * and templates are, the account's connections to them, what a client gives to each template, and
- * what the apps answer. Whatever a client gives, and whatever is made of it, names the client:
- * "client-12-".
+ * The apps that the built-in templates call, as far as these templates need them: their manifests
+ * and templates, the account's connections to them, the inputs that a client gives to each
+ * template, and the apps' answers. Everything that a client gives, and everything made from it,
+ * names the client: "client-12-".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ void sim_apps_connect(struct sim *sim)
     }
 }
 
-/* ---- what clients give ---- */
+/* ---- inputs of clients ---- */
 
 static const struct {
     const char *key, *input; /* %zu: the client's number */
@@ -140,7 +140,7 @@ void sim_apps_choose(struct sim_client *client)
 #pragma GCC diagnostic pop
 }
 
-/* ---- which client a text is of ---- */
+/* ---- the client that a text belongs to ---- */
 
 static struct sim_client *named_in(struct sim *sim, slice text)
 {
@@ -176,7 +176,7 @@ struct sim_client *sim_client_of(struct sim *sim, const struct http_call *call)
     return client ? client : named_in(sim, call->url);
 }
 
-/* ---- what the apps answer ---- */
+/* ---- answers of the apps ---- */
 
 static bool has(const struct http_call *call, const char *part)
 {
@@ -188,7 +188,7 @@ static bool has(const struct http_call *call, const char *part)
     "\"updated_at\":\"2026-01-01T00:00:00Z\"}"
 
 static const struct {
-    const char *part, *reply; /* of a URL; the first that fits */
+    const char *part, *reply; /* part of a URL; the first match counts */
 } replies[] = {
     {"/messages/send", "{\"id\":\"sent\",\"threadId\":\"thread\"}"},
     {"/threads/", "{\"id\":\"thread\",\"messages\":[{\"id\":\"sent\"}]}"},
@@ -202,7 +202,7 @@ static const struct {
     {"demo.example", "{\"id\":\"made\"}"},
 };
 
-/* Mails: two of each client, whose names lead on. */
+/* Mails: two for each client, whose names appear in later requests. */
 static void answer_mail(struct sim *sim, struct http_call *call)
 {
     char text[600];

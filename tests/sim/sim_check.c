@@ -1,5 +1,5 @@
 /*
- * What must hold, after every event and at the end.
+ * Invariants, which are checked after every event and at the end.
  */
 #include "sim/sim.h"
 
@@ -46,7 +46,7 @@ static void check_owner(struct sim *sim, const struct flow *before, const struct
         sim_fail(sim, "a flow went back");
 }
 
-/* A client that starts with a key knows its flow's id from the first that there is. */
+/* A client that starts with a key knows its flow's id from the first answer that has one. */
 static void check_new_flow(struct sim *sim, const struct flow *flow, const struct pg_query *query)
 {
     struct sim_client *client = sim_client_in(sim, seam_text(query, "input"));
@@ -70,13 +70,13 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
         return;
     }
     if (!is_allowed(query->stmt->name, before->status, after->status))
-        sim_fail(sim, "%s led from %s to %s", query->stmt->name, flow_status_name(before->status),
+        sim_fail(sim, "%s went from %s to %s", query->stmt->name, flow_status_name(before->status),
                  flow_status_name(after->status));
     if (before->step_index != after->step_index ||
         strcmp(query->stmt->name, "flow_take_resume") == 0)
         sim_client_in(sim, seam_find_flow(&sim->store, after->id)->input)->step_did = 0;
     if (after->rev != before->rev + 1)
-        sim_fail(sim, "%s led from rev %lld to %lld", query->stmt->name, (long long)before->rev,
+        sim_fail(sim, "%s went from rev %lld to %lld", query->stmt->name, (long long)before->rev,
                  (long long)after->rev);
     check_owner(sim, before, after);
 }
@@ -100,14 +100,14 @@ void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_c
         sim_fail(sim, "node %zu writes for a flow that is not its own", sim_node_number(sim, node));
 }
 
-/* ---- what clients were told ---- */
+/* ---- answers to clients ---- */
 
 static bool has(slice text, const char *part)
 {
     return text.ptr && slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* A 503, which is answered without a summary, says that nothing was done. */
+/* A 503, which has no summary, means that nothing was done. */
 enum sim_effect_told sim_told(const struct sim_run *run)
 {
     slice summary = exec_reason_status(run->run.out.reason) ? run->run.summary_json : SLICE_NONE;
@@ -137,22 +137,23 @@ void sim_check_failed(struct sim *sim, const struct row_flow *row)
                  client->number);
 }
 
-/* What was answered is what was done for it, and what its key has. A key that was let go runs
- * again; one that is bound gives the same answer. */
+/* The answer matches what was done, and what its key has. A key that was released runs again. One
+ * that is bound gives the same answer. */
 static void check_effect(struct sim *sim, const struct sim_run *run)
 {
     const struct sim_client *client = run->client;
     const struct exec_outcome *out = &run->run.out;
     bool is_result = out->reason == EXEC_SUCCEEDED || exec_reason_is_failed(out->reason);
     if (client->kind != SIM_READ && sim_told(run) == SIM_NOT_DONE && run->did > 0)
-        sim_fail(sim, "client %zu was told that nothing was done (%s), and it was", client->number,
-                 exec_reason_name(out->reason));
+        sim_fail(sim, "client %zu got the answer that nothing was done (%s), but it was",
+                 client->number, exec_reason_name(out->reason));
     if (!client->key[0] || !is_result)
         return;
     if (!uuid_is_nil(run->bound_id) && !uuid_eq(run->bound_id, out->execution_id))
         sim_fail(sim, "client %zu: a key that was bound ran again", client->number);
     if (!uuid_is_nil(run->released_id) && uuid_eq(run->released_id, out->execution_id))
-        sim_fail(sim, "client %zu: a key that was let go gives the former answer", client->number);
+        sim_fail(sim, "client %zu: a key that was released gives the former answer",
+                 client->number);
 }
 
 static void check_execution(struct sim *sim, const struct sim_run *run)
@@ -166,17 +167,18 @@ static void check_execution(struct sim *sim, const struct sim_run *run)
     if (out->reason == EXEC_OUTCOME_UNKNOWN && (!row || row->is_succeeded))
         return; /* its record may follow, and say more */
     if (!row)
-        sim_fail(sim, "client %zu was told of an execution that is not stored", client->number);
+        sim_fail(sim, "client %zu got an answer about an execution that is not stored",
+                 client->number);
     if (row->is_succeeded != (out->reason == EXEC_SUCCEEDED))
-        sim_fail(sim, "client %zu was told another end than is stored", client->number);
+        sim_fail(sim, "client %zu got another outcome than the stored one", client->number);
     if (client->kind == SIM_READ)
         return;
-    /* One that failed with proof that nothing was done has let go of its key: another may succeed
-     * under it, and be told of before. */
+    /* An execution that failed with proof that nothing was done has released its key. Another may
+     * succeed under that key, and its answer may come earlier. */
     if (out->reason != EXEC_SUCCEEDED)
         return;
     if (client->is_succeeded && !uuid_eq(client->execution_id, out->execution_id))
-        sim_fail(sim, "client %zu was told of two executions under one key", client->number);
+        sim_fail(sim, "client %zu got answers about two executions under one key", client->number);
     client->is_succeeded = true;
     client->execution_id = out->execution_id;
 }
@@ -214,11 +216,11 @@ void sim_check_told(struct sim *sim, const struct sim_run *run)
     bool is_start = run->command == FLOW_COMMAND_START;
     if (is_start && !command->is_replayed && run->run.answer == FLOW_ANSWER_UNAVAILABLE &&
         client->key[0] && seam_find_flow(&sim->store, command->flow_id))
-        sim_fail(sim, "client %zu was told that its flow did not begin", client->number);
+        sim_fail(sim, "client %zu got the answer that its flow did not begin", client->number);
     if (run->run.answer != FLOW_ANSWER_DONE)
         return;
     if (!uuid_eq(command->flow_id, client->flow_id))
-        sim_fail(sim, "client %zu was told of another flow than its own", client->number);
+        sim_fail(sim, "client %zu got an answer about another flow than its own", client->number);
     client->is_started = true;
     client->is_approved |= run->command == FLOW_COMMAND_APPROVE;
     client->is_cancelled |= run->command == FLOW_COMMAND_CANCEL ||
@@ -246,7 +248,7 @@ static void check_client(struct sim *sim, const struct sim_client *client)
         return;
     }
     if (!uuid_is_nil(client->bound_id) && !seam_find_execution(&sim->store, client->bound_id))
-        sim_fail(sim, "what client %zu was told last is not stored", client->number);
+        sim_fail(sim, "the last answer to client %zu is not stored", client->number);
     if (client->kind == SIM_READ || !client->is_succeeded)
         return;
     if (!seam_find_execution(&sim->store, client->execution_id))
@@ -271,7 +273,7 @@ void sim_check_end(struct sim *sim)
     }
     for (size_t i = 0; i < sim->store.claims.count; i++)
         if (!sim->store.claims.items[i].is_bound)
-            sim_fail(sim, "a claim is in flight for ever: %.*s",
+            sim_fail(sim, "a claim is in flight forever: %.*s",
                      SLICE_ARG(sim->store.claims.items[i].claim.key));
     for (size_t i = 0; i < sim->client_count; i++) {
         if (!sim->clients[i].is_done)

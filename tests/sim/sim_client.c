@@ -1,6 +1,6 @@
 /*
- * Clients: each wants one thing and asks for it, at any node, until it is told what became of it.
- * And the people who decide about flows.
+ * Clients: each wants one request carried out, and sends it, to any node, until it has a clear
+ * answer. And the people who decide about flows.
  */
 #include "sim/sim.h"
 
@@ -56,7 +56,7 @@ bool sim_clients_are_done(const struct sim *sim)
     return true;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void on_gone(struct seam_run *run)
 {
@@ -130,7 +130,7 @@ static void decide(struct sim *sim, struct sim_client *client, enum flow_command
     begin(sim, node, client, run);
 }
 
-/* A person looks at one flow. */
+/* A person reads one flow. */
 static bool decide_some(struct sim *sim)
 {
     if (sim->store.flows.count == 0)
@@ -186,14 +186,14 @@ static void note_answer(struct sim *sim, const struct sim_run *run)
         [FLOW_ANSWER_CONFLICT] = "conflict",
         [FLOW_ANSWER_REPEATED] = "repeated",
         [FLOW_ANSWER_KEY_MISMATCH] = "another request's key",
-        [FLOW_ANSWER_KEY_GONE] = "the key's flow is gone",
+        [FLOW_ANSWER_KEY_GONE] = "the key's flow does not exist any more",
         [FLOW_ANSWER_UNAVAILABLE] = "unavailable",
         [FLOW_ANSWER_UNKNOWN] = "unknown",
     };
     if (run->run.is_command)
-        sim_note(sim, "client %zu: is told: %s", run->client->number, answers[run->run.answer]);
+        sim_note(sim, "client %zu: gets: %s", run->client->number, answers[run->run.answer]);
     else
-        sim_note(sim, "client %zu: is told: %s%s", run->client->number,
+        sim_note(sim, "client %zu: gets: %s%s", run->client->number,
                  exec_reason_name(run->run.out.reason),
                  run->run.out.is_replayed ? ", as before" : "");
 }
@@ -204,7 +204,8 @@ static void go_on(struct sim_client *client, bool is_to_repeat)
         client->is_done = true;
 }
 
-/* Whether it may have happened or not is not known: asked again under its key, given up without. */
+/* It is not known whether it happened. With a key, it is sent again. Without one, it is given
+ * up. */
 static void go_on_unanswered(struct sim_client *client)
 {
     go_on(client, client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
@@ -213,7 +214,7 @@ static void go_on_unanswered(struct sim_client *client)
 /* It may be done twice now: as another request, under another key. */
 static void insist(struct sim *sim, struct sim_client *client)
 {
-    sim_note(sim, "client %zu: wants it all the same", client->number);
+    sim_note(sim, "client %zu: tries it all the same", client->number);
     client->excuses++;
     if (client->key[0])
         (void)snprintf(client->key, sizeof(client->key), "k%zu.%u", client->number,
@@ -221,7 +222,7 @@ static void insist(struct sim *sim, struct sim_client *client)
     client->bound_id = client->released_id = (struct uuid){{0}};
 }
 
-/* What is in doubt is asked for once more under its key, which then gives the same answer. */
+/* A request in doubt is repeated once under its key, which then gives the same answer. */
 static void heed(struct sim *sim, struct sim_client *client, const struct sim_run *run)
 {
     struct uuid id = run->run.out.execution_id;

@@ -1,5 +1,5 @@
 /*
- * Processes: what the database does for them, and what befalls them.
+ * Processes: how the database serves them, and their faults.
  */
 #include "sim/sim.h"
 
@@ -49,15 +49,15 @@ void sim_node_close(struct sim *sim, struct sim_node *node)
     node->is_up = false;
 }
 
-/* What was on its way to the database may be done all the same; nobody learns of it. */
+/* Queries on their way to the database may still be done. No client gets an answer. */
 void sim_node_crash(struct sim *sim, struct sim_node *node)
 {
     struct pg_query *query;
     sim_note(sim, "node %zu: dies", sim_node_number(sim, node));
     for (size_t i = 0; (query = seam_query(node->on.pool, i)); i++)
         if (!seam_query_is_done(query) && seam_pick(2) == 0) {
-            sim_note(sim, "node %zu: %s is done, its answer lost", sim_node_number(sim, node),
-                     seam_query_stmt(query)->name);
+            sim_note(sim, "node %zu: %s is done, and its answer is lost",
+                     sim_node_number(sim, node), seam_query_stmt(query)->name);
             (void)seam_rows_do(&sim->store, query);
         }
     sim_node_close(sim, node);
@@ -147,7 +147,7 @@ void sim_fault_event(struct sim *sim)
     } else if (sim_chance(sim, sim->storm.pause)) {
         node->is_paused = true;
         node->back_ns = seam_now_ns() + seam_pick(PAUSE_MS_MAX) * 1000000;
-        sim_note(sim, "node %zu: stands still", sim_node_number(sim, node));
+        sim_note(sim, "node %zu: is paused", sim_node_number(sim, node));
     } else if (sim_chance(sim, sim->storm.step)) {
         uint64_t most_ms = seam_pick(10) == 0 ? STEP_FAR_MS : STEP_MS;
         node->wall_shift_us = ((int64_t)seam_pick(2 * most_ms) - (int64_t)most_ms) * 1000;

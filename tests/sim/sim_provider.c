@@ -1,6 +1,6 @@
 /*
- * The provider: a ledger of what it has done, and what it answers. It does what reaches it at once,
- * and undoes it where it then refuses, or fails without having done it.
+ * The provider: a ledger of what it has done, and its answers. It carries out a request at once,
+ * and undoes it if it then refuses, or fails without having done it.
  */
 #include "sim/sim.h"
 
@@ -55,7 +55,7 @@ static uint64_t key_of(const struct http_call *call)
     return key.ptr ? hash_stable(key.ptr, key.len) : 0;
 }
 
-/* NULL: it is of a flow. */
+/* NULL: for a flow. */
 static struct sim_run *run_of(struct sim_node *node, const struct http_call *call)
 {
     LIST_EACH(&node->runs, struct sim_run, run, link) {
@@ -103,8 +103,8 @@ static bool has_item(const struct http_call *call)
     return slice_find(seam_call_body(call), SLICE("\"item\"")) >= 0;
 }
 
-/* It is done at once: no more than once, but where its client has been told that it may have been.
- * What may be repeated is done by the first that comes. */
+/* It is done at once, and only once, unless its client has been warned that it may already be done.
+ * A request that may be repeated is done when it first arrives. */
 static void do_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
 {
     struct sim_client *client = sim_client_of(sim, call);
@@ -119,22 +119,22 @@ static void do_write(struct sim *sim, struct sim_node *node, const struct http_c
     bool is_state = is_to(call, "/set") || is_to(call, "/del");
     bool is_there = is_state ? effect->count > 0 : request.key && find_key(sim, request.key);
     if (!client)
-        sim_fail(sim, "a write is of no client: %.*s", SLICE_ARG(call->url));
+        sim_fail(sim, "a write belongs to no client: %.*s", SLICE_ARG(call->url));
     if (is_to(call, "/pay") && !request.key)
-        sim_fail(sim, "a write has no key of the provider's");
+        sim_fail(sim, "a write does not have a key of the provider's");
     *ROW_ADD(sim, requests) = request;
     mark(sim, &sim->requests.items[sim->requests.count - 1], !is_there);
     sim->writes++;
     effect = &sim->effects.items[request.effect];
     if (effect->count > 1 + client->excuses)
         sim_fail(sim,
-                 "client %zu: a write was done %u times, and it was told %u times that it may "
+                 "client %zu: a write was done %u times, and it was warned %u times that it may "
                  "have been: %.*s %.*s",
                  client->number, effect->count, client->excuses, SLICE_ARG(call->url),
                  SLICE_ARG(seam_call_body(call)));
 }
 
-/* Another of the same has been told, or will be, that it is done. */
+/* The answer to another one of the same, already sent or still to come, says that it is done. */
 static bool is_relied_on(const struct sim *sim, const struct sim_request *request)
 {
     for (size_t i = 0; i < sim->requests.count; i++) {
@@ -185,7 +185,7 @@ void sim_provider_take(struct sim *sim, struct sim_node *node)
 
 /* ---- answers ---- */
 
-/* A refusal is the truth: what it refuses it did not do. */
+/* A refusal is true: the provider did not do what it refuses. */
 static bool refuse(struct sim *sim, struct sim_node *node, struct http_call *call)
 {
     static const unsigned statuses[] = {400, 401, 403, 404, 409, 410, 413, 422, 429, 429, 501};
@@ -203,7 +203,7 @@ static bool refuse(struct sim *sim, struct sim_node *node, struct http_call *cal
     return true;
 }
 
-/* It may have done it or not. */
+/* The provider may have done it or not. */
 static void fail(struct sim *sim, struct sim_node *node, struct http_call *call)
 {
     static const unsigned statuses[] = {500, 502, 503, 302, 408};
@@ -226,14 +226,14 @@ static void answer(struct sim *sim, struct sim_node *node, struct http_call *cal
     const struct sim_request *request = is_write(call) ? find_request(sim, call) : NULL;
     bool is_gone = is_to(call, "/del") && request && !request->did;
     sim_note(sim, "node %zu: the provider answers%s: %.*s", sim_node_number(sim, node),
-             is_gone ? " that there is nothing" : "", SLICE_ARG(call->url));
+             is_gone ? " that nothing exists" : "", SLICE_ARG(call->url));
     if (is_gone)
         seam_call_reply(call, seam_pick(2) == 0 ? 404 : 410, "{}");
     else
         sim_apps_answer(sim, call);
 }
 
-/* A planted fault: what an earlier request of the run may have done is forgotten. */
+/* A planted fault: the effect of an earlier request of the run is forgotten. */
 static void forget_doubt(struct sim_node *node, const struct http_call *call)
 {
     LIST_EACH(&node->on.exec->all, struct exec, exec, all_link) {

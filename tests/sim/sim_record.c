@@ -1,13 +1,14 @@
 /*
- * The statements that a run did, with what the rows answered, into the file RECORD names: another
+ * Writes the statements of a run, with the rows' answers, to the file that RECORD names. Another
  * program does them on a real database and compares (tests/integration/test_sim.c). A record:
  *
  *   u8 length and name of the statement, i64 the database's now (microseconds since 1970)
- *   u8 number of parameters; each u8 type (enum pg_type), u8 is it null, u32 length and bytes: 16
- * of a uuid, 8 of a number, else the text i32 status; u32 rows (UINT32_MAX: not asked for), u32
- * columns; each cell i32 length (-1: null) and bytes, as the database sends them
+ *   u8 number of parameters, each: u8 type (enum pg_type), u8 is it null, u32 length and bytes (16
+ *      of a uuid, 8 of a number, otherwise the text)
+ *   i32 status, u32 rows (UINT32_MAX: not requested), u32 columns
+ *   each cell: i32 length (-1: null) and bytes, as the database sends them
  *
- * Numbers as this machine has them.
+ * Numbers are in this machine's byte order.
  */
 #include "sim/sim.h"
 
