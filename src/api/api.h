@@ -49,6 +49,7 @@ struct api_config {
      * "https://example.com" */
     const slice *mcp_origins;
     size_t mcp_origin_count;
+    bool refuses_unattended;   /* writes over /mcp, where the key does not say */
     const slice *home_domains; /* the own domains; the dashboard marks recipients outside of them */
     size_t home_domain_count;
     struct mcp_listeners *mcp_listeners; /* its open subscriptions */

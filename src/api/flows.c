@@ -206,39 +206,62 @@ static bool read_key(struct api_request *request, slice *key)
     return !fault.ptr;
 }
 
-static enum op_result begin_start(struct api_request *request)
+static bool refuse_start(struct api_request *request, slice fault)
+{
+    (void)api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    return false;
+}
+
+bool api_start_read(struct api_request *request, struct flow_request *in)
 {
     static const struct json none = {.type = JSON_OBJECT};
     const struct json *input = JSON_GET(request->body, "input");
-    struct flow_request in = {.kind = FLOW_COMMAND_START};
-    if (!read_body_text(request, "flowTemplate", &in.template_key) ||
-        !read_body_text(request, "triggerType", &in.trigger_type) ||
-        !read_key(request, &in.idempotency_key))
-        return OP_DONE;
-    if (in.template_key.len == 0)
-        return api_reply_error(
-            request, 400, "flowTemplate is required. GET /api/flows/templates lists the keys.");
+    *in = (struct flow_request){.kind = FLOW_COMMAND_START};
+    if (!read_body_text(request, "flowTemplate", &in->template_key) ||
+        !read_body_text(request, "triggerType", &in->trigger_type) ||
+        !read_key(request, &in->idempotency_key))
+        return false;
+    if (in->template_key.len == 0)
+        return refuse_start(
+            request, SLICE("flowTemplate is required. GET /api/flows/templates lists the keys."));
     const struct flow_template *tmpl =
-        flow_template_set_find(*request->api->config.templates, in.template_key);
+        flow_template_set_find(*request->api->config.templates, in->template_key);
     slice fault = tmpl ? api_misplaced_fault(request, request->endpoint->members, request->body,
                                              tmpl->input_schema)
                        : SLICE_NONE;
     if (fault.ptr)
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+        return refuse_start(request, fault);
     if (input && input->type != JSON_OBJECT && input->type != JSON_NULL)
-        return api_reply_error(request, 400, "input must be an object, got %s",
-                               json_type_name(input));
-    if (!in.trigger_type.ptr)
-        in.trigger_type = SLICE("manual");
-    if (!slice_has_word(SLICE("agent manual webhook schedule"), in.trigger_type))
-        return api_reply_error(request, 400,
-                               "triggerType must be agent, manual, webhook or schedule");
-    in.input = json_is(input, JSON_OBJECT) ? input : &none;
-    in.trace = api_trace(request);
-    return begin_command(request, &in, finish_start);
+        return refuse_start(request, api_sentence(request, "input must be an object, got %s",
+                                                  json_type_name(input)));
+    if (!in->trigger_type.ptr)
+        in->trigger_type = SLICE("manual");
+    if (!slice_has_word(SLICE("agent manual webhook schedule"), in->trigger_type))
+        return refuse_start(request,
+                            SLICE("triggerType must be agent, manual, webhook or schedule"));
+    in->input = json_is(input, JSON_OBJECT) ? input : &none;
+    in->trace = api_trace(request);
+    return true;
+}
+
+enum op_result api_start(struct api_request *request, const struct flow_request *in)
+{
+    return begin_command(request, in, finish_start);
+}
+
+static enum op_result begin_start(struct api_request *request)
+{
+    struct flow_request in;
+    return api_start_read(request, &in) ? api_start(request, &in) : OP_DONE;
 }
 
 #define NO_DRY_RUN "GET /api/flows/templates/{key}, which shows the steps; a start has no dry run"
+
+const struct api_names api_start_members = {
+    .own = {"flowTemplate", "input", "triggerType", "idempotency_key"},
+    .other = {{"template", "flowTemplate"},
+              {"confirm", "the member confirm of input"},
+              {"dry_run", NO_DRY_RUN}}};
 
 const struct api_endpoint api_flows_start = {
     .scope = SCOPE_EXECUTE,
@@ -246,11 +269,7 @@ const struct api_endpoint api_flows_start = {
     .query = &(const struct api_names){.other = {{"dry_run", NO_DRY_RUN},
                                                  {"idempotency_key",
                                                   "the member idempotency_key of the body"}}},
-    .members = &(
-        const struct api_names){.own = {"flowTemplate", "input", "triggerType", "idempotency_key"},
-                                .other = {{"template", "flowTemplate"},
-                                          {"confirm", "the member confirm of input"},
-                                          {"dry_run", NO_DRY_RUN}}},
+    .members = &api_start_members,
     .begin = begin_start,
 };
 

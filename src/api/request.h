@@ -192,6 +192,10 @@ extern const struct api_names api_execution_members, api_execution_query;
  * filled, from the request's memory; else the fault (400). */
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
+/* The same for POST /api/flows/start, from request->body; then its start. false: answered. */
+extern const struct api_names api_start_members;
+bool api_start_read(struct api_request *request, struct flow_request *in) MUST_CHECK;
+enum op_result api_start(struct api_request *request, const struct flow_request *in);
 /* Waits for the execution in request->state, which continues without its client; `then` is
  * api_execution_reply, or ends in it: the answer of POST /api/executions. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);

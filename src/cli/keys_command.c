@@ -43,7 +43,18 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     return OK;
 }
 
-/* Into the key: name, scopes (all by default), addresses, expiry. */
+/* One of the words, which are separated by spaces, or none. */
+static int read_word(const struct command_call *call, const char *name, const char *words,
+                     slice *value, struct err *err)
+{
+    *value = command_option(call, name);
+    if (!value->ptr || slice_has_word(slice_cstr(words), *value))
+        return OK;
+    return err_set(err, ERR_INVALID, "%s must be %s, got \"%.*s\"", name, words,
+                   SLICE_ARG(slice_first_utf8(*value, 40)));
+}
+
+/* Into the key: name, scopes (all by default), addresses, expiry, limits over /mcp. */
 static int read_options(struct session *session, const struct command_call *call,
                         struct api_key *key)
 {
@@ -60,6 +71,9 @@ static int read_options(struct session *session, const struct command_call *call
     if (addresses.ptr &&
         vault_key_addresses(addresses, &session->arena, &key->addresses, err) != OK)
         return err_prefix(err, "allow-address");
+    if (read_word(call, "forms", "never", &key->forms, err) != OK ||
+        read_word(call, "unattended-writes", "allow refuse", &key->unattended_writes, err) != OK)
+        return (int)err->code;
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
 
@@ -79,6 +93,8 @@ static void put_api_key(struct output_json *json, const struct api_key *key, con
     output_json_time(json, "revoked_at", key->revoked_at);
     output_json_time(json, "last_used_at", key->last_used_at);
     output_json_str(json, "addresses", key->addresses);
+    output_json_str(json, "forms", key->forms);
+    output_json_str(json, "unattended_writes", key->unattended_writes);
     json_close(&json->w, '}');
 }
 
@@ -258,7 +274,11 @@ static int roll(struct session *session, struct command_call *call)
                        SLICE_ARG(old.prefix), api_key_state(&old));
     struct vault_command_request request = {
         .kind = VAULT_KEY_CREATE,
-        .key = {.key = {.name = old.name, .scopes = old.scopes, .addresses = old.addresses},
+        .key = {.key = {.name = old.name,
+                        .scopes = old.scopes,
+                        .addresses = old.addresses,
+                        .forms = old.forms,
+                        .unattended_writes = old.unattended_writes},
                 .replaces = old.id},
     };
     int64_t *end = &request.key.key.expires_at;
@@ -304,6 +324,11 @@ static const struct config_option create_options[] = {
      "default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
+    {"forms", "WHEN",
+     "never: no person answers forms over /mcp (CI), so an argument confirm is enough"},
+    {"unattended-writes", "MODE",
+     "allow or refuse writes over /mcp that no form can ask about; by default as the server's "
+     "setting says"},
     {"json", NULL, "print JSON, for scripts"},
 };
 
@@ -320,7 +345,7 @@ static const struct command_verb verbs[] = {
      create_key, COMMAND_OPTIONS(create_options)},
     {"list", "ACCOUNT", "List the keys of an account.", list_keys, COMMAND_JSON},
     {"roll", "ACCOUNT KEY",
-     "Make a key with the same name, scopes and addresses. The old one expires soon.", roll,
+     "Make a key with the same name, scopes and limits. The old one expires soon.", roll,
      COMMAND_OPTIONS(roll_options)},
     {"revoke", "ACCOUNT KEY", "Refuse a key from now on. KEY is its id or its prefix.", revoke,
      COMMAND_NO_OPTIONS},

@@ -30,6 +30,9 @@
     X(mcp_origin, "mcp-origin", TEXTS, CONFIG_SERVERS, "", 0, 0, "ORIGIN", \
       "an origin whose pages may call /mcp from a browser, besides public-url's; may be " \
       "repeated") \
+    X(unattended_writes, "unattended-writes", TEXT, CONFIG_SERVERS, "allow", 0, 0, "MODE", \
+      "allow or refuse a write over /mcp that no person can be asked about, since the client " \
+      "shows no forms; `sluice keys create` has it for a single key") \
     X(home_domains, "home-domains", TEXTS, CONFIG_SERVERS, "", 0, 0, "DOMAIN", \
       "a domain of your organisation, with its subdomains: an approval marks calls that reach " \
       "addresses elsewhere; may be repeated. Default: no call is marked") \

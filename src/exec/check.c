@@ -11,8 +11,8 @@ enum { TEXT_BYTES_MAX = 256 * 1024, FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
 bool exec_is_unconfirmed(const struct exec *exec)
 {
-    return exec->action && exec->action->requires_confirmation && !exec->in.is_confirmed &&
-           !exec->in.is_dry_run;
+    return exec->action && exec->action->requires_confirmation && !exec->in.is_dry_run &&
+           (!exec->in.is_confirmed || exec->in.refusal_hint.ptr);
 }
 
 static slice input_pointer(const struct exec *exec)
@@ -126,8 +126,11 @@ static void append_hints(const struct exec *exec, struct buf *out)
 
 static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct buf *out)
 {
-    buf_printf(out, "%.*s is a %s action and was not confirmed", SLICE_ARG(exec->action->title),
-               catalog_level_name(exec->action->level));
+    buf_printf(out, "%.*s is a %s action and %s", SLICE_ARG(exec->action->title),
+               catalog_level_name(exec->action->level),
+               exec->in.refusal_hint.ptr ? "needs the yes of a person, for which this client "
+                                           "has no form"
+                                         : "was not confirmed");
     if (is_faulty)
         buf_append(out, SLICE(", and it cannot run as it is: "));
 }
@@ -135,7 +138,9 @@ static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct b
 static void append_how_to_confirm(const struct exec *exec, struct buf *out)
 {
     const char *confirm = confirm_name(exec);
-    if (out->len > 0)
+    if (exec->in.refusal_hint.ptr)
+        buf_printf(out, "%s%.*s", out->len > 0 ? " " : "", SLICE_ARG(exec->in.refusal_hint));
+    else if (out->len > 0)
         buf_printf(out, " Then send it with %s: true once the user agrees.", confirm);
     else
         buf_printf(out, "Send the same request again with %s: true once the user agrees.", confirm);

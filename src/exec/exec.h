@@ -106,6 +106,9 @@ struct exec_request {
     slice input_pointer;      /* JSON Pointer of it in the caller's request; SLICE_NONE: "/input" */
     const char *confirm_name; /* the caller's name for is_confirmed; NULL: "confirm" */
     bool is_confirmed;
+    /* The caller refuses writes that no person agreed to, and this is the hint what to do instead;
+     * SLICE_NONE: is_confirmed decides. */
+    slice refusal_hint;
     bool is_dry_run;           /* everything but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
     int64_t key_guards_until;  /* struct claim; 0: the key has the usual lifetime */

@@ -174,6 +174,11 @@ static enum op_result begin_flow_start(struct flow_command *command)
  * with its key. */
 static enum op_result follow_key(struct flow_command *command)
 {
+    if (store_claim_is_spent(&command->found))
+        return answer_command(
+            command, FLOW_ANSWER_KEY_GONE,
+            SLICE("A person did not agree to this start. Nothing was started. Do not try again "
+                  "unless they ask for it."));
     if (memcmp(command->claim.fingerprint, command->found.fingerprint,
                sizeof(command->claim.fingerprint)) != 0)
         return answer_command(
@@ -260,6 +265,14 @@ static bool can_run(const struct flow_service *service)
            service->run_count + service->takes.count < 2 * service->config.runs_max;
 }
 
+/* Half a minute is more than clocks may differ before that is reported (node/node.c). */
+static int64_t key_lifetime_ms(const struct flow_command *command)
+{
+    int64_t usual = (int64_t)command->service->config.idempotency_ttl_ms;
+    int64_t least = (command->in.key_guards_until - clock_shared_us()) / 1000 + 30 * 1000;
+    return usual > least ? usual : least;
+}
+
 /* The checks that need no database come first. The first step is planned before anything is
  * written, so that its intent or its pause is part of the insert. */
 static enum op_result step_start(struct op *op)
@@ -270,6 +283,10 @@ static enum op_result step_start(struct op *op)
         flow_template_set_find(*service->config.templates, command->in.template_key);
     if (!tmpl)
         return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
+    if (!uuid_is_nil(command->in.template_whole) &&
+        !uuid_eq(command->in.template_whole, tmpl->whole))
+        return conflict(command, SLICE("The template was changed after a person had agreed to it. "
+                                       "Nothing was started. Start it again."));
     if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
         return refuse_input(command, tmpl);
     command->input_json = json_text_of(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
@@ -286,7 +303,7 @@ static enum op_result step_start(struct op *op)
         return unavailable(command);
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
-    command->claim.lifetime_ms = (int64_t)service->config.idempotency_ttl_ms;
+    command->claim.lifetime_ms = key_lifetime_ms(command);
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
     return OP_NEXT;

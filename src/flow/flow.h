@@ -101,10 +101,13 @@ struct flow_request {
     /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
      * repetition of this one; nil: a new one */
     struct uuid flow_id;
-    slice template_key;       /* START */
-    const struct json *input; /* START; an object */
-    slice trigger_type;       /* START */
-    slice idempotency_key;    /* START, without a flow_id; SLICE_NONE: none */
+    slice template_key;         /* START */
+    struct uuid template_whole; /* START: that of the template that a person was shown; nil: any */
+    const struct json *input;   /* START; an object */
+    slice trigger_type;         /* START */
+    slice idempotency_key;      /* START, without a flow_id; SLICE_NONE: none */
+    int64_t key_guards_until; /* START: the key lives at least until then (clock_shared_us); 0: its
+                                 usual lifetime */
     slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */

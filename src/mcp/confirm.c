@@ -7,11 +7,12 @@
 #include "base/encode.h"
 #include "catalog/catalog.h"
 #include "exec/exec.h"
+#include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/input_form.h"
 #include "store/idempotency.h"
 
-enum { FORM_BYTES_MAX = 32 * 1024 };
+enum { FLOWS_NAMED_MAX = 3 };
 
 struct mcp_asking {
     const struct json *input;
@@ -36,18 +37,63 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
     return action && action->requires_confirmation;
 }
 
-static enum op_result refuse_large(struct api_request *request)
+/* ---- no form ---- */
+
+static bool has_approved_step(const struct flow_template *tmpl, slice tool_name)
+{
+    for (size_t i = 0; i < tmpl->step_count; i++)
+        if (tmpl->steps[i].confirm == FLOW_CONFIRM_APPROVAL &&
+            slice_eq(tmpl->steps[i].tool, tool_name))
+            return true;
+    return false;
+}
+
+slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
+                          slice tool_name)
+{
+    const struct flow_template_set *set = *request->api->config.templates;
+    enum vault_unattended rule = request->serve.grant.unattended;
+    bool is_refused = rule == UNATTENDED_BY_SETTING ? request->api->config.refuses_unattended
+                                                    : rule == UNATTENDED_REFUSED;
+    size_t count = 0;
+    struct buf hint;
+    if (!is_refused || message->has_forms)
+        return SLICE_NONE;
+    buf_init(&hint, MCP_FORM_BYTES_MAX);
+    buf_append_cstr(&hint, "Use a client that can show a form (MCP elicitation)");
+    for (size_t i = 0; i < set->count && count < FLOWS_NAMED_MAX; i++)
+        if (has_approved_step(set->items[i], tool_name))
+            buf_printf(&hint, "%s%.*s",
+                       count++ > 0 ? ", " : ", or a flow that waits for an approval: ",
+                       SLICE_ARG(set->items[i]->key));
+    buf_append_char(&hint, '.');
+    slice text = arena_take(&request->serve.op.arena, &hint);
+    return text.ptr ? text : SLICE("Use a client that can show a form.");
+}
+
+/* ---- the form ---- */
+
+enum op_result mcp_confirm_refuse_large(struct api_request *request)
 {
     return api_reply_error(request, 409,
                            "The input is larger than a form can show (32 KB), so no person can "
                            "agree to it. Make it smaller.");
 }
 
-/* ---- the form ---- */
+/* Values are written as JSON on a single line: no line break can start a new line, and nothing
+ * follows right-to-left letters that they could move. */
+void mcp_confirm_put_input(struct buf *form, const struct json *input)
+{
+    for (uint32_t i = 0; i < input->count; i++) {
+        slice name = json_str(&input->as.members[i].key);
+        form->is_failed = form->is_failed || name.len > JSON_EXCERPT_BYTES_MAX;
+        mcp_form_put_name(form, name);
+        json_write(form, &input->as.members[i].value);
+    }
+}
 
-/* The action, its integration and connection, and every field, complete. Values are written as JSON
- * on a single line: no line break can start a new line, and nothing follows right-to-left letters
- * that they could move. SLICE_NONE: more than a form can show. */
+/* The action, its integration and connection, and every field, complete. SLICE_NONE: more than a
+ * form can show. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);
@@ -55,7 +101,7 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     struct arena *arena = &request->serve.op.arena;
     slice sent = json_scan_get(exec_summary_of(request->state), SLICE("request"), arena);
     struct buf form;
-    buf_init(&form, FORM_BYTES_MAX);
+    buf_init(&form, MCP_FORM_BYTES_MAX);
     encode_visible(&form, asking->title, SLICE_NONE);
     buf_printf(&form, "\n%.*s %.*s", SLICE_ARG(out->integration_id), SLICE_ARG(out->action_id));
     if (out->connection_id)
@@ -65,15 +111,7 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("method"), arena), arena));
     buf_append_char(&form, ' ');
     buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("url"), arena), arena));
-    for (uint32_t i = 0; i < input->count; i++) {
-        slice name = json_str(&input->as.members[i].key);
-        if (name.len > JSON_EXCERPT_BYTES_MAX) {
-            buf_deinit(&form);
-            return SLICE_NONE;
-        }
-        mcp_form_put_name(&form, name);
-        json_write(&form, &input->as.members[i].value);
-    }
+    mcp_confirm_put_input(&form, input);
     return arena_take(arena, &form);
 }
 
@@ -87,24 +125,21 @@ static void put_confirmation(struct json_writer *w, slice message)
     mcp_form_close(w);
 }
 
-/* A call whose fields cannot all be displayed is not asked about. */
-static enum op_result ask(struct api_request *request, const struct mcp_message *message)
+enum op_result mcp_confirm_send(struct api_request *request, struct mcp_state *state, slice text)
 {
-    struct mcp_asking *asking = message->asking;
+    const struct mcp_message *message = request->outer;
     struct mcp_result result;
-    slice text = show_call(request, asking);
     if (!text.ptr)
-        return refuse_large(request);
-    asking->state.connection_id = exec_outcome_of(request->state)->connection_id;
-    random_kernel(asking->state.nonce, sizeof(asking->state.nonce));
-    asking->state.is_confirmation = true;
-    asking->state.filled = mcp_input_form_answers(request, message);
-    slice state = mcp_state_seal(request, &asking->state);
-    if (!state.ptr)
-        return message->filled ? refuse_large(request) : api_reply_no_memory(request);
+        return mcp_confirm_refuse_large(request);
+    random_kernel(state->nonce, sizeof(state->nonce));
+    state->is_confirmation = true;
+    state->filled = mcp_input_form_answers(request, message);
+    slice sealed = mcp_state_seal(request, state);
+    if (!sealed.ptr)
+        return message->filled ? mcp_confirm_refuse_large(request) : api_reply_no_memory(request);
     mcp_result_begin_as(&result, message, "input_required", text.len * 2);
     put_confirmation(&result.w, text);
-    json_member_str(&result.w, "requestState", state);
+    json_member_str(&result.w, "requestState", sealed);
     return mcp_result_send(request, message, &result);
 }
 
@@ -115,7 +150,9 @@ static enum op_result finish_ask(struct api_request *request)
     const struct exec_outcome *out = exec_outcome_of(request->state);
     if (out->reason != EXEC_SUCCEEDED || !out->is_dry_run)
         return mcp_run_reply(request);
-    return ask(request, request->outer);
+    struct mcp_asking *asking = ((const struct mcp_message *)request->outer)->asking;
+    asking->state.connection_id = out->connection_id;
+    return mcp_confirm_send(request, &asking->state, show_call(request, asking));
 }
 
 enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_request *wanted)
@@ -128,7 +165,7 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
     if (!asking)
         return api_reply_no_memory(request);
     if (!mcp_state_digest(wanted, action, asking->state.call))
-        return refuse_large(request);
+        return mcp_confirm_refuse_large(request);
     asking->input = wanted->input;
     asking->title = arena_dup(&request->serve.op.arena, action->title); /* a reload may drop it */
     message->asking = asking;
@@ -140,25 +177,21 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
 
 /* ---- the answer ---- */
 
-/* "accept" with the box ticked. A question without an answer is asked again. */
-enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
-
-static enum answer answer_of(const struct mcp_message *message)
+static enum mcp_answer answer_of(const struct mcp_message *message)
 {
     const struct json *given = JSON_GET(message->answers, "confirmation");
     const struct json *box = JSON_GET(JSON_GET(given, "content"), "confirm");
     slice action = json_get_str(given, SLICE("action"));
     if (slice_eq_cstr(action, "decline") || slice_eq_cstr(action, "cancel"))
-        return ANSWER_NO;
+        return MCP_ANSWER_NO;
     if (!slice_eq_cstr(action, "accept") || !json_is(box, JSON_BOOL))
-        return ANSWER_NONE;
-    return box->as.boolean ? ANSWER_YES : ANSWER_NO;
+        return MCP_ANSWER_NONE;
+    return box->as.boolean ? MCP_ANSWER_YES : MCP_ANSWER_NO;
 }
 
-static enum op_result refuse_state(struct api_request *request, const struct mcp_message *message,
-                                   const char *why)
+enum op_result mcp_confirm_refuse_state(struct api_request *request, const char *why)
 {
-    return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+    return mcp_reply_error(request, request->outer, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                            "requestState %s. Nothing was run. Call the tool again without it.",
                            why);
 }
@@ -188,10 +221,23 @@ static enum op_result finish_no(struct api_request *request)
         "The person did not agree. Nothing was done. Do not try again unless they ask for it.");
 }
 
-/* The key is bound to no run for as long as the state could be accepted. */
-static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
+enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp_state *state,
+                                   slice *key, int64_t *guards_until)
 {
-    if (!exec_claim_spend(request->api->config.pool, &request->query, &request->serve.op, wanted))
+    enum mcp_answer answer = answer_of(request->outer);
+    if (answer == MCP_ANSWER_NONE)
+        return answer;
+    /* The state is valid for as long as a yes could come again, so the key has to outlive it. */
+    *guards_until = state->until_ms * 1000;
+    if (!key->ptr)
+        *key = key_of(request, state);
+    return answer;
+}
+
+enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted)
+{
+    if (!wanted->idempotency_key.ptr ||
+        !exec_claim_spend(request->api->config.pool, &request->query, &request->serve.op, wanted))
         return api_reply_no_memory(request);
     return api_wait(request, finish_no);
 }
@@ -203,23 +249,20 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
     struct mcp_state state;
     uint8_t call[32];
     if (!mcp_state_open(request, message->state, &state))
-        return refuse_state(request, message, "is not valid or is older than 10 minutes");
+        return mcp_confirm_refuse_state(request, "is not valid or is older than 10 minutes");
     if (!action || !mcp_input_form_restore(request, message, state.filled, wanted))
-        return refuse_state(request, message, "belongs to another call");
+        return mcp_confirm_refuse_state(request, "belongs to another call");
     if (!mcp_state_digest(wanted, action, call) || memcmp(call, state.call, sizeof(call)) != 0)
-        return refuse_state(request, message, "belongs to another call");
+        return mcp_confirm_refuse_state(request, "belongs to another call");
     if (!state.is_confirmation)
         return OP_NEXT;
-    enum answer answer = answer_of(message);
-    if (answer == ANSWER_NONE)
+    enum mcp_answer answer =
+        mcp_confirm_answer(request, &state, &wanted->idempotency_key, &wanted->key_guards_until);
+    if (answer == MCP_ANSWER_NONE)
         return mcp_confirm_ask(request, wanted);
     message->is_agreed = wanted->is_confirmed = true;
     wanted->connection_id = state.connection_id;
-    /* The state is valid for as long as a yes could come again, so the key has to outlive it. */
-    wanted->key_guards_until = state.until_ms * 1000;
-    if (!wanted->idempotency_key.ptr)
-        wanted->idempotency_key = key_of(request, &state);
-    if (!wanted->idempotency_key.ptr)
-        return api_reply_no_memory(request);
-    return answer == ANSWER_YES ? OP_NEXT : take_no(request, wanted);
+    if (answer == MCP_ANSWER_NO)
+        return mcp_confirm_take_no(request, wanted);
+    return wanted->idempotency_key.ptr ? OP_NEXT : api_reply_no_memory(request);
 }

@@ -115,6 +115,7 @@ static enum op_result begin(struct api_request *request)
     if (!message || !api_query_bool(request, "structured", &is_structured))
         return OP_DONE;
     message->is_structured = message->is_structured || is_structured;
+    message->has_forms = message->has_forms && !request->serve.grant.is_formless;
     if (!message->id)
         return accept_notification(request);
 #ifdef SLUICE_TEST_BUILD

@@ -81,6 +81,8 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return api_reply_no_memory(request);
     if (!message->is_agreed && mcp_confirm_is_wanted(request, message, wanted))
         return mcp_confirm_ask(request, wanted);
+    if (action && !message->is_agreed)
+        wanted->refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
     request->state = exec_start(request->api->config.exec, wanted, &request->serve.op);
     return request->state ? api_execution_wait(request, mcp_run_reply)
                           : api_reply_no_memory(request);

@@ -26,6 +26,17 @@ static struct vault_binding state_binding_of(const struct api_request *request)
 }
 
 /* The input is sorted, so that a client may write its members in another order. */
+static bool finish_digest(struct buf *text, const struct json *input, uint8_t digest[32])
+{
+    buf_append_char(text, '\n');
+    json_write_sorted(text, input);
+    bool is_whole = buf_is_ok(text);
+    if (is_whole)
+        vault_sha256(buf_slice(text), digest);
+    buf_deinit(text);
+    return is_whole;
+}
+
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32])
 {
@@ -35,13 +46,19 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
                (long long)wanted->connection_id, wanted->pages_max, wanted->idempotency_key.len,
                SLICE_ARG(wanted->idempotency_key));
     buf_append(&text, action->detail_json); /* a changed action is not the one that was agreed to */
-    buf_append_char(&text, '\n');
-    json_write_sorted(&text, wanted->input);
-    bool is_whole = buf_is_ok(&text);
-    if (is_whole)
-        vault_sha256(buf_slice(&text), digest);
-    buf_deinit(&text);
-    return is_whole;
+    return finish_digest(&text, wanted->input, digest);
+}
+
+/* No tool of the catalog is called start_flow. */
+bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
+                            uint8_t digest[32])
+{
+    struct buf text;
+    buf_init(&text, MCP_CALL_BYTES_MAX);
+    buf_printf(&text, "start_flow\n%.*s\n%zu:%.*s\n", SLICE_ARG(tmpl->key), in->idempotency_key.len,
+               SLICE_ARG(in->idempotency_key));
+    buf_append(&text, slice_of(tmpl->whole.bytes, sizeof(tmpl->whole.bytes)));
+    return finish_digest(&text, in->input, digest);
 }
 
 slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)

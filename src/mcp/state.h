@@ -13,6 +13,7 @@
 #include "mcp/message.h"
 
 enum {
+    MCP_FORM_BYTES_MAX = 32 * 1024,
     MCP_STATE_MS = 10 * 60 * 1000,
     MCP_NONCE_LEN = 16,
     MCP_FILLED_BYTES_MAX = 8 * 1024, /* of the given input, as JSON */
@@ -32,6 +33,9 @@ struct mcp_state {
  * memory. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32]) MUST_CHECK;
+/* The same for a start of a flow. */
+bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
+                            uint8_t digest[32]) MUST_CHECK;
 /* Text for requestState, valid from now on for MCP_STATE_MS. SLICE_NONE: no memory, or too much
  * input. */
 slice mcp_state_seal(struct api_request *request, const struct mcp_state *state);

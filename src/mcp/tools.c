@@ -11,6 +11,7 @@
 #include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/method.h"
+#include "mcp/start.h"
 #include "mcp/task.h"
 #include "mcp/words.h"
 
@@ -64,38 +65,11 @@ static enum op_result call_describe_action(struct api_request *request, const st
                            "integration_id and action_id are required, or template alone");
 }
 
-/* The members of POST /api/flows/start. Unknown members are passed on, so that their right names
- * are reported. */
 static enum op_result call_start_flow(struct api_request *request, const struct tool *tool,
                                       const struct json *arguments)
 {
-    struct arena *arena = &request->serve.op.arena;
-    const struct json *key = JSON_GET(arguments, "idempotency_key");
-    slice meta_key = mcp_meta_key(request->outer);
-    struct json *body = ARENA_NEW(arena, struct json);
-    if (!body)
-        return api_reply_no_memory(request);
-    *body = json_object();
-    for (uint32_t i = 0; i < arguments->count; i++) {
-        slice name = json_str(&arguments->as.members[i].key);
-        if (slice_has_word(SLICE("flowTemplate triggerType"), name)) {
-            request->envelope = &mcp_tool_result; /* otherwise it would replace this envelope */
-            return api_reply_error(request, 400, "%.*s is not an argument of start_flow",
-                                   SLICE_ARG(name));
-        }
-        json_object_set(arena, body, slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
-                        arguments->as.members[i].value);
-    }
-    json_object_set(arena, body, SLICE("triggerType"), json_string(SLICE("agent")));
-    slice fault = json_is(key, JSON_STRING) ? mcp_meta_key_fault(request->outer, json_str(key))
-                                            : SLICE_NONE;
-    if (fault.ptr) {
-        request->envelope = &mcp_tool_result;
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    }
-    if (meta_key.ptr && (!key || key->type == JSON_NULL))
-        json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
-    return api_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
+    (void)tool;
+    return mcp_start_flow(request, arguments);
 }
 
 /* A wait ends when the flow no longer runs, which is what a model waits for. */

@@ -191,8 +191,16 @@ static uint64_t key_loaded(struct cache_load *under)
     if (entry->status !=
         OK) /* a refusal may be cached; a failed query has no information about the key */
         return entry->status == ERR_REFUSED ? auth->config.negative_ttl_ms : 0;
-    entry->grant =
-        (struct vault_grant){key.account_id, key.id, key.scopes, key.addresses.ptr != NULL};
+    entry->grant = (struct vault_grant){
+        .account_id = key.account_id,
+        .key_id = key.id,
+        .scopes = key.scopes,
+        .is_bound = key.addresses.ptr != NULL,
+        .is_formless = key.forms.ptr != NULL,
+        .unattended = !key.unattended_writes.ptr                      ? UNATTENDED_BY_SETTING
+                      : slice_eq_cstr(key.unattended_writes, "allow") ? UNATTENDED_ALLOWED
+                                                                      : UNATTENDED_REFUSED,
+    };
     entry->expires_at = key.expires_at;
     /* Once for each load: a key that is used all the time is loaded every ttl_ms. */
     int64_t now = clock_shared_us();

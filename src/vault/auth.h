@@ -23,10 +23,15 @@ struct vault_auth_config {
     void *owner;
 };
 
+/* Of writes over /mcp that no person can be asked about. */
+enum vault_unattended { UNATTENDED_BY_SETTING, UNATTENDED_ALLOWED, UNATTENDED_REFUSED };
+
 struct vault_grant {
     struct uuid account_id, key_id;
-    uint32_t scopes; /* set of SCOPE_* */
-    bool is_bound;   /* to client addresses */
+    uint32_t scopes;  /* set of SCOPE_* */
+    bool is_bound;    /* to client addresses */
+    bool is_formless; /* no person answers its client's forms */
+    enum vault_unattended unattended;
 };
 
 /* The caller to check: a key, or a session that it opened. */

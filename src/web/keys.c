@@ -70,6 +70,8 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     view_time(w, "expires_at", key->expires_at);
     view_time(w, "last_used_at", key->last_used_at);
     json_member_str(w, "addresses", key->addresses);
+    json_member_bool(w, "is_formless", key->forms.ptr != NULL);
+    json_member_str(w, "unattended_writes", key->unattended_writes);
     json_close(w, '}');
 }
 
@@ -94,6 +96,8 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_str(w, "name", web_field(request, "name"));
     json_member_str(w, "expires", web_field(request, "expires"));
     json_member_str(w, "addresses", web_field(request, "addresses"));
+    json_member_bool(w, "is_formless", web_field(request, "forms").ptr != NULL);
+    json_member_str(w, "unattended_writes", web_field(request, "unattended_writes"));
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
@@ -203,6 +207,18 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
+/* false: the new key may not have what is chosen. */
+static bool read_mcp_limits(struct web_request *request, struct api_key *key)
+{
+    slice unattended = web_field(request, "unattended_writes");
+    if (web_field(request, "forms").ptr)
+        key->forms = SLICE("never");
+    if (slice_has_word(SLICE("allow refuse"), unattended))
+        key->unattended_writes = unattended;
+    return request->serve.grant.unattended != UNATTENDED_REFUSED ||
+           slice_eq_cstr(key->unattended_writes, "refuse");
+}
+
 static enum op_result reply_key(struct web_request *request, unsigned status)
 {
     const struct changing *it = request->state;
@@ -225,7 +241,9 @@ static enum op_result reply_repeated(struct web_request *request)
      * not part of the key, but would be believed to be. */
     const struct api_key *key = &it->in.key.key;
     bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
-                   row.scopes == key->scopes && slice_eq(row.addresses, key->addresses);
+                   row.scopes == key->scopes && slice_eq(row.addresses, key->addresses) &&
+                   slice_eq(row.forms, key->forms) &&
+                   slice_eq(row.unattended_writes, key->unattended_writes);
     if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
     return web_reply_problem(request, 409, "This key was created before",
@@ -271,6 +289,9 @@ enum op_result web_key_create(struct web_request *request)
         vault_key_addresses(addresses, &request->serve.op.arena, &key->addresses, &err) != OK)
         return reply_key_form(request,
                               arena_printf(&request->serve.op.arena, "Addresses: %s.", err.text));
+    if (!read_mcp_limits(request, key))
+        return reply_key_form(request, SLICE("Your own key refuses writes that no person can be "
+                                             "asked about, so a key made here has to as well."));
     if (request->serve.check.grant.is_bound)
         return reply_key_form(request,
                               SLICE("Your own key is bound to addresses, which a key made here "

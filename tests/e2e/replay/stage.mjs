@@ -63,6 +63,7 @@ export class Stage {
   async #open(wanted) {
     await this.#listen();
     const { id, key } = await this.stack.account('replay', { apps: [] });
+    this.account = id;
     this.key = key;
     const origins = new Set();
     const waiting = new Map(); // those of one app in turn: the first of them becomes the default
@@ -85,9 +86,12 @@ export class Stage {
     };
     await Promise.all([work(), work(), work()]);
     const args = [...origins].flatMap((origin) => ['--origin-override', `${origin}=${this.url}`]);
-    this.server = await this.stack.serve({
-      args: [...args, '--ca-file', this.caFile, '--circuit-volume', '0'],
-    });
+    this.args = [...args, '--ca-file', this.caFile, '--circuit-volume', '0'];
+    this.server = await this.serve();
+  }
+
+  serve(args = []) {
+    return this.stack.serve({ args: [...this.args, ...args] });
   }
 
   async #listen() {
