@@ -19,7 +19,7 @@ static void every_reason_has_a_status_that_fits_its_kind(void **state)
     }
 }
 
-/* src/api/README.md "Executions" and "Tool endpoint": nothing but what they list. */
+/* src/api/README.md "Executions" and "Tool endpoint": only the members that they list. */
 static void every_reason_has_a_tool_error_of_the_lists(void **state)
 {
     (void)state;

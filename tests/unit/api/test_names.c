@@ -1,4 +1,4 @@
-/* api/names: which names are nearly ours, and what is used instead. */
+/* api/names: which names resemble one of ours, and what is suggested instead. */
 #include "api/names.h"
 #include "unit.h"
 

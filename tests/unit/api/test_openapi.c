@@ -1,7 +1,7 @@
 /*
- * openapi.json and the table of routes: each has what the other has, and both say the same of keys
- * and bodies. A route that is added belongs into src/api/openapi.json, with a
- * request to it in tests/e2e/openapi.test.mjs.
+ * openapi.json and the table of routes: each has everything that the other has, and both agree on
+ * keys and bodies. A new route must be in src/api/openapi.json, with a request to it in
+ * tests/e2e/openapi.test.mjs.
  */
 #include "api/request.h"
 #include "base/embed.h"
@@ -31,7 +31,7 @@ static int teardown(void **state)
     return unit_end();
 }
 
-/* Those of api, and of mcp, which hands them to it. */
+/* The routes of api, and those of mcp, which registers them there. */
 static const struct http_route *all_routes(size_t *count)
 {
     static struct http_route all[100];
@@ -44,7 +44,7 @@ static const struct http_route *all_routes(size_t *count)
     return all;
 }
 
-/* "get": OpenAPI's names of methods. */
+/* "get": methods as OpenAPI spells them. */
 static const char *method_key(enum http_method method)
 {
     switch (method) {
@@ -109,7 +109,8 @@ static void every_operation_has_its_route(void **state)
     }
 }
 
-/* The scope that an operation needs; SLICE_NONE: public, or it differs by what is asked for. */
+/* The scope that an operation needs; SLICE_NONE: it is public, or the scope depends on the
+ * request. */
 static slice scope_of(const struct json *operation)
 {
     const struct json *security = JSON_GET(operation, "security");
@@ -146,14 +147,14 @@ static void keys_and_bodies_are_said_as_they_are(void **state)
     }
 }
 
-/* Where a $ref leads, else the value itself. */
+/* The target of a $ref, or the value itself. */
 static const struct json *deref(const struct json *value)
 {
     slice ref = json_get_str(value, SLICE("$ref"));
     return ref.len > 0 ? json_pointer(document, slice_from(ref, 1)) : value;
 }
 
-/* name is in the table as it is in the document. */
+/* Name is the same in the table and in the document. */
 static void expect_name(const struct http_route *route, const struct api_names *names, slice name)
 {
     if (!api_names_has(names, name))

@@ -82,7 +82,7 @@ static void keeps_its_limit(void **state)
         assert_true(arena.is_exhausted);
         assert_int_equal(arena.bytes_used, got);
         assert_null(arena_alloc_text(&arena, 17));
-        if (max % 16) /* what still fits is given, the flag stays */
+        if (max % 16) /* what still fits is given, and the flag stays */
             assert_non_null(arena_alloc_text(&arena, max % 16));
         assert_true(arena.is_exhausted);
         arena_deinit(&arena);
@@ -132,14 +132,14 @@ static void a_large_block_leaves_the_newest_chunk(void **state)
     memset(large, 1, 200000);
     assert_int_equal(mem_live_blocks(), 2);
     arena_reset(&arena);
-    /* large first: it must not become a chunk that is bumped into */
+    /* large first: it must not become the chunk for small blocks */
     large = arena_alloc(&arena, 200000);
     a = arena_alloc(&arena, 8);
     assert_true(a + 8 <= large || a >= large + 200000);
     arena_deinit(&arena);
 }
 
-/* Small blocks by the thousand cost few chunks: 1, 2, 4 ... 64, 64 KB. */
+/* Thousands of small blocks use few chunks: 1, 2, 4 ... 64, 64 KB. */
 static void chunks_double(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static int cleanup_count;
 static void note_cleanup(void *ctx)
 {
     assert_in_range(cleanup_count, 0, 3);
-    cleanups[cleanup_count++] = *(int *)ctx; /* the arena's memory is there */
+    cleanups[cleanup_count++] = *(int *)ctx; /* the arena's memory exists */
 }
 
 static void cleanups_run_newest_first_and_once(void **state)

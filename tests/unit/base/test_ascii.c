@@ -1,4 +1,4 @@
-/* base/ascii: every byte against the characters listed, as char and as unsigned char. */
+/* base/ascii: every byte is compared with the listed characters, as char and as unsigned char. */
 #include "testing.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const char lowers[] = "abcdefghijklmnopqrstuvwxyz";
 static const char uppers[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 static const char hex[] = "0123456789abcdef", hex_upper[] = "0123456789ABCDEF";
 
-/* Without the NUL, which strchr finds in every text. */
+/* Without NUL, which strchr finds in every text. */
 static bool has(const char *set, int byte)
 {
     return byte != 0 && strchr(set, byte) != NULL;

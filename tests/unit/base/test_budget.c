@@ -1,6 +1,6 @@
 /*
- * The budget of memory: what fits, what an account's share is beside others, what goes past it, and
- * that each byte comes back.
+ * The budget of memory: what fits, the share of an account when others use memory, what overdraws
+ * it, and that each byte is returned.
  */
 #include <pthread.h>
 
@@ -75,19 +75,19 @@ static void the_more_use_it_the_less_each_gets_and_some_stays(void **state)
     for (unsigned i = 0; i < 4; i++)
         assert_true(got[i] >= 64 * MIB && got[i] <= 80 * MIB);
     assert_true(budget.used < 320 * MIB);
-    assert_true(budget_use_take(use_of(4, 4), 50 * MIB)); /* who comes now */
+    assert_true(budget_use_take(use_of(4, 4), 50 * MIB)); /* a new account */
 }
 
 static void what_uses_little_may_begin_something_large(void **state)
 {
     (void)state;
     struct budget_use *use = use_of(0, 1);
-    assert_true(budget_use_take(use, 300 * MIB)); /* past its share, alone */
+    assert_true(budget_use_take(use, 300 * MIB)); /* past its share, without others */
     assert_false(budget_use_take(use_of(1, 1), 8 * MIB));
     assert_true(budget_use_take(use_of(2, 2), 8 * MIB));
     assert_true(budget_use_take(use_of(3, 3), 150 * MIB));
     assert_false(budget_use_take(use_of(4, 4), 150 * MIB));
-    assert_true(budget_use_take(&uses[4], BUDGET_SMALL_BYTES)); /* of an account that has none */
+    assert_true(budget_use_take(&uses[4], BUDGET_SMALL_BYTES)); /* for an account without any */
 }
 
 static void what_is_larger_than_all_begins_some_time(void **state)
@@ -107,7 +107,7 @@ static void one_use_of_an_account_goes_past_its_share(void **state)
     assert_false(budget_use_take(&uses[0], 100 * MIB));
     assert_true(budget_use_overdraw(&uses[0], 100 * MIB));
     assert_false(budget_use_overdraw(&uses[1], 100 * MIB));
-    assert_true(budget_use_overdraw(&uses[0], 10 * MIB)); /* it goes on */
+    assert_true(budget_use_overdraw(&uses[0], 10 * MIB)); /* it may continue */
     budget_use_end(&uses[0]);
     assert_true(budget_use_overdraw(&uses[1], 100 * MIB));
     budget_use_settle(&uses[1]); /* within its share again */

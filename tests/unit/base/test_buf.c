@@ -1,4 +1,5 @@
-/* base/buf: against a plain array under random appends and consumes; limits; sticky failure. */
+/* base/buf: compared with a plain array under random appends and consumes; limits; sticky
+ * failure. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -164,7 +165,8 @@ static void reserves_then_counts(void **state)
     buf_deinit(&buf);
 }
 
-/* Each allocation in turn fails: never a crash or a leak, always the flag or the right bytes. */
+/* Each allocation in turn fails: there is never a crash or a leak, and always the flag or the right
+ * bytes. */
 static void survives_failing_memory(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* base/clock: the calendar day by day against counting, both text forms there and back, and what
- * RFC 3339 and RFC 9110 do not allow. */
+/* base/clock: each calendar day compared with counting, both text forms in both directions, and
+ * what RFC 3339 and RFC 9110 do not allow. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void counts_every_day(void **state)
     }
     assert_int_equal(time_days_from_civil(1970, 1, 1), 0);
     assert_int_equal(days, 2932897);
-    /* before year 0 too */
+    /* also before year 0 */
     assert_int_equal(time_days_from_civil(-1, 12, 31), -719529);
     int64_t y;
     unsigned m, d;
@@ -193,7 +193,7 @@ static void parses_rfc3339(void **state)
     assert_false(time_parse(SLICE("1970-01-01\00000:00:00Z"), &got));
 }
 
-/* Every offset of every sign, near the end of a day, a month and a year. */
+/* Every offset with each sign, near the end of a day, a month and a year. */
 static void parses_every_offset(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void parses_every_offset(void **state)
     }
 }
 
-/* One changed byte never crashes, and what is still taken prints as a time again. */
+/* A changed byte never causes a crash, and a text that is still accepted prints as a time again. */
 static void survives_mutations(void **state)
 {
     (void)state;
@@ -271,7 +271,8 @@ static void parses_http_dates(void **state)
             fail_msg("taken: %s", bad[i]);
 }
 
-/* All hundred two-digit years lie in the window of RFC 9110: 49 years back to 50 ahead. */
+/* All hundred two-digit years are in the window of RFC 9110: from 49 years ago to 50 years from
+ * now. */
 static void widens_short_years(void **state)
 {
     (void)state;
@@ -337,7 +338,7 @@ static void clocks_go_on(void **state)
     assert_true(wall_s >= from_s && wall_s <= to_s + 1); /* time(2) may be a tick behind */
 }
 
-/* It is where an answer's two ends allow it to be, and moves only where the next one does not. */
+/* The offset is within the bounds of each answer, and moves only if the next answer requires it. */
 static void shares_a_clock(void **state)
 {
     (void)state;
@@ -354,7 +355,7 @@ static void shares_a_clock(void **state)
         int64_t shared_s, sent_s, moves_to_s; /* sent before now */
     } answers[] = {
         {1000, 100, 1001}, /* slow, so it proves nothing */
-        {1005, 0, 1005},   /* at once */
+        {1005, 0, 1005},   /* immediate */
         {1004, 2, 1005},   /* from 1004 to 1006 */
         {1000, 2, 1002},   /* at most that */
         {1010, 3, 1010},   /* at least that */

@@ -1,5 +1,5 @@
-/* base/encode: every length and byte there and back, the vectors of RFC 4648, and every way to be
- * wrong; a failed decode leaves the buffer as it was. */
+/* base/encode: every length and byte in both directions, the vectors of RFC 4648, and every kind of
+ * error. A failed decode leaves the buffer unchanged. */
 #include "testing.h"
 
 #include <string.h>
@@ -109,7 +109,7 @@ static void refuses_wrong_base64(void **state)
     refuse(decode_base64url, SLICE("AAB"));
 }
 
-/* Which bytes are digits, in each place of a group. */
+/* The bytes that are digits, for each position in a group. */
 static void knows_every_digit(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void decoded_text_lies_in_the_arena(void **state)
     arena_deinit(&arena);
 }
 
-/* By the idea that any server has of it. */
+/* By rules that any server may apply. */
 static void dot_segments_are_found_however_they_are_written(void **state)
 {
     static const char *const good[] = {

@@ -1,4 +1,5 @@
-/* base/err and base/assert: sentences that are cut whole, and how a bug ends the process. */
+/* base/err and base/assert: messages that are cut between characters, and how a bug ends the
+ * process. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -42,8 +43,8 @@ static void takes_its_own_text(void **state)
     assert_string_equal(err.text, "outer (inner): outer (inner)");
 }
 
-/* Every length around the end, with characters of 1 to 4 bytes: never a torn one, never lost room
- * for more than one. */
+/* Every length near the limit, with characters of 1 to 4 bytes: no character is cut in two, and at
+ * most the room of one is lost. */
 static void cuts_at_characters(void **state)
 {
     (void)state;
@@ -72,7 +73,7 @@ static void cuts_at_characters(void **state)
     }
 }
 
-/* What a child that breaks an invariant leaves on its stderr. */
+/* The stderr of a child that breaks an invariant. */
 static size_t read_crash(char *text, size_t size)
 {
     int ends[2], status;

@@ -1,6 +1,6 @@
 /*
- * Files read and written whole: what is a file, how large it may be, and what is left after an
- * error.
+ * Reading and writing whole files: what counts as a file, how large it may be, and what is left
+ * after an error.
  */
 #include "support/folder.h"
 
@@ -84,7 +84,8 @@ static void a_file_is_written_whole_or_not_at_all(void **state)
     folder_path(&reading->folder, "no/such/folder", path);
     assert_int_equal(file_write_whole(path, SLICE("{}"), 0600, err), ERR_IO);
     assert_non_null(strstr(err->text, "No such file"));
-    folder_path(&reading->folder, "", path); /* a folder is in the way: nothing is left behind */
+    folder_path(&reading->folder, "", path); /* a folder with that name exists: no temporary file is
+                                              * left */
     assert_int_equal(file_write_whole(path, SLICE("{}"), 0600, err), ERR_IO);
 }
 

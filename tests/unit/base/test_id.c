@@ -1,5 +1,5 @@
-/* base/id and base/sha1: shape, order and uniqueness of identifiers, also across fork; SHA-1
- * against RFC 3174 and values of Python's hashlib around the block's edges. */
+/* base/id and base/sha1: form, order and uniqueness of identifiers, also across fork; SHA-1
+ * compared with RFC 3174, and with values of Python's hashlib for lengths around the block size. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -142,7 +142,7 @@ static void short_ids_grow_below_2_53(void **state)
     }
     assert_true(last < INT64_C(1) << 53);
     int64_t after = clock_wall_us() / 1000 - 1767225600000;
-    /* their time is that of the clock, but for the milliseconds borrowed at full speed */
+    /* their time is the clock's, except for milliseconds borrowed at full speed */
     assert_true(last >> 12 >= before && last >> 12 <= after + MANY / 4096 + 2);
 }
 
@@ -186,7 +186,7 @@ static void below_is_uniform(void **state)
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)
         assert_in_range(counts[i], 9000, 11000); /* over 10 sigma */
     assert_int_equal(random_below(1), 0);
-    /* just above half of the range: half of all draws are refused */
+    /* just above half of the range: half of all draws are rejected */
     for (int i = 0; i < 1000; i++)
         assert_true(random_below((UINT64_C(1) << 63) + 1) <= UINT64_C(1) << 63);
 }
@@ -208,7 +208,7 @@ static void forked_workers_differ(void **state)
 {
     (void)state;
     int ends[2], status;
-    (void)random_u64(); /* the page is part used */
+    (void)random_u64(); /* a part of the page is used */
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 2; i++) {
         pid_t child = fork();
@@ -253,7 +253,7 @@ static void sha1_is_sha1(void **state)
 {
     (void)state;
     static const struct {
-        size_t len; /* of the input 00 01 02 ... */
+        size_t len; /* for the input 00 01 02 ... */
         const char *want;
     } edges[] = {
         {55, "8ae2d46729cfe68ff927af5eec9c7d1b66d65ac2"},

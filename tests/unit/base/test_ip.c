@@ -1,5 +1,5 @@
 /*
- * Addresses from text: the plain forms alone, and what a socket takes of them.
+ * Addresses from text: only the plain forms, and what a socket accepts of them.
  */
 #include "testing.h"
 

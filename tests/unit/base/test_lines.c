@@ -1,5 +1,5 @@
 /*
- * Lines by account: one a key, zeroed whenever it is new, and no allocation for one that was
+ * Lines by account: one for each key, zeroed when it is new, and no allocation for one that was
  * dropped a moment ago.
  */
 #include "base/lines.h"
@@ -17,7 +17,7 @@ static void a_key_has_one_line(void **state)
     lines_init(&lines, sizeof(struct count));
     assert_null(lines_find(&lines, SLICE("a")));
     struct count *a = lines_get(&lines, SLICE("a"));
-    struct count *none = lines_get(&lines, SLICE_NONE); /* a key, too */
+    struct count *none = lines_get(&lines, SLICE_NONE); /* also a key */
     assert_non_null(a);
     assert_ptr_not_equal(a, none);
     assert_int_equal(a->value, 0);
@@ -51,7 +51,8 @@ static void a_dropped_line_leaves_its_ring_and_nothing_of_itself(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* By the first line of the ring, which goes to the end: each waits for one of every other. */
+/* In order of the ring's first line, which then moves to the end: each waits for one turn of every
+ * other. */
 static void lines_are_served_in_turn(void **state)
 {
     enum { NODES = 6 };
@@ -90,7 +91,7 @@ static void without_memory_there_is_none(void **state)
     (void)state;
     for (uint64_t at = 1; at <= 2; at++) {
         lines_init(&lines, sizeof(struct count));
-        mem_fail_at(at, 1); /* its block, its place in the map */
+        mem_fail_at(at, 1); /* its block, and its slot in the map */
         assert_null(lines_get(&lines, SLICE("a")));
         mem_fail_at(0, 0);
         assert_null(lines_find(&lines, SLICE("a")));

@@ -1,4 +1,4 @@
-/* base/list: random moves between lists against arrays. */
+/* base/list: random moves between lists, compared with arrays. */
 #include "testing.h"
 
 #include "base/list.h"
@@ -79,7 +79,7 @@ static void moves_as_arrays_do(void **state)
         }
         default:
             list_unlink(&item->link);
-            list_unlink(&item->link); /* twice does no harm */
+            list_unlink(&item->link); /* a second time does no harm */
             model_remove(models, item->name);
             if (step % 2) {
                 list_push_back(&heads[to], &item->link);

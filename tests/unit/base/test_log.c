@@ -1,5 +1,5 @@
-/* base/log: lines are valid JSON whatever the values are (checked by a strict reader of its own);
- * buffering, dropping and telling so; files, pipes, sockets and a terminal. */
+/* base/log: lines are valid JSON for all values (checked by a strict reader in this file);
+ * buffering, dropping and reporting drops; files, pipes, sockets and a terminal. */
 #include "testing.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void open_file(enum log_level level, enum log_format format)
     log_set_fd(file);
 }
 
-/* What stands in the file so far. */
+/* What the file contains so far. */
 static slice file_text(void)
 {
     ssize_t len = pread(file, text, sizeof(text) - 1, 0);
@@ -46,7 +46,7 @@ static void close_file(void)
     close(file);
 }
 
-/* Everything that fd holds now; it does not block. */
+/* Everything that can be read from fd now, without blocking. */
 static slice read_all(int fd)
 {
     size_t len = 0;
@@ -126,7 +126,7 @@ struct pair {
     char key_room[LOG_LINE_MAX], value_room[LOG_LINE_MAX];
 };
 
-/* Reads `line` (without newline) into pairs; returns how many. */
+/* Reads `line` (without newline) into pairs, and returns their number. */
 static size_t read_line(slice line, struct pair *pairs, size_t max)
 {
     size_t count = 0;
@@ -163,7 +163,7 @@ static size_t read_next(slice *lines)
 static void writes_fields_in_order(void **state)
 {
     (void)state;
-    open_file(LOG_DEBUG, LOG_AUTO); /* no terminal: JSON */
+    open_file(LOG_DEBUG, LOG_AUTO); /* not a terminal: JSON */
     log_event(LOG_INFO, "one", LOG_STR("a", SLICE("x y")), LOG_INT("b", -42), LOG_BOOL("c", true),
               LOG_MS("d", 1234567), LOG_MS("e", -999), LOG_CSTR("f", NULL));
     log_line(LOG_DEBUG, "two", NULL, 0);
@@ -184,7 +184,7 @@ static void writes_fields_in_order(void **state)
     close_file();
 }
 
-/* What a string is after escaping and back: bytes that are not UTF-8 become U+FFFD. */
+/* A string after escaping and back: bytes that are not UTF-8 become U+FFFD. */
 static slice cleaned(slice value, char *out)
 {
     size_t len = 0;
@@ -229,7 +229,7 @@ static void hostile_values_stay_values(void **state)
         assert_int_equal(read_next(&lines), 5);
         assert_int_equal(lines.len, 0);
         assert_slice(pairs[3].value, cleaned(slice_of(value, len), want));
-        /* nothing that a terminal or an eye could take for more than text */
+        /* nothing that a terminal or a reader could take for anything but text */
         for (const char *c = text; *c; c++)
             assert_true((unsigned char)*c >= 0x20 || (*c == '\n' && c[1] == '\0'));
         assert_null(strstr(text, "\x7f"));
@@ -269,7 +269,7 @@ static void too_many_fields_are_left_out(void **state)
     char value[900];
     memset(value, 'v', sizeof(value));
     for (int is_text = 0; is_text < 2; is_text++) {
-        /* every length of the last field that fits, so that the edge is met exactly */
+        /* every length of the last field that fits, so that the limit is met exactly */
         for (size_t last = 300; last < 900; last++) {
             open_file(LOG_INFO, is_text ? LOG_TEXT : LOG_JSON);
             slice v = slice_of(value, sizeof(value));
@@ -323,13 +323,13 @@ static void a_terminal_gets_colours(void **state)
         assert_non_null(strstr(text, wanted[is_plain]));
     }
     unsetenv("NO_COLOR");
-    /* a terminal that nobody reads fills up; the loop goes on */
+    /* a terminal that is not read fills up; the loop goes on */
     uint64_t dropped = log_dropped();
     for (int i = 0; i < 20000 && log_dropped() == dropped; i++)
         log_event(LOG_ERROR, "bad", LOG_INT("n", i));
     assert_true(log_dropped() > dropped);
     open_file(LOG_INFO, LOG_JSON);
-    log_event(LOG_WARN, "here", LOG_INT("n", 1)); /* where the drops are told */
+    log_event(LOG_WARN, "here", LOG_INT("n", 1)); /* where the drops are reported */
     slice lines = file_text();
     read_next(&lines);
     assert_slice(pairs[2].value, SLICE("log lines dropped"));
@@ -383,14 +383,14 @@ static void warnings_and_full_buffers_go_at_once(void **state)
     close_file();
 }
 
-/* Writes to fd until `drops` lines were dropped, without anybody reading; then all of it is read
- * and every line is whole, in order, and the drops are told. */
+/* Writes to fd until `drops` lines were dropped, without reading. Then everything is read: every
+ * line is complete, in order, and the drops are reported. */
 static void check_backlog(int reader, int writer)
 {
     int flags = fcntl(writer, F_GETFL);
     log_init(LOG_INFO, LOG_JSON);
     log_set_fd(writer);
-    assert_int_equal(fcntl(writer, F_GETFL), flags); /* shared with others: stays as it was */
+    assert_int_equal(fcntl(writer, F_GETFL), flags); /* shared with others: it stays as it was */
     fcntl(reader, F_SETFL, O_NONBLOCK);
     uint64_t before = log_dropped(), sent = 0, lines_read = 0, told = 0;
     while (log_dropped() < before + 100)
@@ -439,7 +439,7 @@ static void a_full_socket_drops_and_tells(void **state)
     check_backlog(ends[0], ends[1]);
 }
 
-/* Where a pipe cannot be opened a second time, poll stands in front of each write. */
+/* If a pipe cannot be opened a second time, each write is preceded by a poll. */
 static void a_blocking_pipe_is_asked_first(void **state)
 {
     (void)state;
@@ -475,7 +475,7 @@ static void a_gone_reader_is_no_trouble(void **state)
     for (int i = 0; i < 50; i++)
         log_event(LOG_ERROR, "m", LOG_INT("n", i));
     assert_true(log_dropped() >= dropped + 50);
-    log_set_fd(-1); /* nor is no fd at all */
+    log_set_fd(-1); /* neither is a missing fd */
     log_event(LOG_ERROR, "m", LOG_INT("n", 1));
     open_file(LOG_INFO, LOG_JSON);
     log_event(LOG_INFO, "back", LOG_INT("n", 1));

@@ -1,5 +1,5 @@
-/* base/map: 100,000 random operations against a plain array; limits, failures; hashes against
- * CPython's SipHash-1-3 and the published FNV-1a values. */
+/* base/map: 100,000 random operations compared with a plain array; limits, failures; hashes
+ * compared with CPython's SipHash-1-3 and the published FNV-1a values. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void replaces_key_and_value(void **state)
     assert_null(old);
     assert_int_equal(map_put(&map, slice_cstr(second), &b, &old), OK);
     assert_ptr_equal(old, &a);
-    first[0] = 'x'; /* the entry no longer leans on the first key */
+    first[0] = 'x'; /* the entry no longer depends on the first key */
     assert_ptr_equal(map_get(&map, SLICE("key")), &b);
     assert_int_equal(map_put(&map, SLICE("other"), &a, NULL), ERR_LIMIT);
     assert_ptr_equal(map_remove(&map, SLICE("key")), &b);
@@ -137,12 +137,12 @@ static void survives_failing_memory(void **state)
 }
 
 struct sip_vector {
-    size_t len; /* of the input 00 01 02 ... */
+    size_t len; /* for the input 00 01 02 ... */
     uint64_t zero_key, other_key;
 };
 
-/* hash(bytes(range(len))) of CPython 3.11, whose hash is SipHash-1-3: under PYTHONHASHSEED=0 (key
- * of zeros) and 42 (key below). */
+/* hash(bytes(range(len))) of CPython 3.11, whose hash is SipHash-1-3, with PYTHONHASHSEED=0 (a key
+ * of zeros) and 42 (the key below). */
 static const struct sip_vector sip_vectors[] = {
     {1, 0x68a914128e01e473, 0xce880c366bcf3489},  {7, 0x2f098ab0c751325a, 0xce280fabc397fbda},
     {8, 0xead411e67ebe2eea, 0x60866c3c108c6afb},  {9, 0x75927f9d95124362, 0x68814005f7469e03},

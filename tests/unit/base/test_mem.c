@@ -1,4 +1,4 @@
-/* base/mem: counting, injected failures, overflow, and two threads at once. */
+/* base/mem: counting, injected failures, overflow, and two concurrent threads. */
 #include "testing.h"
 
 #include <pthread.h>
@@ -133,7 +133,7 @@ static void counts_across_threads(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* The same block for any size that it is the smallest for, cleared where that was asked for. */
+/* The same block for every size that it is the smallest for, cleared if requested. */
 static void keeps_middling_blocks(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void keeps_middling_blocks(void **state)
     mem_keep(0);
 }
 
-/* Whatever comes and goes, blocks do not lie over one another. */
+/* Blocks never overlap, in any order of allocations and frees. */
 static void kept_blocks_are_apart(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* base/metric: the page is read by a strict reader of the text format 0.0.4 and compared with what
- * was counted; bounds of series and labels; hostile label values. */
+/* base/metric: a strict reader of the text format 0.0.4 reads the page, which is compared with the
+ * counts; limits of series and labels; hostile label values. */
 #include "testing.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static size_t name_len(const char *at)
     return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_:0123456789");
 }
 
-/* {name="value",...} into sample->labels; returns what is behind it. */
+/* Reads {name="value",...} into sample->labels, and returns the text after it. */
 static const char *read_labels(const char *at, struct sample *sample)
 {
     char *out = sample->labels;
@@ -61,7 +61,8 @@ static void read_sample(const char *line, const char *family)
     memset(sample, 0, sizeof(*sample));
     size_t len = name_len(line);
     memcpy(sample->name, line, len);
-    assert_memory_equal(sample->name, family, strlen(family)); /* samples of a family together */
+    assert_memory_equal(sample->name, family, strlen(family)); /* the samples of a family are
+                                                                * together */
     const char *at = read_labels(line + len, sample);
     assert_int_equal(*at, ' ');
     char *end;
@@ -70,7 +71,7 @@ static void read_sample(const char *line, const char *family)
     assert_int_equal(*end, '\n');
 }
 
-/* Renders and reads the page. */
+/* Renders and parses the page. */
 static void read_page(void)
 {
     struct buf buf;
@@ -80,7 +81,7 @@ static void read_page(void)
     metric_render(&buf);
     assert_true(buf_is_ok(&buf));
     assert_true(slice_is_utf8(buf_slice(&buf), NULL));
-    if (buf.len) /* nothing at all when there are no families */
+    if (buf.len) /* nothing at all if there are no families */
         memcpy(page, buf.ptr, buf.len);
     page[buf.len] = '\0';
     buf_deinit(&buf);
@@ -169,7 +170,7 @@ static uint64_t random_ns(struct chance *chance)
     }
 }
 
-/* Every bucket against a count of the observations that are not above its bound. */
+/* Compares every bucket with a count of the observations that are not above its bound. */
 static void histograms_are_cumulative(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void exact_edges_of_buckets(void **state)
     assert_true(value_of("t_took_seconds_bucket", "le=50;") == 4);
     assert_true(value_of("t_took_seconds_bucket", "le=100;") == 5);
     assert_true(value_of("t_took_seconds_bucket", "le=+Inf;") == 7);
-    /* what promises and alarms are about */
+    /* what service levels and alarms use */
     assert_non_null(strstr(page, "le=\"0.005\"} 4\n"));
     assert_non_null(strstr(page, "le=\"5\"} 4\n"));
     assert_non_null(strstr(page, "le=\"10\"} 4\n"));
@@ -306,7 +307,7 @@ static void odd_labels_count_as_other(void **state)
     read_page();
     assert_int_equal(sample_count, 1);
     assert_true(value_of("t_requests_total", "other=true;") == ARRAY_LEN(odd) + 2);
-    huge[METRIC_LABELS_MAX - 1] = '"'; /* the longest that is taken */
+    huge[METRIC_LABELS_MAX - 1] = '"'; /* the longest that is accepted */
     metric_add(metric_series(&requests, slice_of(huge, METRIC_LABELS_MAX)), 1);
     read_page();
     assert_int_equal(sample_count, 2);
@@ -322,7 +323,7 @@ static void series_are_bounded(void **state)
             snprintf(labels, sizeof(labels), "n=\"%d\"", i);
             metric_add(metric_series(&requests, slice_cstr(labels)), 1);
         }
-        metric_inc(&open_now); /* another family has room of its own */
+        metric_inc(&open_now); /* another family has its own room */
     }
     read_page();
     assert_int_equal(sample_count, METRIC_SERIES_MAX + 2);

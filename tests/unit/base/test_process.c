@@ -1,4 +1,4 @@
-/* base/process: what this process uses grows with what it does. */
+/* base/process: the process's use of resources grows with its work. */
 #include "testing.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* base/secret: bytes stay with their owner through random use; pages are kept out of core files,
- * shared by many, wiped, and given back. */
+/* base/secret: bytes belong to one owner through random use; pages are excluded from core files,
+ * shared by many secrets, wiped, and returned. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -109,7 +109,8 @@ static void fails_as_memory_does(void **state)
     secret_unref(third);
 }
 
-/* Bytes of all mappings with the kernel's mark "dd" (do not dump); *is_inside: ptr lies in one. */
+/* The bytes of all mappings with the kernel's mark "dd" (do not dump). *is_inside: ptr is in
+ * one. */
 static size_t undumpable_bytes(const void *ptr, bool *is_inside)
 {
     char line[512];
@@ -153,7 +154,7 @@ static void pages_stay_out_of_core_files(void **state)
     assert_false(is_undumpable(lens));
 }
 
-/* Reads past ASan's poison, as an attacker or a core file would. */
+/* Reads memory that ASan has poisoned, as an attacker or a core file would. */
 static size_t read_memory(const void *ptr, char *out, size_t len)
 {
     int self = open("/proc/self/mem", O_RDONLY);
@@ -178,7 +179,7 @@ static void the_last_reference_wipes(void **state)
         assert_int_equal(read_memory(room, left, lens[i]), lens[i]);
         assert_int_equal(left[lens[i] - 1], 'S');
         secret_unref(secret);
-        size_t len = read_memory(room, left, lens[i]); /* 0: the pages are gone */
+        size_t len = read_memory(room, left, lens[i]); /* 0: the pages are unmapped */
         assert_null(memchr(left, 'S', len));
         secret_unref(neighbour);
     }
@@ -190,7 +191,7 @@ static size_t mapped_kb(void)
     return undumpable_bytes(NULL, &is_inside) / 1024;
 }
 
-/* 20,000 tokens of 100 bytes: 128 bytes each, not a page each; and given back afterwards. */
+/* 20,000 tokens of 100 bytes take 128 bytes each, not a page each, and are returned afterwards. */
 static void small_secrets_share_pages(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static void small_secrets_share_pages(void **state)
         assert_non_null(all[i]);
     }
     assert_int_equal(mem_live_blocks(), COUNT + 1);
-    /* an empty slab may have been there before */
+    /* an empty slab may have existed before */
     assert_in_range(mapped_kb() - before, COUNT * 128 / 1024 - 64, COUNT * 160 / 1024);
     for (size_t i = 0; i < COUNT; i++)
         secret_unref(all[i * 7919 % COUNT]);

@@ -1,10 +1,10 @@
-/* base/slice: against naive versions on random inputs, and UTF-8 against every code point and the
- * cases of Markus Kuhn's decoder stress test. */
+/* base/slice: compared with naive versions on random inputs, and UTF-8 with every code point and
+ * the cases of Markus Kuhn's decoder stress test. */
 #include "testing.h"
 
 #include <stdio.h>
 
-/* A random slice over a small alphabet, so that matches happen. */
+/* A random slice over a small alphabet, so that there are matches. */
 static slice random_slice(struct chance *chance, char *room, size_t len_max)
 {
     size_t len = chance_below(chance, len_max + 1);
@@ -51,7 +51,7 @@ static void counts_what_is_printable(void **state)
 {
     (void)state;
     char room[40];
-    /* Each byte at each place among printable ones, before and behind words of eight. */
+    /* Each byte at each position among printable ones, before and after words of eight. */
     for (size_t len = 0; len < sizeof(room); len++) {
         for (size_t i = 0; i < len * 256; i++) {
             unsigned char c = (unsigned char)(i % 256);
@@ -202,7 +202,7 @@ static void reads_booleans(void **state)
     assert_false(slice_to_bool(SLICE_NONE, &value));
 }
 
-/* As RFC 3629 3 writes it, one to four bytes, whatever the value. */
+/* One to four bytes as in RFC 3629 3, for any value. */
 static size_t utf8_encode(uint32_t c, size_t len, char out[4])
 {
     static const unsigned char lead[] = {0, 0x00, 0xC0, 0xE0, 0xF0};
@@ -289,7 +289,7 @@ static void judges_kuhns_cases(void **state)
     (void)state;
     char room[64];
     for (size_t i = 0; i < ARRAY_LEN(kuhn); i++) {
-        /* behind 0 to 16 plain bytes, so that the eight-byte path meets it everywhere */
+        /* after 0 to 16 plain bytes, so that the eight-byte path meets it at every position */
         for (size_t lead = 0; lead <= 16; lead++) {
             size_t bad_at = 999;
             memset(room, 'a', lead);
@@ -308,7 +308,7 @@ static void cuts_between_characters(void **state)
     static const unsigned char kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
     for (size_t len = 0; len < sizeof(kept); len++)
         assert_int_equal(slice_first_utf8(text, len).len, kept[len]);
-    /* stray continuation bytes have no start to go back to */
+    /* continuation bytes without a start */
     assert_int_equal(slice_first_utf8(SLICE("\x80\x80\x80\x80\x80\x80"), 5).len, 5);
 }
 
@@ -325,7 +325,7 @@ static void names_are_of_one_line(void **state)
                                 SLICE_INIT("abcdefg"),
                                 SLICE_INIT("a\0b"),
                                 {NULL, 0},
-                                /* blanks alone: U+00A0, U+3000, U+2800, U+200B; U+0085 */
+                                /* only blanks: U+00A0, U+3000, U+2800, U+200B; U+0085 */
                                 SLICE_INIT("\xC2\xA0 "),
                                 SLICE_INIT("\xE3\x80\x80"),
                                 SLICE_INIT("\xE2\xA0\x80"),

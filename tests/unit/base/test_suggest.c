@@ -1,5 +1,5 @@
 /*
- * Mistyped names: distances, what is near enough, and that no name makes it costly.
+ * Mistyped names: distances, what is similar enough, and that no name makes it costly.
  */
 #include "base/suggest.h"
 #include "base/testing.h"
@@ -44,7 +44,7 @@ static void distances_count_edits(void **state)
     assert_int_equal(suggest_distance(all, all, LIMIT), 0);
 }
 
-/* The whole table, as the textbook fills it. */
+/* The whole table, as in a textbook. */
 static unsigned slow_distance(const char *a, size_t n, const char *b, size_t m)
 {
     unsigned d[SUGGEST_NAME_MAX + 1][SUGGEST_NAME_MAX + 1];
@@ -116,7 +116,7 @@ static void the_nearest_wins_and_far_ones_do_not_count(void **state)
         assert_null(nearest(none[i], names, ARRAY_LEN(names)).ptr);
 }
 
-/* What is typed is all that a client chooses: as long as it can be, and like every name there is.
+/* The client chooses only the typed name: as long as possible, and similar to every name.
  */
 static void many_names_cost_no_more_than_the_limit(void **state)
 {
@@ -128,7 +128,7 @@ static void many_names_cost_no_more_than_the_limit(void **state)
     for (int i = 0; i < SUGGEST_NAME_MAX; i++)
         typed[i] = (char)('a' + i % 26);
     typed[SUGGEST_NAME_MAX] = '\0';
-    for (size_t i = 0; i < NAMES; i++) { /* they part at their ends alone, and stay too far */
+    for (size_t i = 0; i < NAMES; i++) { /* they differ only at their ends, and still too much */
         memcpy(names[i], typed, sizeof(typed));
         memcpy(names[i] + SUGGEST_NAME_MAX - 10, "zyxwvutsrq", 10);
     }
@@ -137,7 +137,7 @@ static void many_names_cost_no_more_than_the_limit(void **state)
         suggest_offer(&suggest, slice_cstr(names[i]));
     assert_null(suggest.best.ptr);
     assert_int_equal(suggest.cells_left, 0);
-    /* one that differs in case alone is found yet */
+    /* one that differs only in case is still found */
     typed[0] = 'A';
     suggest_offer(&suggest, slice_cstr(typed));
     assert_true(slice_eq_cstr(suggest.best, typed));

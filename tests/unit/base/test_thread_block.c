@@ -1,4 +1,4 @@
-/* base/thread_block: a thread's own memory, zeroed, gone with the thread. */
+/* base/thread_block: memory of a thread, zeroed, and freed when the thread ends. */
 #include "testing.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /*
- * Shared by the tests of base: repeatable random numbers (not base/id, which is under test).
+ * Shared by the tests of base: repeatable random numbers (not from base/id, which is under test).
  */
 #ifndef TESTS_UNIT_BASE_TESTING_H
 #define TESTS_UNIT_BASE_TESTING_H
 
 #include "unit.h"
 
-/* SplitMix64; the same numbers in every run. */
+/* SplitMix64, with the same numbers in every run. */
 struct chance {
     uint64_t state;
 };

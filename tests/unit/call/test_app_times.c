@@ -26,7 +26,7 @@ static struct app_times *of(const char *id, size_t position)
     return app_times_of(&table, &app);
 }
 
-/* Whether the page of metrics has the line. */
+/* Whether the metrics page has the line. */
 static bool has(const char *line)
 {
     struct buf page;
@@ -60,7 +60,7 @@ static void counts_by_app_and_phase(void **state)
     assert_true(has("\nsluice_provider_seconds_sum{integration=\"gmail\"} 1\n"));
 }
 
-/* A catalog that is read anew puts apps in other places. */
+/* A reloaded catalog may have apps at other positions. */
 static void an_app_is_found_in_any_place(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void apps_are_bounded(void **state)
     }
     assert_ptr_equal(of("app0", 0), first[0]);
     assert_ptr_equal(of("app199", 199), first[199]);
-    /* all of them with their phases: none fell into the family's own bound */
+    /* all of them with their phases: none exceeded the family's own limit */
     assert_true(has("_phase_seconds_count{integration=\"app199\",phase=\"record\"} 1\n"));
     assert_true(has("_phase_seconds_count{integration=\"(other)\",phase=\"record\"} 100\n"));
     assert_false(has("other=\"true\""));
@@ -104,7 +104,7 @@ static void survives_failing_memory(void **state)
     mem_fail_at(1, 1);
     assert_ptr_equal(of("a", 0), other);
     mem_fail_at(0, 0);
-    assert_ptr_not_equal(of("a", 0), other); /* asked for again */
+    assert_ptr_not_equal(of("a", 0), other); /* requested again */
     uint64_t hits = 1;
     for (uint64_t n = 1; hits > 0; n++) {
         char id[16];

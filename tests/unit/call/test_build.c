@@ -1,5 +1,6 @@
 /*
- * Requests as they go out: encodings, what is left out, what is refused before anything is sent.
+ * Requests as they are sent: encodings, what is left out, and what is refused before anything is
+ * sent.
  */
 #include "call/build.h"
 
@@ -10,7 +11,7 @@
 
 static struct call_built built;
 
-/* host: the connection's, which is base_url. */
+/* host: the connection's parameter, used in base_url. */
 static int build_at(struct bench *b, const char *request, const char *input, const char *host)
 {
     const char *level = strstr(request, "GET") ? "read" : "write";
@@ -128,7 +129,7 @@ static void json_bodies_leave_out_what_is_absent(void **state)
     assert_int_equal(build(*state, post, "{\"a\":{\"x\":null,\"n\":9007199254740993}}"), OK);
     assert_text(built.body[0], "{\"a\":{\"x\":null,\"n\":9007199254740993},\"c\":null,\"d\":[1]}");
     assert_text(header("content-type"), "application/json");
-    /* a null that is given (only where the schema takes one) empties a field of the vendor's */
+    /* null (only if the schema accepts it) empties a field of the vendor's */
     assert_int_equal(build(*state, post, "{\"a\":null}"), OK);
     assert_text(built.body[0], "{\"a\":null,\"c\":null,\"d\":[1]}");
 }
@@ -197,7 +198,7 @@ static void nested_values_are_written_in_brackets(void **state)
         (void)snprintf(url, sizeof(url), "https://h.example/a?%s", table[i].wanted);
         assert_text(built.url, url);
     }
-    /* without it an object has no form, at any depth */
+    /* without it an object has no encoding, at any depth */
     const char *repeat = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"form\":{\"k\":"
                          "\"${input.k}\"}}}";
     assert_int_equal(build(*state, repeat, "{\"k\":{\"a\":1}}"), ERR_INVALID);
@@ -239,7 +240,7 @@ static void dots_cannot_be_completed(void **state)
     assert_int_equal(build(*state, get, "{\"x\":\"...\"}"), OK);
     assert_int_equal(build(*state, get, "{\"x\":true}"), OK);
     assert_text(built.url, "https://h.example/a/true");
-    /* whatever a server decodes, splits at or leaves out */
+    /* everything that a server decodes, splits at or drops */
     static const char *const bad[] = {"..",         "..;",      "..;/x",    "..;v=1/x", "%2e%2e",
                                       "%2E.",       "%252e.",   "..\\\\x",  "x/../y",   "x\\\\.",
                                       "x%2f..%2fy", "x/%2e%2e", "x/..;a/y", "./x"};
@@ -249,7 +250,7 @@ static void dots_cannot_be_completed(void **state)
         if (build(*state, get, input) != ERR_INVALID)
             fail_msg("%s is sent as %.*s", bad[i], SLICE_ARG(built.url));
     }
-    /* a connection's value in base_url, too */
+    /* a connection parameter, also in base_url */
     get = "{\"method\":\"GET\",\"path\":\"/a\"}";
     assert_int_equal(build_at(*state, get, "{}", "h.example/x"), OK);
     assert_text(built.url, "https://h.example/x/a");
@@ -257,7 +258,7 @@ static void dots_cannot_be_completed(void **state)
     assert_int_equal(build_at(*state, get, "{}", "h.example/%2e"), ERR_INVALID);
 }
 
-/* GraphQL is JSON: a constant query, and variables whose nulls mean something. */
+/* GraphQL is JSON: a constant query, and variables in which null has a meaning. */
 static void graphql_keeps_nulls(void **state)
 {
     const char *post =
@@ -272,7 +273,7 @@ static void graphql_keeps_nulls(void **state)
                 "}}}");
 }
 
-/* Mail travels as base64url of a whole message (Gmail's raw). */
+/* Mail is sent as base64url of a whole message (Gmail's raw). */
 static void mail_is_base64url_of_a_message(void **state)
 {
     struct bench *b = *state;
@@ -293,7 +294,7 @@ static void mail_is_base64url_of_a_message(void **state)
     assert_true(slice_find(buf_slice(&message), SLICE("To: ada@example.com\r\n")) >= 0);
     assert_true(slice_find(buf_slice(&message), SLICE("=?")) > 0);
     buf_deinit(&message);
-    /* a line break in a subject is a header of its own to a careless writer */
+    /* a careless mail writer would turn a line break in a subject into a header */
     int result = build(b, post,
                        "{\"to\":\"ada@example.com\",\"subject\":\"a\\r\\nBcc: eve@example.com\","
                        "\"text\":\"x\"}");
@@ -309,7 +310,7 @@ static void mail_is_base64url_of_a_message(void **state)
     }
 }
 
-/* Every allocation in turn fails: the request is as it should be, or there is none. */
+/* Each allocation in turn fails: the request is complete, or there is none. */
 static void failing_allocations(void **state)
 {
     const char *post = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"multipart\":[{\"name\":"

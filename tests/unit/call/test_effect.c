@@ -1,7 +1,7 @@
 /*
- * What each HTTP status says of what was done, for each class of action, of an app that its
- * manifest knows and of one that is not known (the built-in http): the outcome, the key, the words,
- * on the seam. Once as the first reply, and once after one that was lost.
+ * What each HTTP status proves about the effect, for each class of action, for an app that its
+ * manifest knows and for one that is not known (the built-in http): the outcome, the key, and the
+ * message, on the seam. Once as the first reply, and once after a lost reply.
  */
 #include <stdio.h>
 
@@ -37,14 +37,14 @@ static const char app[] = APP(
 
 enum kind {
     READ,
-    WRITES,     /* is not sent again by itself */
-    REPEATS,    /* is */
-    DELETES,    /* is, and 404 or 410 after a lost reply say that it is gone */
-    SECOND_ACT, /* the second request, after one that has acted */
-    SECOND_ASK  /* the second request, after one that only asked */
+    WRITES,     /* is not retried by itself */
+    REPEATS,    /* is retried */
+    DELETES,    /* is retried, and after a lost reply 404 or 410 mean that it is deleted */
+    SECOND_ACT, /* the second request, after a write */
+    SECOND_ASK  /* the second request, after a read */
 };
 
-/* A class of action, by one of it. */
+/* A class of action, with an example. */
 struct way {
     const char *app, *action, *input;
     enum kind kind;
@@ -77,8 +77,8 @@ static bool is_one_of(unsigned status, const unsigned *list)
     return *list == status;
 }
 
-/* The rule, as it is written: a redirect that keeps the method, a 4xx but for those that answer
- * what was carried out, and 501. Of the 4xx of an app that is not known, these alone. */
+/* The rule: a redirect that keeps the method, a 4xx except those that may follow an effect, and
+ * 501. For an app that is not known, only these 4xx. */
 static bool is_proof(unsigned status, bool is_of_known)
 {
     static const unsigned others[] = {301, 307, 308, 501, 0};
@@ -125,7 +125,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* A mark would keep the next run from the app. */
+/* A mark would block the app for the next run. */
 static void answer(struct machine *m, struct pg_query *query)
 {
     if (strcmp(query->stmt->name, "connection_lost") == 0)
@@ -134,9 +134,9 @@ static void answer(struct machine *m, struct pg_query *query)
         seam_rows_answer(&m->store, query);
 }
 
-/* What the app answers, one after the other; the last one answers all that follow. */
+/* The app's answers, in order. The last one answers all later requests. */
 struct reply {
-    unsigned status; /* 0: it is lost */
+    unsigned status; /* 0: the reply is lost */
     const char *body;
 };
 
@@ -184,14 +184,14 @@ static void run(struct machine *m, const struct way *way, const struct reply *re
     assert_true(seam_run_has_ended(&m->run));
 }
 
-/* ---- what is expected ---- */
+/* ---- expected results ---- */
 
 static bool has(slice text, const char *part)
 {
     return slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* A code after which clients send the same request again. */
+/* A code after which clients repeat the request. */
 static bool is_passing_code(slice code)
 {
     return slice_has_word(SLICE("rate_limited reauth_required unauthorized forbidden "
@@ -271,7 +271,7 @@ static void each_status_says_what_was_done(void **state)
     assert_true(is_ok);
 }
 
-/* It is being carried out, so it is asked for again, where that is safe. */
+/* It is being carried out, so it is requested again if that is safe. */
 static void a_key_in_use_proves_nothing(void **state)
 {
     static const char in_use[] = "{\"code\":\"in_use\"}";
@@ -313,7 +313,7 @@ static void a_second_try_that_is_not_sent_proves_nothing(void **state)
     (void)machine_end(m);
 }
 
-/* A step of a flow whose earlier try is in doubt, and whose connection has gone meanwhile. */
+/* A step of a flow whose earlier try is in doubt, and whose connection was deleted meanwhile. */
 static void a_step_that_is_not_tried_again_stays_in_doubt(void **state)
 {
     struct machine *m = *state;

@@ -1,6 +1,6 @@
 /*
- * From a credential to a connection: which statements are sent in which order, what is stored, who
- * is refused, and each query and call failing.
+ * From a credential to a connection: which statements are sent in which order, what is stored, what
+ * is refused, and failures of each query and call.
  */
 #include "call/enrol.h"
 
@@ -39,7 +39,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* ---- one way a line ---- */
+/* ---- one case a line ---- */
 
 struct person {
     const char *email, *subject;
@@ -48,14 +48,14 @@ struct person {
 struct way {
     const char *name, *app, *label;
     bool is_reconnect, is_by_link, may_change, is_grant;
-    struct person former, wanted; /* of the connection; by the link */
-    unsigned status;              /* of the app's reply; 0: it is not asked */
+    struct person former, wanted; /* of the connection; through the link */
+    unsigned status;              /* of the app's reply; 0: the app is not called */
     const char *body;
-    size_t count; /* connections that there are */
-    /* what comes of it */
+    size_t count; /* existing connections */
+    /* the result */
     enum call_enrolled result;
     const char *asked;   /* the statements, in order */
-    const char *message; /* a part of it; NULL: none */
+    const char *message; /* a part of the message; NULL: none */
     const char *stored_label, *details;
 };
 
@@ -236,7 +236,7 @@ static const struct way ways[] = {
      .message = "This connection acts as bob@x.y, but the login at The App could not be found out"},
 };
 
-/* ---- whoever asks ---- */
+/* ---- the requester ---- */
 
 struct asker {
     struct op op;
@@ -245,11 +245,11 @@ struct asker {
     struct connect_session link;
     struct call_enrol_request request;
     struct call_enrol enrol;
-    struct call_enrol out; /* what came of it; its message is the asker's */
+    struct call_enrol out; /* the result; its message belongs to the requester */
     unsigned ended;
-    /* what was sent */
+    /* the request */
     char asked[512], label[64], audit[1024];
-    struct pg_query *failing; /* it has failed: not answered well */
+    struct pg_query *failing; /* it has failed: an answer was bad */
     bool is_stored, is_link_used, is_link_free;
 };
 
@@ -262,7 +262,7 @@ static enum op_result step_ask(struct op *op)
     return OP_WAIT;
 }
 
-/* What the enrolment left goes with this step. */
+/* The enrolment's data are freed at this step. */
 static enum op_result step_keep(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
@@ -322,7 +322,7 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
     seam_settle(m->node.loop);
 }
 
-/* Sealed for this row, so that no other row's credential can be put in its stead. */
+/* Sealed for this row, so that another row's credential cannot replace it. */
 static void check_sealed(struct asker *asker, const struct pg_query *query, int64_t id)
 {
     struct vault_binding place = {seam_account, id};
@@ -377,7 +377,7 @@ static void note_audit(struct asker *asker, const struct pg_query *query)
     assert_true(pg_value_is(seam_param(query, "address"), "192.0.2.1"));
 }
 
-/* As the database does. */
+/* As in the database. */
 static void answer(struct asker *asker, struct pg_query *query)
 {
     const char *name = query->stmt->name;
@@ -407,7 +407,7 @@ static void note_asked(struct asker *asker, const struct pg_query *query)
     (void)snprintf(asker->asked + len, sizeof(asker->asked) - len, "%s ", query->stmt->name);
 }
 
-/* The next query of this enrolment, NULL: none. The node's own are answered. */
+/* The next query of this enrolment, or NULL. Queries of the node itself are answered. */
 static struct pg_query *next_query(struct asker *asker)
 {
     static const char *const own[] = {"node_heartbeat", "node_dead", "claim_recover",
@@ -427,7 +427,7 @@ static struct pg_query *next_query(struct asker *asker)
 
 enum fault { FAULT_REFUSED, FAULT_TIMEOUT, FAULT_CLOSED, FAULT_INVALID, FAULT_CANCEL, FAULTS };
 
-/* true: it has ended, or its fault at that wait was done. */
+/* true: it has ended, or its fault at that wait has happened. */
 static void fail_at_wait(struct asker *asker, enum fault fault)
 {
     static const int statuses[] = {
@@ -448,7 +448,7 @@ static void fail_at_wait(struct asker *asker, enum fault fault)
     seam_settle(asker->machine->node.loop);
 }
 
-/* Everything is answered well, but for that wait. The number of waits. */
+/* Everything is answered well, except at that wait. Returns the number of waits. */
 static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
 {
     struct machine *m = asker->machine;
@@ -475,7 +475,7 @@ static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
     return waits;
 }
 
-/* It has ended once, and nothing of it is under way. */
+/* It has ended once, and no part of it is under way. */
 static void let_go(struct asker *asker)
 {
     struct machine *m = asker->machine;
@@ -543,7 +543,7 @@ static const struct way *way_named(const char *name)
     return NULL;
 }
 
-/* The event says what was done, or what kind of refusal it was. */
+/* The event says what was done, or which kind of refusal it was. */
 static void events_have_their_kind(void **state)
 {
     struct machine *m = *state;
@@ -591,7 +591,7 @@ static struct pg_query *query_at(struct asker *asker, const char *name)
     return NULL;
 }
 
-/* No row comes back: what its fence excludes. */
+/* No row is returned: the statement's fence excludes it. */
 static void what_changed_in_between_is_found_when_it_is_stored(void **state)
 {
     static const struct {
@@ -631,7 +631,7 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     let_go(&asker);
 }
 
-/* Another writer was first, a renewal perhaps: the new grant wins over what that has stored. */
+/* Another writer was first, for example a renewal: the new grant replaces what that one stored. */
 static void a_connection_that_changes_while_it_is_stored(void **state)
 {
     struct machine *m = *state;
@@ -652,7 +652,7 @@ static void a_connection_that_changes_while_it_is_stored(void **state)
     let_go(&asker);
 }
 
-/* The app has a default connection already: this one is made without being it. */
+/* The app has a default connection already, so this one does not become the default. */
 static void a_second_connection_is_not_the_default(void **state)
 {
     struct asker asker;
@@ -750,7 +750,7 @@ static uint64_t fail_allocation(struct machine *m, const struct way *way, bool i
     return hits;
 }
 
-/* Nothing is stored that was not said to be; no credential is blamed for it. */
+/* Nothing is stored that was not reported, and no credential is blamed for it. */
 static void each_allocation_may_fail(void **state)
 {
     for (size_t i = 0; i < ARRAY_LEN(ways); i++)

@@ -1,5 +1,5 @@
 /*
- * What is answered of an output that is larger than its reader wants, and how to read on.
+ * The part of a large output that is returned to its reader, and how to read on.
  */
 #include "call/fit.h"
 
@@ -46,7 +46,7 @@ static void assert_json(struct bench *b, const struct json *got, const char *tex
     fail();
 }
 
-/* Every value that was cut says so, with its place, and the preview keeps the budget. */
+/* Every value that was cut says so, with its position, and the preview stays within the budget. */
 static const struct json *preview(struct bench *b, const struct json *cut, size_t bytes_max)
 {
     struct buf text;
@@ -98,7 +98,7 @@ static void arrays_keep_their_first_items(void **state)
                    "01020304-0506-7708-890a-0b0c0d0e0f10?pointer=%%2Flist&offset=%u\"}]",
                    kept, kept);
     assert_json(b, JSON_GET(cut, "cuts"), wanted_text);
-    /* what is told to be fetched is the rest */
+    /* what the hint says to fetch is the rest */
     char rest[400] = "[";
     for (uint32_t i = kept; i < 54; i++)
         (void)snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s%u",
@@ -151,7 +151,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     struct bench *b = *state;
     struct buf text;
     buf_init(&text, 8 * 1024 * 1024);
-    for (int i = 0; i < 300; i++) /* deep */
+    for (int i = 0; i < 300; i++) /* deeply nested */
         buf_append_cstr(&text, "[");
     for (int i = 0; i < 300; i++)
         buf_append_cstr(&text, "]");
@@ -164,7 +164,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     const struct json *cut = fit(b, arena_cstr(&b->arena, buf_slice(&text)), 5000, NULL, 0);
     assert_in_range(preview(b, cut, 5000)->count, 100, 250);
     buf_clear(&text);
-    buf_append_cstr(&text, "[\""); /* nothing but escapes, in an array of one */
+    buf_append_cstr(&text, "[\""); /* only escapes, in an array of one */
     for (int i = 0; i < 20000; i++)
         buf_append_cstr(&text, "\\u0001");
     buf_append_cstr(&text, "\"]");
@@ -172,7 +172,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     assert_in_range(json_at(preview(b, cut, 1000), 0)->count, 100, 170);
     buf_clear(&text);
     buf_append_cstr(&text, "[");
-    for (int i = 0; i < 400; i++) /* a cut in each item would be too many to tell */
+    for (int i = 0; i < 400; i++) /* with a cut in each item, too many cuts to list */
         buf_printf(&text, "%s{\"a\":%d}", i ? "," : "", i);
     buf_append_cstr(&text, "]");
     for (size_t bytes_max = 1; bytes_max < 40; bytes_max++) {

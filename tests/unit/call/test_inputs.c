@@ -1,6 +1,6 @@
 /*
- * What the schemas of the built-in actions allow is what can be sent, and what is given is sent.
- * Over all of them, with their examples: a new action is held to it as well.
+ * Every input that the schemas of the built-in actions allow can be sent, and everything in the
+ * input is sent. This runs over all of them, with their examples, so it also covers new actions.
  */
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ static struct json with_null(struct bench *b, const struct json *input, slice na
 
 static size_t null_count;
 
-/* A null that a schema takes means something, so it is sent. */
+/* A null that a schema accepts has a meaning, so it is sent. */
 static void check_kept_null(struct bench *b, const struct catalog_action *action,
                             const struct json *input, slice name)
 {
@@ -111,7 +111,8 @@ static void check_kept_null(struct bench *b, const struct catalog_action *action
                  SLICE_ARG(name));
 }
 
-/* As a client in strict mode sends it: every member is there, and those that are left out are null.
+/* As a client in strict mode sends it: every member is present, and those that are left out are
+ * null.
  */
 static void check_nulls(struct bench *b, const struct catalog_action *action)
 {
@@ -140,8 +141,8 @@ static void nulls_are_absence_or_are_sent(void **state)
 
 /* ---- the largest inputs ---- */
 
-/* What a client's request can hold of one text (body-bytes, 8 MiB by default), and how much is
- * taken of one that has no limit of its own. */
+/* What a client's request can have in one text (body-bytes, 8 MiB by default), and how much of a
+ * text without a limit is accepted. */
 enum { TEXT_BYTES_MAX = 8 * 1024 * 1024 - 64 * 1024, OPEN_TEXT_COUNT = 20 * 1000 };
 
 static struct json text_of(struct bench *b, slice unit, size_t count)
@@ -154,8 +155,8 @@ static struct json text_of(struct bench *b, slice unit, size_t count)
 
 static size_t text_count, refused_count;
 
-/* How long a URL may be is no matter of characters, so of a text that goes there as many letters
- * are taken; and a text may be what no mail can have (an address). Nothing shows an expression. */
+/* The length of a URL does not depend on characters, so a text for the URL has as many letters. A
+ * text may be impossible in a mail (an address), which no expression shows. */
 static bool is_refused_well(const char *why, bool is_letters)
 {
     if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))
@@ -164,7 +165,7 @@ static bool is_refused_well(const char *why, bool is_letters)
            strstr(why, "is not an email address") || strstr(why, "must hold message ids");
 }
 
-/* An input, and the value of it that grows. */
+/* An input, and its value that grows. */
 struct growth {
     struct bench *b;
     const struct catalog_action *action;
@@ -173,7 +174,7 @@ struct growth {
     slice name;
 };
 
-/* Whether the input needs no further try: it is sent, or refused as it should not be. */
+/* Whether the input needs no further try: it is sent, or refused wrongly. */
 static bool is_tried(const struct growth *at, const char *what, bool is_letters)
 {
     struct call_built built;
@@ -190,7 +191,7 @@ static bool is_tried(const struct growth *at, const char *what, bool is_letters)
     return true;
 }
 
-/* The longest text that the schema takes, of the longest characters that it takes. */
+/* The longest text that the schema accepts, of the longest characters that it accepts. */
 static void check_text(const struct growth *at, const struct json *schema)
 {
     static const char *const units[] = {"\xf0\x9f\x98\x80", "a", "1"};
@@ -208,7 +209,7 @@ static void check_text(const struct growth *at, const struct json *schema)
     *at->value = before;
 }
 
-/* As many items as the schema takes, each like the example's first. */
+/* As many items as the schema accepts, each like the example's first. */
 static void check_items(const struct growth *at, const struct json *schema)
 {
     int64_t most = json_get_i64(schema, SLICE("maxItems"), 0);
@@ -242,7 +243,7 @@ static void check_value(const struct growth *at, const struct json *schema)
     }
 }
 
-/* Of the first example with each text that it leaves out, since it may be as long. */
+/* The first example with each text that it leaves out, since that may be as long. */
 static void check_sizes(struct bench *b, const struct catalog_action *action)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");

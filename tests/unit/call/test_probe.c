@@ -1,6 +1,6 @@
 /*
- * The probe of a credential: what is sent, what each reply is taken for, and as whom the connection
- * acts.
+ * The probe of a credential: what is sent, how each reply is understood, and whose account the
+ * connection uses.
  */
 #include "exec/machine.h"
 #include "call/probe.h"
@@ -14,7 +14,7 @@
     "{\"type\":\"oauth2\",\"authorize_url\":\"https://app.example/a\",\"token_url\":\"https://" \
     "app.example/t\"}"
 
-/* Tested by one request and asked who it is by another. */
+/* One request tests it, and another asks for its user. */
 static const char both[] =
     APP("both", "{\"type\":\"bearer\"," TEST "}",
         ",\"errors\":[{\"when\":\"body.error == 'quota'\",\"error_code\":\"rate_limited\"}],"
@@ -32,7 +32,7 @@ static const char token[] =
         ",\"identity\":{\"from\":\"id_token\",\"scopes\":[\"openid\"],\"email\":\"claims.email\","
         "\"subject\":\"sum(claims.sub)\"}",
         ACTION("get", "read", GET, ""));
-/* Each customer has a host; the connection holds a client of its own. */
+/* Each customer has a host; the connection has a client of its own. */
 static const char client[] =
     APP_AT("client", "https://${connection.params.host}",
            "{\"type\":\"oauth2_client_credentials\","
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* ---- whoever asks ---- */
+/* ---- the requester ---- */
 
 struct asker {
     struct op op;
@@ -61,8 +61,8 @@ struct asker {
     const char *params;
     struct call_probe_request request;
     struct call_probe probe;
-    struct call_probe out;  /* what came of it; its texts are the asker's */
-    uint64_t fail_at, hits; /* which allocation fails, 0: none; how many did */
+    struct call_probe out;  /* the result; its texts belong to the requester */
+    uint64_t fail_at, hits; /* which allocation fails, 0: none; how many failed */
     unsigned ended;
 };
 
@@ -78,7 +78,7 @@ static enum op_result step_ask(struct op *op)
     return OP_WAIT;
 }
 
-/* What the probe left goes with this step. */
+/* The probe's data are freed at this step. */
 static enum op_result step_keep(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
@@ -108,7 +108,7 @@ static void begin(struct asker *asker, struct machine *m)
     seam_settle(m->node.loop);
 }
 
-/* It has ended once; what it left can be read until let_go. */
+/* It has ended once, and its result can be read until let_go. */
 static void assert_ended(const struct asker *asker)
 {
     assert_int_equal(asker->ended, 1);
@@ -123,7 +123,7 @@ static void let_go(struct asker *asker)
     seam_settle(asker->machine->node.loop);
 }
 
-/* ---- one way a line ---- */
+/* ---- one case a line ---- */
 
 struct reply {
     const char *sent; /* the request it answers */
@@ -151,7 +151,7 @@ struct reply {
     "t0ken\n\n"
 /* {"alg":"none"} . {"email":"a@b.c","sub":[40,2]} . */
 #define ID_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjpbNDAsMl19.x"
-/* its sub is no list, which the manifest's expression wants */
+/* its sub is not a list, as the manifest's expression requires */
 #define ODD_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjoieCJ9.x"
 
 struct way {
@@ -443,7 +443,7 @@ static void a_token_request_that_fails(void **state)
     }
 }
 
-/* What a person has typed in is longer than a request may be, or names no host. */
+/* A person's input makes the request too long, or names no host. */
 static void a_token_request_that_cannot_be_made(void **state)
 {
     struct machine *m = *state;
@@ -488,7 +488,7 @@ static void it_may_be_cancelled_at_each_wait(void **state)
 
 /* ---- without memory ---- */
 
-/* It ends, and says nothing of the credential that was not found out. */
+/* It ends, and says nothing about the credential, which was not tested. */
 static void each_allocation_may_fail(void **state)
 {
     struct machine *m = *state;
@@ -500,7 +500,7 @@ static void each_allocation_may_fail(void **state)
             begin(&asker, m);
             for (size_t j = 0; j < 2 && seam_call(m->node.http, 0); j++) {
                 asker.hits += mem_fail_hits();
-                mem_fail_at(0, 0); /* the reply's text is the test's */
+                mem_fail_at(0, 0); /* the reply's text belongs to the test */
                 seam_call_reply(seam_call(m->node.http, 0), way->replies[j].status,
                                 way->replies[j].body);
                 mem_fail_at(asker.hits ? 0 : n, 1);

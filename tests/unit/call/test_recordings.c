@@ -1,7 +1,7 @@
 /*
- * What counts as an action's reply, against real ones: each 2xx that a vendor was recorded with
- * (from the corpora, skipped without them) stays a success of every action that it belongs to, and
- * what a proxy or a login page sends in the vendor's place is a success of none.
+ * What counts as an action's reply, checked with real ones: each recorded 2xx of a vendor (from the
+ * corpora, skipped without them) is a success of every action that it belongs to. What a proxy or a
+ * login page sends instead of the vendor is never a success.
  */
 #include "call/reply.h"
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const struct json *parse(struct bench *b, slice text)
     return value;
 }
 
-/* at: to which of the action's requests. */
+/* at: which of the action's requests it answers. */
 static void read_reply(const struct catalog_action *action, unsigned at, unsigned status,
                        const char *type, slice body)
 {
@@ -56,14 +56,14 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
 
 /* ---- recorded replies ---- */
 
-/* To which a template's path fits, though they are other endpoints. */
+/* A template's path matches them, though they are other endpoints. */
 static const struct {
     const char *app, *method, *path;
 } others[] = {
     {"airtable", "POST", "/v0/meta/bases"},
     {"airtable", "GET", "/v0/bases/"},
     {"outlook_mail", "GET", "/v1.0/me/mailFolders/delta"},
-    {"google_drive", "PATCH", "/upload/drive/v3/files/"}, /* what came back was not recorded */
+    {"google_drive", "PATCH", "/upload/drive/v3/files/"}, /* the reply was not recorded */
     {"salesforce", "PATCH", "/services/data/v63.0/composite/"},
 };
 
@@ -78,7 +78,7 @@ static bool is_other(slice app, slice method, slice path)
     return false;
 }
 
-/* v62.0 is as good as v59.0, and 2026-03 in another place as v3. */
+/* v62.0 counts like v59.0, and 2026-03 elsewhere like v3. */
 static bool is_version(slice segment)
 {
     slice digits = segment.len > 1 && segment.ptr[0] == 'v' ? slice_from(segment, 1) : segment;
@@ -89,7 +89,7 @@ static bool is_version(slice segment)
     return digits.len > 0 && (is_dated || digits.len < segment.len);
 }
 
-/* The next segment that is no version. */
+/* The next segment that is not a version. */
 static slice next_segment(slice *path)
 {
     slice segment = slice_split(path, '/');
@@ -98,7 +98,7 @@ static slice next_segment(slice *path)
     return segment;
 }
 
-/* One segment of a path against one of a template, in which ${...} is any text that is not empty.
+/* Compares a segment of a path with one of a template, in which ${...} is any non-empty text.
  */
 static bool segment_fits(slice wanted, slice segment)
 {
@@ -124,7 +124,7 @@ static bool path_fits(slice wanted, slice path)
     return wanted.len == 0 && path.len == 0;
 }
 
-/* The field that a GraphQL document asks for: what stands behind its first brace. */
+/* The field that a GraphQL document asks for: the text after its first brace. */
 static slice graphql_field(const struct json *source)
 {
     slice text = json_get_str(json_pointer(source, SLICE("/request/body/json")), SLICE("query"));
@@ -151,7 +151,7 @@ static slice reply_text(struct bench *b, const struct json *record)
 {
     const struct json *reply = JSON_GET(record, "reply");
     struct buf text;
-    if (json_is(reply, JSON_STRING)) /* a body that was no JSON, or none */
+    if (json_is(reply, JSON_STRING)) /* a body that was not JSON, or none */
         return json_str(reply);
     buf_init(&text, FILE_BYTES_MAX);
     json_write(&text, reply);
@@ -168,7 +168,7 @@ static slice base_path(const struct catalog_integration *integration, struct ben
     return slash < 0 ? SLICE("") : slice_from(base, (size_t)slash);
 }
 
-/* An error with status 200: Slack's ok is false; of Salesforce's records none was stored. */
+/* An error with status 200: Slack's ok is false. None of Salesforce's records was stored. */
 static bool is_refusal(const struct json *reply)
 {
     if (json_is(reply, JSON_ARRAY) && reply->count == 1)
@@ -176,7 +176,7 @@ static bool is_refusal(const struct json *reply)
     return !json_get_bool(reply, SLICE("ok"), true);
 }
 
-/* How many actions it belongs to; an error belongs to none. */
+/* How many actions it belongs to. An error belongs to none. */
 static size_t check_record(struct bench *b, const struct catalog_integration *integration,
                            slice base, const struct json *record, size_t *bad)
 {
@@ -191,7 +191,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action =
             catalog_find_action(integration, integration->actions[i].action_id, NULL);
-        /* Of several requests it is the last one's reply that counts, and here is the first. */
+        /* With several requests, the last one's reply counts. This is the first. */
         if (action->then_count > 0 || !action_fits(b, action, base, record))
             continue;
         matched++;
@@ -252,7 +252,7 @@ static void recorded_successes_stay_successes(void **state)
     assert_true(matched >= MATCHED_MIN);
 }
 
-/* ---- what is none ---- */
+/* ---- what is not a success ---- */
 
 static bool is_refused(const struct catalog_action *action, const char *type, const char *body)
 {
@@ -261,7 +261,7 @@ static bool is_refused(const struct catalog_action *action, const char *type, co
                                              seen.is_unknown == (action->level != LEVEL_READ));
 }
 
-/* The first of its kind that goes for a success; NULL: none. */
+/* The first of its kind that counts as a success, or NULL. */
 static const char *find_leak(const struct catalog_action *action)
 {
     const struct catalog_reply *reply = catalog_reply_at(action, action->then_count);

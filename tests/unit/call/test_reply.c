@@ -1,5 +1,5 @@
 /*
- * What becomes of a provider's reply: reasons, messages, times to wait, hostile bodies.
+ * How a provider's reply is classified: reasons, messages, times to wait, hostile bodies.
  */
 #include "call/reply.h"
 #include "base/clock.h"
@@ -18,7 +18,7 @@ static const struct catalog_action *plain(struct bench *b, const char *level)
                         strcmp(level, "read") == 0 ? GET : POST, "");
 }
 
-/* One whose reply may be anything. */
+/* An action whose reply may be anything. */
 static const struct catalog_action *loose(struct bench *b, const char *level)
 {
     return bench_action(b, "{\"type\":\"bearer\"}", "", level,
@@ -113,7 +113,7 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     assert_int_equal(out.manifest_fault.len, 0);
 }
 
-/* Its text is made of the reply's, so that it may be as long. */
+/* The message contains text of the reply, so it may be as long. */
 static void an_output_may_be_as_large_as_its_reply(void **state)
 {
     enum { LENGTH = 3 * EXPR_BYTES_MAX };
@@ -185,7 +185,7 @@ static void waits_come_in_many_forms(void **state)
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":3}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 3000);
-    /* From a moment between these two to the midnight nearest to where that leads. */
+    /* From a moment between these two to the midnight nearest to the result. */
     int64_t day_ms = 86400000, before_ms = clock_wall_us() / 1000;
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":\"midnight UTC\"}", 0);
     int64_t after_ms = clock_wall_us() / 1000 + 1;
@@ -257,7 +257,8 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
     built = (struct call_built){0};
 }
 
-/* A rule that holds under 200 is the app's own no; without a code of its own it proves nothing. */
+/* A rule that matches below 200 is the app's own refusal. Without a code of its own it proves
+ * nothing. */
 static void an_error_under_200_is_no_success(void **state)
 {
     static const char rules[] =
@@ -297,7 +298,8 @@ static void missing_scopes_are_mended_by_a_new_grant(void **state)
     assert_true(slice_find(out.hint, SLICE("Reconnect")) < 0);
 }
 
-/* A limit that is told as a point in time: seconds and milliseconds since 1970, both forms of text.
+/* A limit that is given as a point in time: seconds and milliseconds since 1970, in both text
+ * forms.
  */
 static void waits_until_a_time_are_counted_from_now(void **state)
 {
@@ -340,7 +342,7 @@ static void retry_after_counts_where_no_rule_says_more(void **state)
         *state, "{\"type\":\"none\"}",
         ",\"limits\":{\"rate_limited\":[{\"when\":\"status == `430`\"}]}", "read", GET, "");
     headers[0] = (struct http_header){SLICE("Retry-After"), SLICE("12")};
-    read_reply(*state, action, 429, "", 1); /* as it is by its status, though no rule has it */
+    read_reply(*state, action, 429, "", 1); /* by its status, though no rule matches it */
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 12000);
     read_reply(*state, action, 430, "", 1);
@@ -433,7 +435,7 @@ static void the_mark_of_the_next_page_is_read(void **state)
     assert_int_equal(out.page_next.type, JSON_NULL);
 }
 
-/* What pages.next is after a reply with this Link field (or none) and body. */
+/* The value of pages.next after a reply with this Link field (or none) and body. */
 static void assert_next(struct bench *b, const char *pagination, const char *input,
                         const char *link, const char *body, const char *wanted)
 {
@@ -544,7 +546,7 @@ static void pages_go_on_by_how_many_items_there_were(void **state)
     assert_next(*state, last, "{}", "", "{\"values\":[1],\"isLast\":true}", "null");
 }
 
-/* What several apps of a vendor share is named, and says whose reply it was. */
+/* Rules that several apps of a vendor share name the app that replied. */
 static void parts_stand_for_their_rules(void **state)
 {
     static const struct {

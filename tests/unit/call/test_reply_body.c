@@ -1,5 +1,5 @@
 /*
- * Whether a 2xx is the action's reply: its body, the kind of its JSON, the members it never lacks.
+ * Whether a 2xx is the action's reply: its body, the kind of its JSON, and its required members.
  */
 #include "call/reply_body.h"
 #include "call/reply.h"
@@ -54,8 +54,8 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     }
 }
 
-/* One broken message must not hide a channel: what a browser reads is read, whatever charset the
- * header says. */
+/* One broken message must not hide a channel: the text is decoded as a browser would, whatever
+ * charset the header names. */
 static void a_reply_is_read_as_browsers_read_it(void **state)
 {
     static const struct {
@@ -74,7 +74,7 @@ static void a_reply_is_read_as_browsers_read_it(void **state)
     }
 }
 
-/* Whatever a success would be: rules of errors read what it says. */
+/* The rules for errors read every reply, whatever a success looks like. */
 static void an_error_is_parsed_where_a_success_is_bytes(void **state)
 {
     static const char *const bodies[] = {"\"body\":\"bytes\"", "\"body\":\"text\""};

@@ -1,6 +1,5 @@
 /*
- * What a later request of an action takes from the replies before it, and where their URLs may
- * lead.
+ * What a later request of an action takes from earlier replies, and where their URLs may point.
  */
 #include "call/build.h"
 

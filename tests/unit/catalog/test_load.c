@@ -1,5 +1,6 @@
 /*
- * Manifests: what a good one becomes, and that every fault is found and named with its place.
+ * Manifests: how a good one is loaded, and that every fault is found and reported with its
+ * position.
  */
 #include "base/embed.h"
 #include "support/catalog_test.h"
@@ -36,7 +37,7 @@ static struct catalog *load(struct bench *b, const char *extra, const char *old,
     return catalog_load(&source, 1, &b->report);
 }
 
-/* Some problem has this pointer and holds this phrase, and nothing was loaded. */
+/* A problem has this pointer and contains this phrase, and nothing was loaded. */
 static void check_fault(struct bench *b, const char *extra, const char *old, const char *new,
                         const char *pointer, const char *phrase, int line)
 {
@@ -54,7 +55,7 @@ static void check_fault(struct bench *b, const char *extra, const char *old, con
     fail();
 }
 
-/* It was loaded, with exactly this to say; phrase NULL: with nothing. */
+/* It was loaded with exactly this problem; phrase NULL: without any. */
 static void check_warning(struct bench *b, const char *extra, const char *old, const char *new,
                           const char *pointer, const char *phrase, int line)
 {
@@ -127,7 +128,7 @@ static void limits_are_read_and_their_faults_named(void **state)
     assert_int_equal(limits->burst, 3);
     assert_int_equal(limits->in_flight_max, 2);
     assert_true(limits->quota_remaining && limits->quota_reset);
-    assert_int_equal(limits->rate_rule_count, 1); /* a 429, as long as nothing else is said */
+    assert_int_equal(limits->rate_rule_count, 1); /* a 429, if nothing else is said */
     catalog_unref(catalog);
     assert_fault(*state, "", auth, "\"limits\":{\"burst\":3},\"auth\":", "/limits/burst",
                  "rate_per_s");

@@ -1,6 +1,6 @@
 /*
- * The pack of the manifests compiled in: it is that of their sources, all of it opens, each part
- * in a short time, and what memory was not found for is opened the next time.
+ * The pack of the built-in manifests: it matches their sources, all of it can be opened, each part
+ * takes a short time, and a part that failed for lack of memory is opened the next time.
  */
 #include "base/clock.h"
 #include "base/embed.h"
@@ -28,7 +28,7 @@ static void the_pack_is_that_of_the_sources(void **state)
     buf_deinit(&pack);
 }
 
-/* In a catalog where nothing is open yet. */
+/* In a catalog in which nothing is open yet. */
 static uint64_t open_again_ns(struct catalog_report *report, slice tool)
 {
     struct catalog *fresh = catalog_load_all(NULL, report);

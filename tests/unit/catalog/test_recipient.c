@@ -1,6 +1,6 @@
 /*
- * Whose addresses a call has: what is one's own organisation's, and that all that could be read in
- * two ways is nobody's.
+ * To whom the addresses of a call belong: which are of one's own organisation, and that an address
+ * that could be read in two ways belongs to no one.
  */
 #include "catalog/recipient.h"
 #include "unit.h"
@@ -42,7 +42,7 @@ static void test_domain_form(void **state)
     memset(label, 'a', 79);
     label[79] = 0;
     memcpy(label + 60, "\xC3\xBC", 2);
-    assert_domain(label, NULL); /* 78 characters are no label that is to be encoded */
+    assert_domain(label, NULL); /* 78 characters are not a label that can be encoded */
     memset(all, 'a', 254);
     all[254] = 0;
     assert_domain(all, NULL);
@@ -67,7 +67,7 @@ static void test_home(void **state)
     assert_false(is_home("com"));
     assert_false(is_home("examp\u0142e.com"));
     assert_false(is_home("b\u00DC"
-                         "cher.example")); /* no letters of other scripts are made small */
+                         "cher.example")); /* letters of other scripts are not made small */
     assert_false(is_home(""));
     assert_false(recipient_is_home(SLICE_NONE, NULL, 0));
     assert_false(recipient_is_home(SLICE("example.com"), NULL, 0));
@@ -104,7 +104,7 @@ static void test_addresses(void **state)
     assert_list("jörg@bücher.example", "|jörg@bücher.example||bücher.example\n");
 }
 
-/* What is no address, or two in one, has no domain. */
+/* A text that is not an address, or is two in one, has no domain. */
 static void test_malformed(void **state)
 {
     static const char *const texts[] = {
@@ -194,7 +194,7 @@ static void test_calls(void **state)
                 "Shared with=a@x.example@x.example ");
     assert_call(catalog, "google_calendar_share_calendar", "{\"scopeType\":\"default\"}",
                 "Shared with=everybody@ ");
-    /* What the expression cannot be made of is known to nobody. */
+    /* If the expression cannot be evaluated, no recipient is known. */
     assert_call(catalog, "google_drive_share_file", "{\"type\":\"domain\",\"domain\":5}",
                 "Shared with=(not known)@ ");
     assert_call(catalog, "notion_create_page", "{\"title\":\"a@x.example\"}", "");

@@ -1,5 +1,5 @@
 /*
- * Actions of several requests: what is read of them, and their faults.
+ * Actions of several requests: what the loader reads of them, and their faults.
  */
 #include "support/catalog_test.h"
 

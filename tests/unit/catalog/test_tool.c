@@ -1,4 +1,4 @@
-/* catalog/tool: schemas as clients of models take them, and what is then said in words. */
+/* catalog/tool: schemas as clients of models accept them, and what is then described in words. */
 #include "catalog/tool.h"
 #include "support/json_test.h"
 
@@ -34,7 +34,7 @@ static void references_are_replaced(void **state)
            "'object','description':'there','properties':{'b':{'$ref':'#/$defs/b'}}},'b':{'enum':"
            "['$ref'],'$comment':'x'}}}",
            "{'description':'here','type':'object','properties':{'b':{'enum':['$ref']}}}");
-    /* a chain, and what leads nowhere */
+    /* a chain, and references that lead nowhere */
     expect(*state,
            "{'properties':{'p':{'$ref':'#/$defs/a'}},'$defs':{'a':{'$ref':'#/$defs/b'},"
            "'b':{'type':'string'}}}",
@@ -43,13 +43,13 @@ static void references_are_replaced(void **state)
     expect(*state, "{'properties':{'p':{'$ref':'http://x/y','type':'string'}}}",
            "{'type':'string'}");
     expect(*state, "{'properties':{'p':{'$ref':'#/properties/p','minimum':1}}}", "{'minimum':1}");
-    /* where both demand something, both do; notes are the nearer one's */
+    /* If both demand something, both apply. The notes are those of the nearer one. */
     expect(
         *state,
         "{'properties':{'p':{'$ref':'#/$defs/a','required':['k']}},'$defs':{'a':{'type':'object',"
         "'required':['b'],'description':'there'}}}",
         "{'required':['k'],'allOf':[{'type':'object','required':['b'],'description':'there'}]}");
-    /* one that is within itself is cut there, and is whole at its next place */
+    /* A schema within itself is cut there, and is complete at its next position. */
     expect(*state,
            "{'properties':{'p':{'properties':{'a':{'$ref':'#/$defs/n'},'b':{'$ref':'#/$defs/n'}}}},"
            "'$defs':{'n':{'type':'object','description':'node','properties':{'n':{'$ref':"
@@ -74,7 +74,7 @@ static void arrays_have_typed_items(void **state)
            "{'type':['array','string'],'items':{" ANY "}}");
 }
 
-/* Each level refers to the next one twice: 2^30 nodes, were there no limit. */
+/* Each level refers to the next one twice: 2^30 nodes without a limit. */
 static void what_grows_without_end_is_cut(void **state)
 {
     char text[8192];
@@ -147,7 +147,7 @@ static void the_whole_fits(void **state)
     got = catalog_tool_description(&action, arena);
     assert_true(got.len <= CATALOG_TOOL_TEXT_MAX);
     assert_true(slice_find(got, SLICE("describe_action has the whole")) > 0);
-    /* of a property, too */
+    /* also of a property */
     const struct json *property =
         parse_quoted(arena, arena_cstr(arena, arena_printf(arena, "{'description':'%s'}", about)));
     const struct json *cut = JSON_GET(shown(arena, property, property), "description");

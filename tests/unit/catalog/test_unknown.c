@@ -1,4 +1,4 @@
-/* catalog/unknown: what an unknown id is taken for, by spelling or by meaning. */
+/* catalog/unknown: what an unknown id most likely means, by spelling or by meaning. */
 #include "support/catalog_test.h"
 
 static size_t check(const char *app, const char *asked, slice got, const char *wanted)
