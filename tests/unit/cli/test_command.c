@@ -1,5 +1,5 @@
 /*
- * The command line: which function runs with what, help, suggestions, exit codes.
+ * The command line: which function runs with which arguments, help, suggestions, exit codes.
  */
 #include "support/folder.h"
 
@@ -77,7 +77,7 @@ static void restore(int fd, int own, int saved, char *text)
     close(own);
 }
 
-/* Runs a line of words; what was printed is in out_text and err_text. */
+/* Runs a command line. Its output is in out_text and err_text. */
 static int run_line(const char *words)
 {
     char text[500], *argv[20] = {"sluice"};
@@ -185,7 +185,7 @@ static void help_is_on_stdout_and_runs_nothing(void **state)
     assert_contains(out_text, "usage: sluice gogo [WHERE]\n");
     assert_null(strstr(out_text, "settings:"));
     assert_null(last.verb);
-    /* behind -- it is an argument like any other */
+    /* after -- it is an argument like any other */
     assert_int_equal(run_line("gogo -- --help"), EXIT_OK);
     assert_string_equal(last.args, "--help;");
 }

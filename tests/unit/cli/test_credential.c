@@ -1,5 +1,5 @@
 /*
- * Credentials: their shape by kind of auth; no value ever gets into an error.
+ * Credentials: their form by kind of auth. No value ever appears in an error.
  */
 #include "support/folder.h"
 

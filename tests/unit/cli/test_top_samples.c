@@ -65,7 +65,7 @@ static void test_what_every_process_knows_is_not_summed(void **state)
     assert_near(samples_max(&now, "timer"), 0);
 }
 
-/* Two workers; the sum alone does not show that one of them was started again. */
+/* Two workers. The sum alone does not show that one of them was restarted. */
 static void test_a_process_that_was_started_again_is_noticed(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void test_a_quantile_is_of_what_came_between(void **state)
     assert_true(samples_quantile(&now, &before, "u", SLICE(""), 0.5) < 0);
 }
 
-/* What lies above the last bound has no width. */
+/* The bucket above the last bound has no width. */
 static void test_above_the_last_bound_that_bound_is_said(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * Settings: defaults, file, environment, flags, in that order; bounds; what is refused and how.
+ * Settings: defaults, file, environment, flags, in that order; bounds; what is refused, and how.
  */
 #include "support/folder.h"
 
@@ -8,7 +8,7 @@
 static const struct config_option options[] = {{"label", "TEXT", "a text"},
                                                {"json", NULL, "a switch"}};
 
-/* argv is writable, as that of a process is. */
+/* argv is writable, like that of a process. */
 struct line {
     char text[1024];
     char *argv[32];
@@ -40,7 +40,7 @@ static int read_scoped(struct config *config, struct config_args *args, struct l
     return config_read(config, args, err);
 }
 
-/* Reads and frees; the error's text for what must fail. */
+/* Reads and frees. Returns the text of the expected error. */
 static const char *refusal(unsigned scopes, const char *words)
 {
     static struct err err;
@@ -170,7 +170,7 @@ static void units_scale_and_bounds_hold(void **state)
     assert_contains(refusal(CONFIG_SERVE, "--database-writers 2.5"), "a whole number");
 }
 
-/* 2^64 over a unit must not come round to a small number. */
+/* 2^64 over a unit must not wrap to a small number. */
 static void numbers_do_not_wrap(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void the_file_comes_first(void **state)
     folder_remove(&folder);
 }
 
-/* The refusal of a file that holds text. */
+/* The error for a file with that text. */
 static const char *file_refusal(const struct folder *folder, const char *text, mode_t mode)
 {
     char path[TEST_PATH_MAX], words[TEST_PATH_MAX + 20];

@@ -1,6 +1,6 @@
 /*
- * A change of a connection, a client or a link, whichever face asks for it: the row, one event, the
- * cache and the notification; and what is none of the account's is left alone.
+ * A change of a connection, a client or a link, whichever interface requests it: the row, one
+ * event, the cache and the notification. Rows of other accounts do not change.
  */
 #include "unit/connect/testing.h"
 
@@ -67,7 +67,7 @@ static int64_t events(const char *kind)
     return items_ask(bench.conninfo, text);
 }
 
-/* What other processes were notified of. */
+/* The notifications to other processes. */
 static unsigned notified;
 
 static void on_changed(void *owner, struct uuid account_id, slice integration_id)
@@ -188,7 +188,7 @@ static void a_link_is_made_and_taken_once(void **state)
                      2);
 }
 
-/* No change without its event. */
+/* Each change has its event. */
 static void a_change_whose_event_is_refused_is_not_made(void **state)
 {
     (void)state;

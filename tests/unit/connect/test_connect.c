@@ -1,6 +1,6 @@
 /*
- * Connections through the cache, against a real database: what a look-up gives, what is believed
- * and for how long, credentials that do not open, and the rule of the default.
+ * Connections through the cache, with a real database: what a look-up returns, what is cached and
+ * for how long, credentials that cannot be opened, and the rule of the default.
  */
 #include "connect/connect.h"
 #include "support/pg_call.h"
@@ -170,7 +170,7 @@ static struct connect_set *find_one(struct ask *ask, struct uuid account_id, sli
     return ask->lookup.set;
 }
 
-/* However many there are: one that is named is read alone, and the choice is of a few. */
+/* However many there are, a named one is read alone, and the choice is among a few. */
 static void a_look_up_reads_what_it_is_asked_for(void **state)
 {
     enum { MANY = 130 };
@@ -200,7 +200,7 @@ static void a_look_up_reads_what_it_is_asked_for(void **state)
         alive += choice->items[i].status == CONNECTION_LIVE;
     connect_set_unref(choice);
     assert_int_equal(alive, CONNECTION_CHOICE_LIVE_MAX);
-    connect_forget(service, account, SLICE("demo")); /* all that is known of the app */
+    connect_forget(service, account, SLICE("demo")); /* everything known about the app */
     one = find_one(&ask, account, SLICE("demo"), id);
     assert_false(ask.was_cached);
     connect_set_unref(one);
@@ -234,7 +234,7 @@ static void start_early(void *arg)
     start(ask, ask->account_id, SLICE("demo"));
 }
 
-/* Whoever asks after a change sees it, though a look-up from before the change is under way. */
+/* A request after a change sees the change, though a look-up from before it is under way. */
 static void who_asks_after_a_change_sees_it(void **state)
 {
     struct pg_sync *sync = open_sync();
@@ -254,7 +254,7 @@ static void who_asks_after_a_change_sees_it(void **state)
     connect_set_unref(seen);
     assert_int_equal(early_count, 0);
     assert_int_equal(count, 1);
-    seen = find(&late, account); /* and it is what is remembered */
+    seen = find(&late, account); /* and this is what is cached */
     count = seen->count;
     connect_set_unref(seen);
     assert_true(late.was_cached);
@@ -316,13 +316,13 @@ static void a_cancelled_look_up_lets_go(void **state)
     struct uuid account = make_account(sync);
     struct ask asks[2];
     (void)state;
-    tell(sync, "begin"); /* nothing is answered before it is cancelled */
+    tell(sync, "begin"); /* nothing is answered before the cancel */
     tell(sync, "lock table sluice.connection in access exclusive mode");
     start(&asks[0], account, SLICE("demo"));
     start(&asks[1], account, SLICE("demo"));
-    while (asks[1].op.holds == 0) /* a turn may be cut after the first */
+    while (asks[1].op.holds == 0) /* a turn may end after the first */
         (void)loop_turn(db.loop, false);
-    cache_wait_stop(&asks[0].lookup.wait); /* as op_cancel does */
+    cache_wait_stop(&asks[0].lookup.wait); /* like op_cancel */
     assert_int_equal(asks[0].lookup.status, ERR_CLOSED);
     cache_wait_stop(&asks[0].lookup.wait);
     tell(sync, "rollback");

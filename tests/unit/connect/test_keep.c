@@ -1,5 +1,6 @@
 /*
- * A credential becomes a connection; a link makes one and no other, and gives one a new grant.
+ * A credential becomes a connection. A link makes one connection and no more, or gives one a new
+ * grant.
  */
 #include "unit/connect/testing.h"
 
@@ -64,7 +65,7 @@ static int64_t count(const char *what)
     return items_ask(bench.conninfo, text);
 }
 
-/* A link that somebody has taken. */
+/* A link that was taken. */
 static struct connect_session taken(uint8_t n)
 {
     struct connect_session link = {

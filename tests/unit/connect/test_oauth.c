@@ -1,7 +1,7 @@
 /*
- * Code and PKCE, there and back: the address is what the manifest says, a state is good once and
- * for whom began it, what comes back is checked before anything is sent, and what was granted is
- * kept and told.
+ * Authorization code and PKCE: the URL matches the manifest, a state is good once and only for the
+ * person that began it, the callback is checked before anything is sent, and the granted scopes are
+ * stored and reported.
  */
 #include "unit/connect/testing.h"
 
@@ -11,14 +11,14 @@
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
 
-/* A begin, or a finish and what becomes of the grant, with what it left copied. */
+/* A begin, or a finish and the storing of the grant, with copies of their results. */
 struct way {
     struct op op;
     struct oauth_begin_request begin_request;
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
-    struct connect_keep keep; /* of what was granted */
+    struct connect_keep keep; /* of the grant */
     struct secret *credential;
     bool is_finishing, is_freed;
     char url[4000], state[64], message[400], scopes[200], missing[200];
@@ -108,7 +108,7 @@ static enum oauth_outcome go(struct way *way, bool is_finishing)
     return way->outcome;
 }
 
-/* A parameter of the address, decoded. */
+/* A parameter of the URL, decoded. */
 static bool param(const char *url, const char *name, char *value, size_t room)
 {
     slice query = slice_cstr(strchr(url, '?') + 1);
@@ -134,7 +134,7 @@ static void expect_param(const char *url, const char *name, const char *want)
     assert_string_equal(value, want);
 }
 
-/* A way there that went well, and the request for the way back. */
+/* A begin that succeeded, and the request for its finish. */
 static struct way *begun(int64_t connection_id)
 {
     static struct way way;
@@ -208,7 +208,7 @@ static void a_code_becomes_a_connection(void **state)
                    (long long)way->keep.connection_id);
     assert_int_equal(count(want), 1);
     assert_int_equal(count("audit_event where kind = 'connection.added' and actor = 'key:1'"), 1);
-    /* the verifier that was sent is the challenge's */
+    /* the challenge belongs to the verifier that was sent */
     slice body = buf_slice(&bench.peer.request);
     ptrdiff_t at = slice_find(body, SLICE("code_verifier="));
     assert_true(at > 0);
@@ -241,9 +241,9 @@ static void a_state_is_for_who_began_it(void **state)
     way->finish_request.state = SLICE_NONE;
     assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN);
     assert_int_equal(bench.peer.requests, 0);
-    way->finish_request.state = slice_cstr(way->state); /* none of them has burnt it */
+    way->finish_request.state = slice_cstr(way->state); /* none of them has used it up */
     assert_int_equal(go(way, true), OAUTH_DONE);
-    assert_string_equal(way->scopes, "a b"); /* not told: what was asked for */
+    assert_string_equal(way->scopes, "a b"); /* the app does not say: the requested scopes */
     assert_string_equal(way->missing, "");
     way = begun(0);
     items_tell(bench.conninfo, "update sluice.oauth_begun set expires_at = now()");
@@ -274,7 +274,7 @@ static void answers_are_checked_before_anything_is_sent(void **state)
         way->finish_request.error = table[i].answer.error;
         assert_int_equal(go(way, true), table[i].outcome);
         assert_non_null(strstr(way->message, table[i].message));
-        assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN); /* and the state is gone */
+        assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN); /* and the state is used up */
     }
     assert_int_equal(bench.peer.requests, 0);
     static const struct peer_script grant = {.reply = GRANT(",\"expires_in\":9"), .then = PEER_FIN};
@@ -374,7 +374,7 @@ static void the_customers_own_server_is_asked(void **state)
     assert_int_equal(go(&way, false), OAUTH_UNSUPPORTED);
     way.begin_request.params = SLICE("{\"realm\":\"west\"}");
     bench_answers(grants, 2);
-    for (int i = 0; i < 2; i++) { /* connected, then reconnected with the params it has */
+    for (int i = 0; i < 2; i++) { /* connected, then reconnected with the same params */
         assert_int_equal(go(&way, false), OAUTH_DONE);
         assert_int_equal(strncmp(way.url, "https://login.example/west/authorize?tenant=1&", 46), 0);
         assert_true(param(way.url, "state", way.state, sizeof(way.state)));
@@ -416,7 +416,7 @@ static void what_cannot_begin(void **state)
     bench_client("client", "client-secret");
 }
 
-/* Every allocation in turn fails: the way there is found or not, and the process stays. */
+/* Each allocation in turn fails: the begin succeeds or fails cleanly. */
 static void failing_allocations(void **state)
 {
     static struct way way;

@@ -1,12 +1,13 @@
 /*
- * What is said to token endpoints and how their answers are read: RFC 6749, and how vendors differ.
+ * What is sent to token endpoints, and how their answers are read: RFC 6749, and the differences
+ * between vendors.
  */
 #include "connect/oauth_token.h"
 #include "unit.h"
 
 static struct arena arena;
 static struct catalog *apps; /* those of sluice */
-static struct catalog *bare; /* one whose manifest says nothing of refusals */
+static struct catalog *bare; /* one whose manifest does not mention refusals */
 
 static int set_up(void **state)
 {
@@ -169,7 +170,7 @@ static void tokens_are_read(void **state)
     assert_true(slice_eq_cstr(reply.access_token, "a") && slice_eq_cstr(reply.refresh_token, "r"));
     assert_int_equal(reply.expires_in_s, 3600);
     assert_true(slice_eq_cstr(reply.scopes, "x y"));
-    /* GitHub without Accept, and its commas */
+    /* GitHub without Accept, with its commas */
     reply = read(200, "access_token=a%2Bb&scope=repo%2Cread%3Auser&token_type=bearer");
     assert_int_equal(reply.verdict, OAUTH_GRANTED);
     assert_true(slice_eq_cstr(reply.access_token, "a+b"));
@@ -234,7 +235,7 @@ static void answers_that_are_no_token(void **state)
     }
 }
 
-/* As their documents have it, and as it was seen where they are silent. */
+/* From the vendors' documents, and as observed where these say nothing. */
 static void a_dead_grant_is_known_in_the_vendors_words(void **state)
 {
     static const struct {
@@ -307,7 +308,7 @@ static void a_dead_grant_is_known_in_the_vendors_words(void **state)
          OAUTH_GONE},
         {"salesforce", 400, "{\"error\":\"inactive_user\"}", OAUTH_GONE},
         {"salesforce", 400, "{\"error\":\"inactive_org\"}", OAUTH_GONE},
-        /* passes with the hour, or with a rule of the organisation */
+        /* passes after an hour, or with a rule of the organisation */
         {"salesforce", 400,
          "{\"error\":\"invalid_grant\",\"error_description\":\"ip restricted or invalid login "
          "hours\"}",
@@ -317,7 +318,7 @@ static void a_dead_grant_is_known_in_the_vendors_words(void **state)
         {"slack", 200, "{\"ok\":false,\"error\":\"account_inactive\"}", OAUTH_GONE},
         {"slack", 200, "{\"ok\":false,\"error\":\"bad_client_secret\"}", OAUTH_REFUSED},
         {"zendesk", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
-        /* an outage says nothing, whatever its body says */
+        /* an outage proves nothing, whatever its body says */
         {"jira", 503,
          "{\"error\":\"unauthorized_client\",\"error_description\":\"refresh_token is "
          "invalid\"}",
@@ -335,7 +336,7 @@ static void a_dead_grant_is_known_in_the_vendors_words(void **state)
     }
 }
 
-/* Each manifest was written with the vendor's documents open. */
+/* Each manifest was written from the vendor's documents. */
 static void every_app_says_what_ends_a_grant(void **state)
 {
     (void)state;
@@ -350,7 +351,7 @@ static void every_app_says_what_ends_a_grant(void **state)
     }
 }
 
-/* An app that each customer has at a host of their own has its authorization server there, too. */
+/* If each customer of an app has a host of their own, its authorization server is there, too. */
 static void people_sign_in_where_the_app_is(void **state)
 {
     const struct json *params =
@@ -389,8 +390,8 @@ static void calls_without_an_answer(void **state)
     }
 }
 
-/* A server that repeats what it was sent, in whatever form and member, or puts a new token where a
- * word belongs: no text that is shown, stored or logged has it. */
+/* A server repeats what it was sent, in any form and any member, or puts a new token where a word
+ * is expected. No text that is shown, stored or logged contains it. */
 static void no_text_of_a_reply_has_a_secret(void **state)
 {
 #define TOKENS "{\"access_token\":\"new.access.1\",\"refresh_token\":\"new.refresh.1\","
@@ -399,7 +400,7 @@ static void no_text_of_a_reply_has_a_secret(void **state)
         "client-secret/1", "client-secret%2F1", "the+code=1",      "the%2Bcode%3D1",
         "verifier-1",      "old.refresh/1",     "old.refresh%2F1", basic};
     static const char *const bodies[][2] = {
-        /* around what was sent */
+        /* surrounds what was sent */
         {"{\"error\":\"", "\"}"},
         {"{\"error\":\"no:", ";\"}"},
         {TOKENS "\"scope\":\"a ", " b\"}"},

@@ -1,6 +1,7 @@
 /*
- * Renewal against a real database and a scripted token endpoint: one request however many ask, what
- * was given is kept whatever happens meanwhile, and only the end of a grant ends a connection.
+ * Renewal with a real database and a scripted token endpoint: there is one request however many
+ * callers wait, a new token is stored whatever happens meanwhile, and only the end of a grant ends
+ * a connection.
  */
 #include "unit/connect/testing.h"
 
@@ -10,7 +11,7 @@ enum { ASKERS = 50 };
 #define NEW   "{\"access_token\":\"a2\",\"refresh_token\":\"r2\"}"
 #define GRANT REPLY_200("{\"access_token\":\"a2\",\"refresh_token\":\"r2\",\"expires_in\":60}")
 
-/* One who needs a token. */
+/* A caller that needs a token. */
 struct asker {
     struct op op;
     struct connect_renewal renewal;
@@ -58,7 +59,7 @@ static void start(struct asker *asker, int64_t id, struct secret *credential, ui
     op_start(&asker->op, &asker_class, bench.db.loop, NULL, 65536);
 }
 
-/* One asks and waits. */
+/* Starts a renewal and waits for it. */
 static enum connect_renewed renew(int64_t id, const char *credential)
 {
     struct asker asker;
@@ -79,7 +80,7 @@ static void wait_for_request(unsigned number)
     pg_bench_until_true(&bench.db, has_request, &number);
 }
 
-/* Somebody else changes the row. */
+/* Another writer changes the row. */
 static void change(int64_t id, const char *what)
 {
     char text[400];
@@ -113,7 +114,7 @@ static void many_ask_and_one_request_goes_out(void **state)
     secret_unref(now);
     assert_true(row.status == CONNECTION_LIVE && slice_eq(row.scopes, SLICE("a b")));
     assert_true(row.expires_at > clock_wall_us() && row.expires_at < clock_wall_us() + 61000000);
-    /* who still has the old one is told that there is another, without a request */
+    /* A caller with the old token gets the new one, without a request. */
     assert_int_equal(renew(id, OLD), CONNECT_RENEWED);
     assert_int_equal(bench.peer.requests, 1);
     secret_unref(old);
@@ -201,7 +202,7 @@ static void another_process_is_waited_for(void **state)
         (void)loop_turn(bench.db.loop, true);
     assert_false(asker.is_done);
     assert_int_equal(bench.peer.requests, 0);
-    /* it has died: its lease runs out */
+    /* its process dies: its lease runs out */
     change(id, "refreshing_until = now() - interval '1 second'");
     pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
@@ -225,8 +226,8 @@ static void a_database_that_is_away_loses_no_token(void **state)
     wait_for_request(1);
     pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
     uint64_t until =
-        clock_mono_ns() + (QUEUE_TIMEOUT_MS + 500) * 1000000ULL; /* past a try to store it */
-    struct timer tick;                                           /* makes turns end */
+        clock_mono_ns() + (QUEUE_TIMEOUT_MS + 500) * 1000000ULL; /* later than a try to store it */
+    struct timer tick;                                           /* so that the loop turns */
     timer_init(&tick, bench.db.loop, timer_stop);
     while (clock_mono_ns() < until) {
         timer_start_in_ms(&tick, 20);
@@ -249,8 +250,8 @@ struct failing_row {
     enum connect_renewed result;
 };
 
-/* false: when it was asked again, the time for which a failed endpoint is left alone was over: the
- * machine was taken away. */
+/* false: at the second request, the pause after a failure was over, since the machine was
+ * paused. */
 static bool fails_as_told(const struct failing_row *row)
 {
     enum { QUIET_MS = 500 }; /* see connect/renew.c */
@@ -264,7 +265,8 @@ static bool fails_as_told(const struct failing_row *row)
     secret_unref(credential);
     assert_int_equal(now.status, is_gone ? CONNECTION_REAUTH_REQUIRED : CONNECTION_LIVE);
     bench_expect_credential(id, OLD);
-    /* asked again at once, the endpoint is left alone; a dead one is not asked at all */
+    /* at the next request, the endpoint is left alone; a dead connection causes no request at
+     * all */
     assert_int_equal(renew(id, OLD), is_gone ? CONNECT_RENEWED : row->result);
     if (bench.peer.requests > 1 && clock_mono_ns() - began_ns >= QUIET_MS * 1000000ull)
         return false;
@@ -306,7 +308,7 @@ static void what_cannot_be_renewed_is_not_asked_about(void **state)
     (void)state;
     bench_answers(&grant, 1);
     assert_int_equal(renew(id, bare), CONNECT_RENEWAL_IMPOSSIBLE);
-    assert_int_equal(renew(12345, OLD), CONNECT_RENEWED); /* no such row: look again */
+    assert_int_equal(renew(12345, OLD), CONNECT_RENEWED); /* no such row: read it again */
     items_tell(bench.conninfo, "delete from sluice.oauth_client");
     id = bench_connection(OLD);
     assert_int_equal(renew(id, OLD), CONNECT_RENEWAL_IMPOSSIBLE);
@@ -336,7 +338,7 @@ static void tokens_age_by_their_life(void **state)
         assert_int_equal(
             connect_item_need(bench.service, &item, AUTH_OAUTH2, table[i].at_s * second),
             table[i].need);
-    item.expires_at = 5 * second; /* a short one is not renewed all the time */
+    item.expires_at = 5 * second; /* a short lifetime does not cause renewals all the time */
     assert_int_equal(connect_item_need(bench.service, &item, AUTH_OAUTH2, 3 * second),
                      CONNECT_FRESH);
     assert_int_equal(connect_item_need(bench.service, &item, AUTH_OAUTH2, second * 9 / 2),

@@ -1,6 +1,6 @@
 /*
- * The last use of connections against a real database: how few writes many uses cost, what is kept
- * of a failure, and that nothing is lost on a clean way down or while the database says no.
+ * The last use of connections, with a real database: many uses cost few writes, failures are
+ * recorded, and nothing is lost in a clean shutdown or while the database fails.
  */
 #include "base/clock.h"
 #include "connect/connect.h"
@@ -71,7 +71,7 @@ static void wait_for(int64_t id, const char *what)
     pg_bench_until_true(&db, is_so, &wanted);
 }
 
-/* What is due in that time has been told, and what became of it is known. */
+/* What is due in that time was sent, and its result is known. */
 static void let_pass(unsigned ms)
 {
     uint64_t until = clock_mono_ns() + ms * 1000000ULL;
@@ -101,7 +101,7 @@ static void many_uses_are_one_write(void **state)
     assert_int_equal(ask(ids[0], "(failure is null)::int"), 1);
     assert_int_equal(ask(ids[0], "rev"), rev);
     assert_int_equal(writes(), ARRAY_LEN(ids));
-    /* used all the time, one is written again once its time is over, the rest are not */
+    /* one that is used all the time is written again once its time is over, and the rest are not */
     for (int i = 0; i < 50; i++)
         connect_used(service, account, ids[0], SLICE_NONE);
     let_pass(1000 + 2 * EVERY_MS); /* also where it counts as a first use */
@@ -139,7 +139,7 @@ static void all_is_told_on_the_way_down(void **state)
     for (size_t i = 0; i < ARRAY_LEN(ids); i++)
         ids[i] = add();
     connect_uses_flush(service);
-    assert_false(connect_uses_active(service)); /* nothing to tell */
+    assert_false(connect_uses_active(service)); /* nothing to write */
     for (size_t i = 0; i < ARRAY_LEN(ids); i++)
         connect_used(service, account, ids[i], i % 2 ? SLICE("no") : SLICE_NONE);
     connect_uses_flush(service);
@@ -204,7 +204,7 @@ static void tell(const struct connection_use *use)
     pg_call_end(&call);
 }
 
-/* Two servers tell of the same connection, the slower one last. */
+/* Two servers write about the same connection, the slower one last. */
 static void the_later_one_wins(void **state)
 {
     const int64_t second = 1000000, at = 1800000000 * second;
@@ -222,7 +222,7 @@ static void the_later_one_wins(void **state)
     assert_int_equal(ask(newer.id, "(failure = 'newer')::int"), 1);
 }
 
-static struct timer ticking; /* a loop that has nothing to do would wait for ever */
+static struct timer ticking; /* a loop without work would wait forever */
 
 static int setup(void **state)
 {

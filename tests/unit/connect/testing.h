@@ -1,6 +1,6 @@
 /*
  * Shared by the tests of OAuth: a database, a scripted token endpoint on the same loop, the client
- * that asks it, a catalog with one app, and an account.
+ * that calls it, a catalog with one app, and an account.
  */
 #ifndef TESTS_UNIT_CONNECT_TESTING_H
 #define TESTS_UNIT_CONNECT_TESTING_H
@@ -38,7 +38,7 @@ struct bench {
 
 static struct bench bench;
 
-/* place: in front of the authorization server's paths. */
+/* place: the prefix of the authorization server's paths. */
 static inline struct catalog *bench_catalog_at(uint16_t port, const char *place)
 {
     char text[2000];
@@ -149,7 +149,7 @@ static inline int bench_tear_down(void **state)
     return unit_end();
 }
 
-/* A service of its own for a while, to which a token endpoint is dead after so long. */
+/* A service of its own for a while. For it, a token endpoint counts as dead after that time. */
 static inline struct connect_service *bench_impatient(unsigned token_timeout_ms)
 {
     struct connect_service *patient = bench.service;
@@ -165,7 +165,7 @@ static inline void bench_patient_again(struct connect_service *patient)
     bench.service = patient;
 }
 
-/* The endpoint's answers from now on; its count begins anew. */
+/* The endpoint's answers from now on. Its count starts at zero. */
 static inline void bench_answers(const struct peer_script *scripts, size_t count)
 {
     http_peer_scripts(&bench.peer, scripts, count);
@@ -194,7 +194,8 @@ static inline int64_t bench_connection(const char *credential)
     return id;
 }
 
-/* The row as it is now; its credential is opened into *credential (the caller's reference). */
+/* The row as it is now. Its credential is opened into *credential (the caller gets the
+ * reference). */
 static inline struct connection bench_row(int64_t id, struct secret **credential)
 {
     static struct arena arena;
@@ -212,7 +213,7 @@ static inline struct connection bench_row(int64_t id, struct secret **credential
         struct connection row = list[i];
         assert_int_equal(vault_open(bench.ring, &binding, row.key_id, row.sealed, credential, &err),
                          OK);
-        row.label = row.integration_id = row.auth_kind = SLICE(""); /* not to be looked at */
+        row.label = row.integration_id = row.auth_kind = SLICE(""); /* not checked */
         row.scopes = row.scopes.len == 3 ? SLICE("a b") : SLICE("other");
         row.error = row.error.ptr ? SLICE("error") : SLICE_NONE;
         row.sealed = row.key_id = row.params = SLICE("");

@@ -1,5 +1,6 @@
 /*
- * Child processes: started or refused with a sentence, watched, stopped, gone with their parent.
+ * Child processes: started or refused with a message, watched, stopped, and ended with their
+ * parent.
  */
 #include "support/folder.h"
 
@@ -86,7 +87,7 @@ static void it_is_watched_and_stopped(void **state)
     assert_int_equal(child_start(&child, &spec, &err), OK);
     assert_true(child_is_running(&child, log_path, &err));
     pid_t pid = child.pid;
-    assert_int_equal(getsid(pid), pid); /* a Ctrl-C at our terminal does not reach it */
+    assert_int_equal(getsid(pid), pid); /* a Ctrl-C at our terminal does not reach the child */
     child_stop(&child, SIGTERM, 5000);
     assert_int_equal(child.pid, 0);
     assert_int_equal(kill(pid, 0), -1);
@@ -106,7 +107,7 @@ static void one_that_will_not_stop_is_killed(void **state)
         file_read(log_path, text, sizeof(text));
     child_stop(&child, SIGTERM, 50);
     assert_int_equal(child.pid, 0);
-    /* its `sleep` is in its group: tests/contain.c finds it where it was left */
+    /* its `sleep` is in its process group: tests/contain.c finds it if it is left */
 }
 
 static void an_end_is_noticed_once(void **state)
@@ -140,7 +141,7 @@ static void as_root_it_runs_as_the_user_asked_for(void **state)
     assert_string_equal(text, "65534\n65534\n65534\n");
 }
 
-/* A parent that is killed takes the child along. */
+/* If the parent is killed, the child ends, too. */
 static void it_dies_with_its_parent(void **state)
 {
     (void)state;
@@ -152,7 +153,7 @@ static void it_dies_with_its_parent(void **state)
     if (parent == 0) {
         struct child child;
         struct err err;
-        /* it keeps fds[1] open: the pipe ends when it does */
+        /* the child keeps fds[1] open: the pipe ends when the child does */
         struct child_spec spec = shell(SHELL("exec sleep 100"));
         close(fds[0]);
         int rc = child_start(&child, &spec, &err);

@@ -1,6 +1,6 @@
 /*
- * The data folder of dev, its stages and what it tells: one process a folder, nothing of anybody
- * else's touched.
+ * The data folder of dev, its stages and what it reports: one process for each folder, and no files
+ * of others are touched.
  */
 #include "support/folder.h"
 

@@ -1,6 +1,6 @@
 /*
- * The private PostgreSQL of dev: a real one is made, started, found again, and stopped; one that an
- * earlier run left behind is ended.
+ * The private PostgreSQL of dev: a real one is made, started, found again, and stopped. One that an
+ * earlier run left is ended.
  */
 #include "support/folder.h"
 
@@ -18,7 +18,7 @@ static bool has_postgres(void)
     return access("/usr/lib/postgresql", F_OK) == 0 || access("/usr/bin/initdb", F_OK) == 0;
 }
 
-/* Must be reachable for the user that PostgreSQL runs as. */
+/* The user that PostgreSQL runs as must be able to enter it. */
 static void make_base(void)
 {
     folder_make(&folder);
@@ -27,13 +27,13 @@ static void make_base(void)
     snprintf(data.path, sizeof(data.path), "%s", folder.path);
 }
 
-/* With what is in it. */
+/* With its contents. */
 static int rmdir_data(const struct dev_folder *gone)
 {
     return nftw(gone->path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A folder inside, as the data folder. */
+/* A folder inside, like the data folder. */
 static void make_data(const char *name, mode_t mode)
 {
     char path[TEST_PATH_MAX];
@@ -65,7 +65,7 @@ static void it_is_made_once_and_found_again(void **state)
     if (!has_postgres())
         skip();
     make_base();
-    /* what an initdb that was killed leaves behind */
+    /* left by an initdb that was killed */
     assert_int_equal(mkdir(folder_path(&folder, "postgres.part", path), 0700), 0);
     folder_write(&folder, "postgres.part/PG_VERSION", "15\n", 0600);
     start(&pg);
@@ -83,7 +83,7 @@ static void it_is_made_once_and_found_again(void **state)
     folder_remove(&folder);
 }
 
-/* Its parent is gone and it does not know: no PR_SET_PDEATHSIG here. */
+/* Its parent has ended, and it does not notice: there is no PR_SET_PDEATHSIG here. */
 static void an_orphan_is_stopped(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void an_orphan_is_stopped(void **state)
                               .death_signal = SIGWINCH};
     struct child orphan;
     assert_int_equal(child_start(&orphan, &spec, &err), OK);
-    /* its file is there, and whole */
+    /* its file exists and is complete */
     while (dev_postgres_find_postmaster(pg.cluster) != orphan.pid)
         assert_true(child_is_running(&orphan, pg.log, &err));
     start(&pg);
@@ -117,7 +117,7 @@ static void an_orphan_is_stopped(void **state)
     folder_remove(&folder);
 }
 
-/* A pid file of a crash, whose number now belongs to somebody else (us). */
+/* The pid file of a crash, whose number now belongs to another process (this one). */
 static void a_recycled_pid_is_nobodys_orphan(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void a_recycled_pid_is_nobodys_orphan(void **state)
     if (pg.uid != 0)
         assert_int_equal(
             chown(folder_path(&folder, "postgres/postmaster.pid", path), pg.uid, pg.gid), 0);
-    /* PostgreSQL has rules of its own for such a file; ours are that nobody is shot and that what
-     * it says is passed on */
+    /* PostgreSQL has its own rules for such a file. Ours: no process is killed, and its message is
+     * passed on */
     struct err err = {.text = ""};
     assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), OK);
     if (dev_postgres_wait(&pg, &err) != OK)
@@ -180,7 +180,7 @@ static void a_server_that_dies_at_start_tells_why(void **state)
     folder_remove(&folder);
 }
 
-/* Where the socket's path would be too long, or unix_socket_directories would misread it. */
+/* If the socket's path is too long, or unix_socket_directories would misread it. */
 static void odd_paths_work(void **state)
 {
     (void)state;
@@ -199,8 +199,8 @@ static void odd_paths_work(void **state)
     folder_remove(&folder);
 }
 
-/* As root PostgreSQL is another user, who cannot get through a closed folder. Nobody who removes
- * that folder knows of the cluster: it goes with the next start. */
+/* As root, PostgreSQL runs as another user, which cannot enter a closed folder. Whoever removes the
+ * data folder does not know of the cluster, so the next start removes it. */
 static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
 {
     (void)state;
@@ -223,12 +223,12 @@ static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
     start(&pg);
     run_sql(&pg, "select n from kept");
     dev_postgres_stop(&pg);
-    /* made anew: a new world */
+    /* made again: new data */
     data.is_new = true;
     start(&pg);
     assert_true(pg.is_new);
     dev_postgres_stop(&pg);
-    /* removed: the start of another one clears it away */
+    /* removed: the next start of another one deletes it */
     assert_int_equal(rmdir_data(&first), 0);
     make_data("other", 0711);
     start(&pg);

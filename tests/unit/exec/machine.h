@@ -1,6 +1,6 @@
 /*
- * A server on the seam with the apps of a test, for the tests of exec's steps. Nothing is answered
- * but what the test answers, until machine_end.
+ * A server on the seam with the apps of a test, for the tests of exec's steps. Only the test
+ * answers, until machine_end.
  */
 #ifndef TESTS_UNIT_EXEC_MACHINE_H
 #define TESTS_UNIT_EXEC_MACHINE_H
@@ -12,7 +12,7 @@
 #include "unit.h"
 #include "vault/seal.h"
 
-/* `request` and what follows are members, each with a comma before it. */
+/* `request` and the following are members, each preceded by a comma. */
 #define ACTION(id, level, request, more)                                                         \
     "{\"action_id\":\"" id "\",\"title\":\"" id "\",\"description\":\"d\","                      \
     "\"side_effect_level\":\"" level "\",\"input_schema\":{\"type\":\"object\","                 \
@@ -160,8 +160,8 @@ static inline void machine_assert_no_call(struct machine *m)
                      text);                                                                      \
     } while (0)
 
-/* Whatever is left to be answered is; time passes where nothing is. run.out and its texts live
- * until machine_free. */
+/* Answers everything that waits, and moves time if nothing does. run.out and its texts live until
+ * machine_free. */
 static inline enum exec_reason machine_end_of(struct machine *m, struct seam_run *run)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
@@ -175,7 +175,7 @@ static inline enum exec_reason machine_end_of(struct machine *m, struct seam_run
     return run->out.reason;
 }
 
-/* The same, and its memory goes. */
+/* The same, and frees its memory. */
 static inline enum exec_reason machine_end(struct machine *m)
 {
     enum exec_reason reason = machine_end_of(m, &m->run);
@@ -187,7 +187,7 @@ static inline enum exec_reason machine_end(struct machine *m)
 /* ---- without memory ---- */
 
 static struct {
-    const char *from; /* the step of an execution from which on allocations count; NULL: off */
+    const char *from; /* the step of an execution from which allocations are counted; NULL: off */
     uint64_t at, hits;
 } machine_memory;
 
@@ -199,14 +199,14 @@ static inline void machine_on_step(const struct op *op)
         machine_memory.from = NULL;
     }
     if (machine_memory.at && strcmp(op->class->name, "seam_run") == 0 && op->step > 0) {
-        machine_memory.hits = mem_fail_hits(); /* what it keeps is the test's */
+        machine_memory.hits = mem_fail_hits(); /* its data belong to the test */
         mem_fail_at(0, 0);
         machine_memory.at = 0;
     }
 }
 
-/* The next execution's n-th allocation from that step on fails; from there it may not wait. Whether
- * it did, machine_memory.hits says at its end. */
+/* The n-th allocation of the next execution fails, counted from that step on. From there it may not
+ * wait. At its end, machine_memory.hits says whether the allocation was reached. */
 static inline void machine_fail_memory(const char *from, uint64_t n)
 {
     machine_memory.from = from;
@@ -217,7 +217,7 @@ static inline void machine_fail_memory(const char *from, uint64_t n)
 
 /* ---- connections ---- */
 
-/* A live row with that credential; what a test wants otherwise it sets in the row. */
+/* A live row with that credential. The test changes the row if it needs other values. */
 static inline struct connection *machine_connect(struct machine *m, const char *app,
                                                  const char *kind, int64_t id,
                                                  const char *credential)

@@ -1,6 +1,6 @@
 /*
- * The apps, the node and the store that the tests of an execution's table run on, and what a test
- * does with them.
+ * The apps, the node and the store for the tests of an execution's table, and the actions of a
+ * test.
  */
 #ifndef EXEC_STEPS_H
 #define EXEC_STEPS_H
@@ -24,7 +24,7 @@
 #define GET  "\"request\":{\"method\":\"GET\",\"path\":\"/get\",\"query\":{\"q\":\"${input.q}\"}}"
 #define POST "\"request\":{\"method\":\"POST\",\"path\":\"/put\",\"body\":{\"json\":\"${input}\"}}"
 
-/* get: a read in pages. two: a read of two requests. put: a write. send: one that takes a file. */
+/* get: a read in pages. two: a read of two requests. put: a write. send: a write with a file. */
 #define PLAIN_GET                                                                   \
     ACTION("get", "read",                                                           \
            GET ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{" \
@@ -41,7 +41,7 @@
 static const char plain[] =
     APP("plain", "{\"type\":\"none\"}", PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO);
 
-/* Its connections hold a client of their own. */
+/* Its connections have a client of their own. */
 static const char machine[] =
     APP("machine",
         "{\"type\":\"oauth2_client_credentials\",\"token_url\":\"https://app.example/token\"}",
@@ -94,7 +94,7 @@ static int set_up_circuits(void **state)
     return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
 }
 
-/* There is memory for no large reply. */
+/* There is no memory for a large reply. */
 static int set_up_narrow(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.work_bytes = LARGE / 2});
@@ -118,7 +118,7 @@ static int tear_down(void **state)
     return seam_close() ? 0 : -1;
 }
 
-/* ---- what a test does ---- */
+/* ---- actions of a test ---- */
 
 static void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
                  const char *input)
@@ -163,7 +163,7 @@ static void reply(struct bench *b, unsigned status, const char *body)
     seam_settle(b->node.loop);
 }
 
-/* All else is answered. */
+/* Everything else is answered. */
 static enum exec_reason end_of(struct bench *b, struct seam_run *run)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
@@ -184,7 +184,7 @@ static enum exec_reason end(struct bench *b)
     return end_of(b, &b->run);
 }
 
-/* A summary that does not travel with its row. */
+/* A summary that is stored apart from its row. */
 static const char *large_body(void)
 {
     static char body[LARGE + 32];

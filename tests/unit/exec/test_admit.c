@@ -1,6 +1,6 @@
 /*
- * May it go out now: waits and refusals by a connection's limits and an origin's circuit, and what
- * both learn from the end of a call.
+ * Whether a call may be sent now: waits and refusals by a connection's limits and an origin's
+ * circuit, and what both learn from the end of a call.
  */
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -73,7 +73,7 @@ static void who_comes_too_early_waits_or_is_refused(void **state)
     for (size_t i = 0; i < 3; i++)
         start(m, &runs[i], "paced", "get");
     assert_int_equal(seam_call_count(m->node.http), 1);
-    /* the second waits a second, the third would wait for longer than the two that it may */
+    /* the second waits a second; the third would wait longer than the two that it may */
     assert_false(seam_run_has_ended(&runs[1]));
     assert_true(seam_run_has_ended(&runs[2]));
     assert_int_equal(runs[2].out.retry_after_ms, 2001);
@@ -131,7 +131,7 @@ static void wait_is_learned(struct machine *m, const char *app, const char *cons
     end(m, &run, EXEC_SUCCEEDED);
 }
 
-/* As the reply says; else as the manifest says; else nothing is known, and others go on. */
+/* As the reply says, otherwise as the manifest says. If neither says anything, others go on. */
 static void a_refusal_says_when_to_come_again(void **state)
 {
     static const char *const minute[] = {"retry-after", "60", NULL};
@@ -144,7 +144,7 @@ static void a_refusal_that_says_nothing_holds_no_other(void **state)
     wait_is_learned(*state, "plain", NULL, EXEC_RETRY_AFTER_MS_DEFAULT, false);
 }
 
-/* The first refusal said how long; the next one, which says nothing, is taken to mean the same. */
+/* The first refusal said how long. The next one does not, so the same is assumed. */
 static void what_was_said_before_counts(void **state)
 {
     static const char *const hour[] = {"retry-after", "1800", NULL};
@@ -214,7 +214,7 @@ static void let_fail(struct machine *m, const struct vote *vote)
     seam_settle(m->node.loop);
 }
 
-/* One run whose every attempt ends so. */
+/* A run whose every attempt ends like this. */
 static void run_once(struct machine *m, const struct vote *vote)
 {
     struct seam_run run;
@@ -270,7 +270,7 @@ static void an_open_circuit_says_how_long(void **state)
     assert_true(run.out.retry_after_ms > 0);
     end(m, &run, EXEC_CIRCUIT_OPEN);
     assert_int_equal(m->store.claims.count, 0); /* nothing was claimed for it */
-    /* after that time one may go to see */
+    /* after that time, one may probe */
     seam_pass_ms(m->node.loop, 10000);
     seam_node_answer(&m->node, &m->store);
     start(m, &run, "plain", "put");
@@ -278,7 +278,7 @@ static void an_open_circuit_says_how_long(void **state)
     end(m, &run, EXEC_SUCCEEDED);
 }
 
-/* Each request of an action asks the circuit of its own origin. */
+/* Each request of an action checks the circuit of its own origin. */
 static void the_second_request_s_origin_has_a_circuit_of_its_own(void **state)
 {
     struct machine *m = *state;

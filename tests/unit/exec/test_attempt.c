@@ -18,7 +18,7 @@ static void jitter_is_full_under_a_ceiling_that_doubles(void **state)
             least = wait < least ? wait : least;
             most = wait > most ? wait : most;
         }
-        /* all of the range is drawn from: a miss of either tenth has odds of 0.9 ^ 2000 */
+        /* the whole range is used: the odds of missing either tenth are 0.9 ^ 2000 */
         assert_in_range(least, 1, ceiling / 10);
         assert_in_range(most, ceiling * 9 / 10, ceiling);
     }
@@ -41,7 +41,7 @@ static void it_stays_within_the_deadline(void **state)
     (void)state;
     for (unsigned i = 0; i < DRAWS; i++) {
         uint64_t wait = exec_backoff_ms(6, 600, -1);
-        assert_true(wait == 0 || wait < 300); /* as much is left for the call */
+        assert_true(wait == 0 || wait < 300); /* this much is left for the call */
     }
     assert_int_equal(exec_backoff_ms(1, 4000, 2000), 0);
     assert_int_equal(exec_backoff_ms(1, 0, -1), 0);

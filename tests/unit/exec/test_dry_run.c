@@ -1,6 +1,6 @@
 /*
  * A dry run: the request as it would be sent, the credential masked, files by their size, and the
- * requests behind the first as far as they are known. Nothing is sent, claimed or recorded.
+ * later requests as far as they are known. Nothing is sent, claimed or recorded.
  */
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -12,7 +12,7 @@ enum { CONNECTION = 7, CUT = 64 * 1024 };
     "\"method\":\"POST\",\"path\":\"/raw\",\"body\":{\"raw\":\"${input.q}\",\"content_type\":" \
     "\"text/plain\""
 #define UPLOAD "\"method\":\"POST\",\"path\":\"/up\""
-/* What depends on a reply stays as the manifest has it, all else is filled in. */
+/* What depends on a reply stays as in the manifest. Everything else is filled in. */
 #define THEN                                                                                      \
     ",\"then\":[{\"request\":{\"method\":\"PUT\",\"url\":\"${first.body.url}\",\"hosts\":["       \
     "\"*.files.example\"]},\"response\":{\"body\":\"any\"},\"done\":false},"                      \
@@ -176,7 +176,7 @@ static void each_request_is_shown_and_none_is_sent(void **state)
     assert_int_equal(m->store.executions.count + m->store.claims.count, 0);
 }
 
-/* In parts, whose boundary is drawn. */
+/* In parts, with a random boundary. */
 static void files_in_parts_are_shown_by_their_size(void **state)
 {
     struct machine *m = *state;
@@ -189,7 +189,7 @@ static void files_in_parts_are_shown_by_their_size(void **state)
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
 }
 
-/* No character is cut in two: each has two bytes, and the first byte of all is one. */
+/* No character is cut in two: each has two bytes, and all have the same first byte. */
 static void a_long_body_is_cut(void **state)
 {
     struct machine *m = *state;
@@ -209,7 +209,7 @@ static void a_long_body_is_cut(void **state)
     buf_deinit(&input);
 }
 
-/* What a later request cannot be made of is found while nothing is done yet, dry or not. */
+/* A later request that cannot be built is found before anything is done, in a dry run or not. */
 static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 {
     struct machine *m = *state;
@@ -227,7 +227,7 @@ static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 
 /* ---- without memory ---- */
 
-/* What is answered is all of it. */
+/* The answer is complete. */
 static uint64_t fail_allocation(struct machine *m, const struct way *way, uint64_t n)
 {
     bool is_connected = strcmp(way->app, "files") != 0 && strcmp(way->app, "later") != 0;

@@ -1,6 +1,6 @@
 /*
- * The sequence of an execution, on the seam: its steps from gate to answer, and each query and call
- * failing in each way.
+ * The sequence of an execution, on the seam: its steps from gate to answer, and each kind of
+ * failure of each query and call.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ static void a_read_is_called_then_recorded_then_answered(void **state)
     seam_settle(b->node.loop);
     struct http_call *call = seam_call(b->node.http, 0);
     assert_non_null(call);
-    assert_int_equal(seam_query_count(b->node.pool), 0); /* no intent of a read */
+    assert_int_equal(seam_query_count(b->node.pool), 0); /* a read has no intent */
     assert_true(slice_eq_cstr(call->url, "https://demo.example/get?q=x"));
     seam_call_reply(call, 200, "{\"items\":[]}");
     seam_settle(b->node.loop);
@@ -61,7 +61,7 @@ static void a_write_is_claimed_before_it_is_called(void **state)
     seam_settle(b->node.loop);
     struct pg_query *claim = seam_query_named(b->node.pool, "claim_insert");
     assert_non_null(claim);
-    assert_int_equal(seam_call_count(b->node.http), 0); /* nothing goes out before the intent */
+    assert_int_equal(seam_call_count(b->node.http), 0); /* nothing is sent before the intent */
     seam_rows_answer(&b->store, claim);
     seam_settle(b->node.loop);
     assert_int_equal(seam_call_count(b->node.http), 1);
@@ -89,7 +89,7 @@ static void an_unconfirmed_write_asks_nobody(void **state)
     seam_run_end(&b->run);
 }
 
-/* ---- what follows the answer ---- */
+/* ---- after the answer ---- */
 
 static size_t events_lost(void)
 {
@@ -159,8 +159,8 @@ static void start(struct seam_bench *b, enum sequence which)
     seam_run_start(&b->run);
 }
 
-/* A claim that is in flight although its owner lives, and runs it no more. Executions are cancelled
- * only on the way down: then another process ends what is left. */
+/* A claim that is in flight although its owner lives and no longer runs it. Executions are
+ * cancelled only in a shutdown: then another process ends what is left. */
 static size_t claims_left(struct seam_bench *b)
 {
     size_t count = 0;

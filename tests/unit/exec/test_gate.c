@@ -1,6 +1,6 @@
 /*
- * May it run: each thing that stops an execution before anything is claimed or sent, with what its
- * caller is told; and that what may run is built as its connection wants it.
+ * Whether an execution may run: everything that stops one before anything is claimed or sent, with
+ * the message to its caller; and that a request is built as its connection demands.
  */
 #include <stdio.h>
 
@@ -199,7 +199,7 @@ static void begin(struct machine *m, const struct way *way)
     seam_settle(m->node.loop);
 }
 
-/* Until nothing is left to be answered but the event. */
+/* Until only the event is left to be answered. */
 static void answer_lookup(struct machine *m)
 {
     static const char *const names[] = {"connection_choice", "connection_get"};
@@ -220,7 +220,7 @@ static bool expect(const struct way *way, const char *what, bool holds, slice is
     return holds;
 }
 
-/* One event of it, with its reason, the app and the action. */
+/* It has one event, with its reason, the app and the action. */
 static bool expect_event(struct machine *m, const struct way *way)
 {
     struct pg_query *event = machine_query(m, "audit_insert");
@@ -265,7 +265,7 @@ static void what_may_not_run_says_why(void **state)
     assert_int_equal(m->store.claims.count, 0);
 }
 
-/* The same checks for a step of a flow, whose own record it is: there is no event. */
+/* The same checks for a step of a flow. The step is its own record, so there is no event. */
 static void a_caller_that_records_by_itself_has_no_event(void **state)
 {
     struct machine *m = *state;
@@ -286,7 +286,7 @@ static void a_caller_that_records_by_itself_has_no_event(void **state)
     assert_int_equal(m->store.audit_count, 0);
 }
 
-/* The database cannot say which connection there is: nothing was decided, so there is no event. */
+/* The database cannot say which connections exist: nothing was decided, so there is no event. */
 static void a_lookup_that_fails(void **state)
 {
     struct machine *m = *state;
@@ -314,8 +314,8 @@ static void it_may_be_cancelled_at_the_lookup(void **state)
     machine_assert_no_call(m);
 }
 
-/* Which of several: the default, or the one that is named; a grant of unknown scopes is left to
- * the app. */
+/* The choice among several: the default, or the named one. A grant of unknown scopes is left to the
+ * app. */
 static void the_chosen_one_s_credential_is_sent(void **state)
 {
     struct machine *m = *state;

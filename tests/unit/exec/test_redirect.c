@@ -1,7 +1,6 @@
 /*
- * Redirects: of an app whose manifest says so a thing that was renamed is found at its new address,
- * once, on the same origin and only where nothing is done twice; elsewhere the hint says where it
- * went.
+ * Redirects: if an app's manifest says so, a renamed object is found at its new address, once, on
+ * the same origin, and only if nothing is done twice. Otherwise the hint names the new address.
  */
 #include <stdio.h>
 
@@ -52,8 +51,8 @@ struct row {
     const char *app, *action;
     unsigned status;
     const char *location;
-    const char *second; /* the second request's first line; NULL: there is none */
-    const char *hint;   /* of what is not followed */
+    const char *second; /* the second request's first line; NULL: there is no second request */
+    const char *hint;   /* of a redirect that is not followed */
 };
 
 static const struct row rows[] = {
@@ -72,7 +71,7 @@ static const struct row rows[] = {
     {"app", "put", 302, NEW, NULL, AGAIN},
     {"app", "get", 303, NEW, NULL, AGAIN},
     {"app", "get", 300, NEW, NULL, AGAIN},
-    /* another origin must not get the credential, nor may a reply lead anywhere */
+    /* another origin must not get the credential, nor may a reply point anywhere */
     {"app", "get", 301, "https://other.example/new", NULL, "https://other.example/new"},
     {"app", "get", 301, "http://app.example/new", NULL, "http://app.example/new"},
     {"app", "get", 301, "https://app.example:8443/new", NULL, "https://app.example:8443/new"},
@@ -82,13 +81,13 @@ static const struct row rows[] = {
     {"app", "get", 301, "https://app.example/a b", NULL, "leads to"},
     {"app", "get", 301, "https://app.example/old", NULL, "https://app.example/old"},
     {"app", "get", 301, "", NULL, "redirect"},
-    /* a manifest that does not say so, and a credential that stands in the URL */
+    /* a manifest that does not say so, and a credential in the URL */
     {"strict", "get", 301, NEW, NULL, AGAIN},
     {"strict", "put", 308, NEW, NULL, AGAIN},
     {"keyed", "get", 301, NEW, NULL, AGAIN},
 };
 
-/* To the call: what comes before it is answered. */
+/* To the call: earlier queries are answered. */
 static void go_to_call(struct machine *m)
 {
     for (unsigned i = 0; i < 10 && !seam_call(m->node.http, 0); i++)
@@ -114,7 +113,7 @@ static void check_row(struct machine *m, const struct row *row)
     if (!call != !row->second)
         fail_msg("%s %s %u %s: %s", row->app, row->action, row->status, row->location,
                  call ? "followed" : "not followed");
-    if (call) { /* all but the URL is as it was: method, credential, body */
+    if (call) { /* everything but the URL is unchanged: method, credential, body */
         second = seam_call_text(call);
         if (strncmp(second, row->second, strlen(row->second)) != 0)
             assert_string_equal(second, row->second);
@@ -149,7 +148,7 @@ static void it_is_followed_once(void **state)
     (void)machine_end(m);
 }
 
-/* The reply to a first sending was lost: the second one's redirect says nothing of it. */
+/* The reply to a first sending was lost, and the second one's redirect proves nothing about it. */
 static void a_write_in_doubt_is_not_sent_on(void **state)
 {
     struct machine *m = *state;

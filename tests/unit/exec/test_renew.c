@@ -1,6 +1,6 @@
 /*
- * A token that has run out is renewed before the call: each end of the renewal, what is stored of
- * it, and how the execution goes on.
+ * A token that has expired is renewed before the call: each end of the renewal, what is stored, and
+ * how the execution goes on.
  */
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -34,8 +34,8 @@ static struct machine *open_machine(void)
     return machine_new(manifests, (struct seam_tuning){0});
 }
 
-/* Of each statement the answers in order, the last of them again and again: o done, n no row,
- * c no row, for another has changed it, f refused, i invalid, s done, while the process stands. */
+/* The answers to each statement in order, the last of them again and again: o done, n no row, c no
+ * row since another has changed it, f refused, i invalid, s done while the process is paused. */
 struct way {
     const char *name, *claim, *set, *lost;
     struct {
@@ -44,10 +44,10 @@ struct way {
         enum seam_phase phase;
     } token;
     enum exec_reason reason;
-    const char *call; /* sent at last; NULL: none */
+    const char *call; /* sent in the end; NULL: none */
     const char *message;
     bool is_marked;
-    const char *credential; /* NULL: with the client's */
+    const char *credential; /* NULL: like the client's */
 };
 
 static const struct way ways[] = {
@@ -190,7 +190,7 @@ static char next_answer(const char *answers, size_t *at)
     return answer;
 }
 
-/* true: done, and its row is to be given. */
+/* true: it is done, and its row is expected. */
 static bool answer_as(struct machine *m, struct pg_query *query, char how)
 {
     if (how == 'f' || how == 'i') {
@@ -214,7 +214,7 @@ static void store_token(struct machine *m, const struct pg_query *query)
     row_of(m)->sealed = seam_keep(&m->store, seam_text(query, "sealed"));
     row_of(m)->expires_at = seam_time(query, "expires_at");
     row_of(m)->rev++;
-    /* the life counts from when it was asked for */
+    /* the lifetime counts from the request */
     assert_true(row_of(m)->expires_at <= seam_store_now() + INT64_C(3600) * 1000000);
 }
 
@@ -246,7 +246,7 @@ static void answer(struct machine *m, const struct way *way, struct course *cour
         seam_row(query, &rev);
         seam_query_done(query);
     } else if (strcmp(name, "oauth_client_get") == 0) {
-        seam_query_done(query); /* there is none */
+        seam_query_done(query); /* the app has none */
     } else {
         seam_rows_answer(&m->store, query);
     }

@@ -1,6 +1,6 @@
 /*
  * Runs of several requests, of an action or by repetition: what is sent, in which order, and what
- * is said and kept where a later request fails after one that has acted, or may have.
+ * is reported and stored if a later request fails after one that has acted, or may have.
  */
 #include <stdio.h>
 
@@ -59,8 +59,8 @@ struct way {
     enum exec_reason reason;
     const char *sent; /* hosts and paths, in order */
     const char *message, *hint;
-    bool is_bound;       /* the key stays with this answer */
-    const char *refusal; /* why the connection is marked; NULL: it is not */
+    bool is_bound;       /* the key stays bound to this answer */
+    const char *refusal; /* why the connection is marked, or NULL */
     bool is_repeatable;
     enum exec_advice advice;
 };
@@ -447,7 +447,7 @@ static bool expect_stored(struct machine *m, const struct way *way)
     return is_ok;
 }
 
-/* What was done follows from what is kept: a key is free again only with proof of nothing. */
+/* The key's state follows from what was done: it is free again only with proof that nothing was. */
 static bool expect_effect(const struct way *way, const struct exec_outcome *out)
 {
     bool is_bound = way->is_bound || way->is_in_doubt;
@@ -501,7 +501,7 @@ static void each_way_has_its_outcome(void **state)
     assert_true(is_ok);
 }
 
-/* The credential goes where the manifest says, and each request is the one that was named. */
+/* The credential is sent where the manifest says, and each request is the named one. */
 static void the_second_request_is_made_of_the_first_reply(void **state)
 {
     struct machine *m = *state;
@@ -514,7 +514,7 @@ static void the_second_request_is_made_of_the_first_reply(void **state)
                            "Authorization: Bearer t\n\n");
     reply(m, &ways[0], &heard);
     seam_settle(m->node.loop);
-    assert_int_equal(seam_query_count(m->node.pool), 0); /* one record, behind the last */
+    assert_int_equal(seam_query_count(m->node.pool), 0); /* one record, after the last */
     machine_assert_sent(m, "POST https://files.example/n\nAccept: application/json\n"
                            "Authorization: Bearer t\n\n");
     reply(m, &ways[0], &heard);
@@ -523,7 +523,7 @@ static void the_second_request_is_made_of_the_first_reply(void **state)
 
 /* ---- cancelled ---- */
 
-/* Until that call is under way, and a byte of the first has left; or the run has ended. */
+/* Until that call is under way and a byte of the first has been sent, or the run has ended. */
 static void go_to_call(struct machine *m, const struct way *way, struct heard *heard, size_t at)
 {
     for (unsigned i = 0; i < 40; i++) {
@@ -540,7 +540,7 @@ static void go_to_call(struct machine *m, const struct way *way, struct heard *h
     }
 }
 
-/* What the app may have seen goes on to its record. */
+/* Once the app may have seen a request, it goes on to its record. */
 static void it_may_be_left_at_each_call(void **state)
 {
     struct machine *m = *state;

@@ -1,6 +1,6 @@
 /*
  * The table of an execution: every step and every jump, on the seam. Each test is one way through
- * it; the last asks whether any was left out.
+ * it. The last test checks that none was left out.
  */
 #include "exec/steps.h"
 #include "seam/table.h"
@@ -54,8 +54,8 @@ static void what_cannot_run_as_it_is(void **state)
     assert_int_equal(end(b), EXEC_CONNECTION_UNKNOWN);
 }
 
-/* Hashed for the key, decoded for the request; one that cannot be decoded is refused after its key
- * was looked for, one that was not confirmed before. */
+/* Hashed for the key, decoded for the request. A file that cannot be decoded is refused after its
+ * key was looked up. One that was not confirmed is refused before. */
 static void files_are_taken_first(void **state)
 {
     struct bench *b = *state;
@@ -93,7 +93,7 @@ static void another_run_of_this_process_has_the_key(void **state)
     want_plain(b, "get", "k");
     seam_run_start(&b->run);
     answer(b, "claim_find");
-    want(b, &other, "plain", "get", "{}"); /* waits, and gets the same */
+    want(b, &other, "plain", "get", "{}"); /* waits, and gets the same result */
     want(b, &third, "plain", "get", "{\"q\":\"x\"}");
     other.exec.idempotency_key = third.exec.idempotency_key = SLICE("k");
     seam_run_start(&other);
@@ -184,7 +184,8 @@ static void a_claim_that_was_lost(void **state)
         answer(b, "claim_insert");
         if (i == 0) /* in flight: it waits; then the other one has released it */
             seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
-        if (i == 3) { /* its execution is not there: looked for again until it has expired */
+        if (i == 3) { /* its execution does not exist: the look-up is repeated until the key has
+                       * expired */
             answer(b, "execution_get");
             seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
         }
@@ -199,7 +200,7 @@ static void a_claim_that_was_lost(void **state)
     }
 }
 
-/* Bound or in flight when it is looked for, and then not any more. */
+/* Bound or in flight at the look-up, and no longer afterwards. */
 static void what_the_key_had_is_gone(void **state)
 {
     struct bench *b = *state;
@@ -237,7 +238,7 @@ static void what_the_key_had_is_gone(void **state)
     assert_false(b->run.out.is_replayed);
 }
 
-/* Where the output is not in its answer, or a part of it, the answer says where it is. */
+/* If its answer lacks the output or a part of it, the answer says where it is. */
 static enum exec_reason end_shown(struct bench *b)
 {
     slice cut = SLICE("\"output\":{\"truncated\":true,\"bytes\":");
@@ -250,7 +251,7 @@ static enum exec_reason end_shown(struct bench *b)
     uuid_format(b->run.out.execution_id, id);
     (void)snprintf(more, sizeof(more), "\"more\":\"/api/executions/%s?pointer=", id);
     assert_true(b->run.out.started_us > 0 && b->run.out.finished_us > 0);
-    if (summary.len > 0 /* memory was there for the test's own copy, too */ &&
+    if (summary.len > 0 /* there was memory for the test's own copy, too */ &&
         slice_find(summary, SLICE("\"items\":")) < 0) {
         assert_true(slice_find(summary, cut) > 0);
         assert_true(slice_find(summary, slice_cstr(more)) > 0);
@@ -258,7 +259,7 @@ static enum exec_reason end_shown(struct bench *b)
     return end(b);
 }
 
-/* Memory fails at each allocation in turn, while a large result is taken and cut. */
+/* Each allocation in turn fails while a large result is loaded and cut. */
 static void a_replay_without_memory(void **state)
 {
     struct bench *b = *state;
@@ -289,7 +290,7 @@ static void a_replay_without_memory(void **state)
     }
 }
 
-/* A stored result that finds no memory in its time is not read; the answer says where it is. */
+/* A stored result that gets no memory in time is not read. The answer says where it is. */
 static void a_replay_that_waits_for_memory_in_vain(void **state)
 {
     struct bench *b = *state;
@@ -307,7 +308,7 @@ static void a_replay_that_waits_for_memory_in_vain(void **state)
     assert_true(seam_find_claim(&b->store, seam_account, SLICE("k"))->is_bound);
 }
 
-/* ---- may it go out ---- */
+/* ---- admission ---- */
 
 static void the_lease_is_lost_before_and_after_the_claim(void **state)
 {
@@ -331,7 +332,7 @@ static void the_lease_is_lost_before_and_after_the_claim(void **state)
     assert_int_equal(b->store.claims.count, 0);
 }
 
-/* Its client need not wait for it: it is tried until the claim is gone. */
+/* Its client need not wait for it: the record is tried until the claim is free. */
 static void a_claim_that_cannot_be_released_at_once(void **state)
 {
     struct bench *b = *state;
@@ -363,7 +364,7 @@ static void a_circuit_opens(void **state)
     struct seam_run reader;
     want(b, &reader, "plain", "get", "{}");
     seam_run_start(&reader);
-    reply(b, 503, "{}"); /* it is to be tried again */
+    reply(b, 503, "{}"); /* it is due for another try */
     assert_int_equal(seam_call_count(b->node.http), 0);
     for (unsigned i = 0; i < 6; i++) {
         want_plain(b, "put", NULL);
@@ -375,7 +376,7 @@ static void a_circuit_opens(void **state)
         assert_true(reason == EXEC_PROVIDER_ERROR || reason == EXEC_CIRCUIT_OPEN);
     }
     assert_int_equal(b->run.out.reason, EXEC_CIRCUIT_OPEN);
-    assert_int_equal(end_of(b, &reader), EXEC_PROVIDER_ERROR); /* its first answer stands */
+    assert_int_equal(end_of(b, &reader), EXEC_PROVIDER_ERROR); /* its first answer remains */
 }
 
 /* ---- the call ---- */
@@ -403,7 +404,7 @@ static void requests_and_pages_follow_one_another(void **state)
     assert_true(slice_find(stored->summary, SLICE("{\"items\":[1,2]}")) > 0);
 }
 
-/* Else the same page would be read until max_pages. */
+/* Otherwise the same page would be read until max_pages. */
 static void a_page_that_names_itself_is_the_last(void **state)
 {
     struct bench *b = *state;
@@ -417,7 +418,7 @@ static void a_page_that_names_itself_is_the_last(void **state)
     assert_true(b->run.out.pages_stopped.len > 0);
 }
 
-/* Their parts are put together on a thread. */
+/* A thread combines their parts. */
 static void large_pages_follow_one_another(void **state)
 {
     static char page[LARGE * 2];
@@ -517,8 +518,8 @@ static void lose_the_record(struct bench *b, const char *name)
     assert_true(seam_run_has_ended(&b->run));
 }
 
-/* Its client is answered some seconds after the run's deadline: what a write did is unknown, and
- * 503 is for what did nothing. The record follows. */
+/* Its client is answered some seconds after the run's deadline: the effect of a write is unknown,
+ * and 503 would mean that nothing was done. The record follows. */
 static void a_record_that_takes_too_long(void **state)
 {
     static const struct {
@@ -559,7 +560,7 @@ static void a_record_that_takes_too_long(void **state)
     }
 }
 
-/* Another process has recorded its outcome as unknown, and that is what its client hears. */
+/* Another process has recorded its outcome as unknown, and its client gets that. */
 static void a_record_that_is_not_ours_any_more(void **state)
 {
     struct bench *b = *state;
@@ -585,7 +586,7 @@ static void a_record_that_fails(void **state)
     answer(b, "claim_own");
     reply(b, 200, "{}");
     seam_query_fail(query(b, "execution_finish_release"), ERR_BUSY);
-    assert_int_equal(end(b), EXEC_SUCCEEDED); /* it was tried again */
+    assert_int_equal(end(b), EXEC_SUCCEEDED); /* it was retried */
     want_plain(b, "get", NULL);
     seam_run_start(&b->run);
     reply(b, 200, "{}");
@@ -633,7 +634,7 @@ static void begin_machine(struct bench *b)
     seam_run_start(&b->run);
 }
 
-/* Another process renews the token, or the database is away, or it cannot be renewed. */
+/* Another process renews the token, or the database is unreachable, or it cannot be renewed. */
 static void a_token_that_has_run_out(void **state)
 {
     struct bench *b = *state;
@@ -657,12 +658,12 @@ static void a_token_that_is_refused(void **state)
     (void)query(b, "connection_get");
     connect_as(b, NEW, 3600, true);
     seam_node_answer(&b->node, &b->store);
-    reply(b, 401, "{}"); /* the new one, too: a person has to reconnect */
+    reply(b, 401, "{}"); /* also the new one: a person has to reconnect */
     seam_query_done(query(b, "connection_lost"));
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
-/* A claimed run that did nothing: the claim goes, then the connection is marked. */
+/* A claimed run that did nothing: the claim is released, then the connection is marked. */
 static void a_token_that_is_refused_under_a_key(void **state)
 {
     struct bench *b = *state;
@@ -721,7 +722,7 @@ static void a_connection_that_was_lost_meanwhile(void **state)
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
-/* Another process has stored it, and word of that has not come yet. */
+/* Another process has stored it, and its notification has not arrived yet. */
 static void a_connection_that_was_made_just_now(void **state)
 {
     struct bench *b = *state;
@@ -731,7 +732,7 @@ static void a_connection_that_was_made_just_now(void **state)
     assert_int_equal(end(b), EXEC_NOT_CONNECTED);
     connect_as(b, NEW, 3600, true);
     begin_machine(b);
-    assert_int_equal(end(b), EXEC_NOT_CONNECTED); /* it is known for a moment */
+    assert_int_equal(end(b), EXEC_NOT_CONNECTED); /* it is cached for a moment */
     want(b, &b->run, "machine", "get", "{}");
     b->run.exec.has_connected = true;
     seam_run_start(&b->run);
@@ -755,7 +756,7 @@ static void a_dry_run_before_the_first_token(void **state)
     assert_true(b->run.out.is_dry_run);
 }
 
-/* It is looked for a second time: nothing of the first time is held (seam_close). */
+/* It is looked up a second time, and nothing of the first time is left (seam_close). */
 static void a_claim_lost_with_a_connection(void **state)
 {
     struct bench *b = *state;
@@ -785,7 +786,7 @@ static void a_claim_lost_with_a_connection(void **state)
     assert_int_equal(end(b), EXEC_SUCCEEDED);
 }
 
-/* ---- each wait of it, failing in each way ---- */
+/* ---- each kind of failure at each of its waits ---- */
 
 enum way { REQUESTS, PAGES, REPLAY, CONNECTED, WAYS };
 
@@ -841,7 +842,7 @@ static void each_wait_may_fail_and_be_cancelled(void **state)
     }
 }
 
-/* ---- how many steps the usual ways have ---- */
+/* ---- the number of steps in usual runs ---- */
 
 static void a_confirmed_write_takes_18_steps(void **state)
 {
@@ -874,7 +875,7 @@ static void a_read_of_a_flow_takes_14_steps(void **state)
 
 #define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-/* ---- everything ---- */
+/* ---- coverage of the table ---- */
 
 static void every_step_and_jump_was_taken(void **state)
 {

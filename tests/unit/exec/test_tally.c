@@ -16,7 +16,7 @@ static int tear_down(void **state)
     return seam_bench_close(*state) ? 0 : -1;
 }
 
-/* A read from gate to answer, which the app answers so. */
+/* A read from gate to answer. This is the app's answer. */
 static void read_once(struct seam_bench *b, unsigned status)
 {
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
@@ -69,7 +69,7 @@ static void check_row(struct seam_bench *b, const char *outcome, const char *act
     assert_int_equal(seam_param(query, "slot")->as.i64 % (300 * 1000000LL), 0);
 }
 
-/* What was said of the last one, and when: in the five minutes of the row. */
+/* What the last failure said, and when: within the five minutes of the row. */
 static void check_last(struct seam_bench *b, const char *outcome, const char *message)
 {
     struct pg_query *query = row_of(b, outcome);
@@ -118,7 +118,7 @@ static void what_is_no_call_is_not_counted(void **state)
     assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
 }
 
-/* Tenants choose the names of what they call; no row has one that the catalog does not know. */
+/* Tenants choose the names in their calls. No row has a name that the catalog does not know. */
 static void unknown_names_are_one_row(void **state)
 {
     struct seam_bench *b = *state;
@@ -138,7 +138,7 @@ static void what_was_not_done_is_written_later(void **state)
     read_once(b, 200);
     tallies_write(tallies);
     seam_settle(b->node.loop);
-    read_once(b, 200); /* meanwhile; it is answered, and so is the row */
+    read_once(b, 200); /* meanwhile; it is answered, and the row has it */
     assert_false(tallies_are_written(tallies));
     tallies_write(tallies);
     seam_settle(b->node.loop);
@@ -148,7 +148,7 @@ static void what_was_not_done_is_written_later(void **state)
     tallies_write(tallies);
     seam_settle(b->node.loop);
     check_row(b, "succeeded", "get", "", 2);
-    seam_query_fail(row_of(b, "succeeded"), ERR_INVALID); /* the account has gone */
+    seam_query_fail(row_of(b, "succeeded"), ERR_INVALID); /* the account was deleted */
     seam_settle(b->node.loop);
     assert_true(tallies_are_written(tallies));
     read_once(b, 200);
@@ -170,7 +170,7 @@ static void a_process_goes_down_with_a_row_under_way(void **state)
     assert_false(tallies_are_written(exec_service_tallies(b->node.exec)));
 }
 
-/* Names that no catalog would take: the table's bounds hold whatever they are. */
+/* Names that no catalog would accept: the table's bounds hold for any name. */
 static void more_than_there_is_room_for_is_lost(void **state)
 {
     struct seam_bench *b = *state;

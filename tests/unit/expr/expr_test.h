@@ -1,6 +1,6 @@
 /*
- * What the tests of the expr room share: one arena a test, JSON from text, an evaluation in one
- * call, and a comparison that shows both sides when it fails.
+ * What the tests of the expr room share: one arena for each test, JSON from text, an evaluation in
+ * one call, and a comparison that prints both sides when it fails.
  */
 #ifndef TESTS_EXPR_TEST_H
 #define TESTS_EXPR_TEST_H
@@ -53,8 +53,8 @@ static inline const char *bench_text(struct bench *b, const struct json *value)
     return text;
 }
 
-/* Compiles and evaluates with a fresh budget; the result's JSON text, NULL when either failed,
- * with b->fault and b->err. */
+/* Compiles and evaluates with a fresh budget. Returns the result's JSON text, or NULL if either
+ * failed, with b->fault and b->err. */
 static inline const char *bench_eval(struct bench *b, const char *source, const char *given)
 {
     b->err = (struct err){OK, ""};
@@ -97,7 +97,7 @@ static inline void check_fault(struct bench *b, const char *source, const char *
 
 #define assert_gives(b, source, given, wanted) \
     check_gives((b), (source), (given), (wanted), __FILE__, __LINE__)
-/* It fails with that category, and the message holds that phrase. */
+/* It fails with that category, and the message contains that phrase. */
 #define assert_fault(b, source, given, fault, phrase) \
     check_fault((b), (source), (given), (fault), (phrase), __FILE__, __LINE__)
 

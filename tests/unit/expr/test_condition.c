@@ -1,6 +1,6 @@
 /*
- * What is known of a condition before there is a reply: how it ends for a status, and the slips
- * that make it mean something else than was meant.
+ * What is known about a condition before there is a reply: its result for a status, and mistakes
+ * that change its meaning.
  */
 #include "expr/condition.h"
 #include "unit.h"
@@ -63,7 +63,7 @@ static void what_reads_only_what_is_known_is_evaluated(void **state)
         {"status == `404` && `null`", 404, EXPR_FALSE},
         {"body[?status == `404`]", 404, EXPR_EITHER},
         {"[status, body]", 404, EXPR_EITHER},
-        {"length(status)", 404, EXPR_EITHER}, /* an error, which a reply may avoid or not */
+        {"length(status)", 404, EXPR_EITHER}, /* an error, which depends on the reply */
         {"@", 404, EXPR_EITHER},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

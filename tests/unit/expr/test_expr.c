@@ -91,7 +91,7 @@ static void sort_is_stable_and_by_code_point(void **state)
     assert_gives(b, "[max_by(@, &k).v, min_by(@, &k).v]",
                  "[{\"k\":1,\"v\":1},{\"k\":1,\"v\":2},{\"k\":0,\"v\":3},{\"k\":0,\"v\":4}]",
                  "[1,3]");
-    /* Against qsort, on numbers with many ties. */
+    /* Compared with qsort, on numbers with many ties. */
     struct json array = json_array();
     int sorted[1000];
     for (int i = 0; i < 1000; i++) {
@@ -340,8 +340,7 @@ static void html_becomes_text(void **state)
     assert_fault(*state, "html_text(`1`)", "null", EXPR_FAULT_TYPE, "html_text");
 }
 
-/* Pieces of markup in any order: the text is never longer than the page, which html_text
- * asserts.
+/* Pieces of markup in any order: the text is never longer than the page (html_text asserts it).
  */
 static void html_text_fits_its_page(void **state)
 {
@@ -387,7 +386,7 @@ static void money_is_in_the_unit_that_people_use(void **state)
     assert_fault(*state, "money(`1`, 'u$d')", "null", EXPR_FAULT_VALUE, "three letters");
 }
 
-/* The vendor's own example of what a header may carry, and a pair of surrogates. */
+/* The vendor's own example of a header's value, and a surrogate pair. */
 static void ascii_json_is_safe_in_a_header(void **state)
 {
     assert_gives(*state, "ascii_json({field: @})",
@@ -401,7 +400,7 @@ static void ascii_json_is_safe_in_a_header(void **state)
     assert_gives(*state, "ascii_json(@)", "{}", "\"{}\"");
 }
 
-/* What a message is, tests/unit/mime has. */
+/* tests/unit/mime tests the messages themselves. */
 static void a_mail_is_made_within_its_budget(void **state)
 {
     struct bench *b = *state;
@@ -421,7 +420,7 @@ static void a_mail_is_made_within_its_budget(void **state)
                          OK);
     assert_int_equal(b->budget.fault, EXPR_FAULT_LIMIT);
     assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
-    assert_true(b->budget.visits > 2 * 900000 / 32); /* for what was read */
+    assert_true(b->budget.visits > 2 * 900000 / 32); /* for the text that was read */
 }
 
 static void uuid5_follows_the_rfc(void **state)
@@ -483,7 +482,7 @@ static void messages_say_where(void **state)
 
 /* ---- limits ---- */
 
-/* text repeated, in the arena. */
+/* text, repeated, in the arena. */
 static const char *repeat(struct bench *b, const char *text, size_t count)
 {
     size_t len = strlen(text);
@@ -535,7 +534,7 @@ static void long_chains_are_not_deep(void **state)
     assert_gives(b, wrap(b, "", "@", "[]", 1900), "[[1,[2]]]", "[1,2]");
 }
 
-/* Evaluates; the arena's use goes into *bytes. */
+/* Evaluates. *bytes is the arena's use. */
 static const char *eval_counted(struct bench *b, const char *source, const char *given,
                                 size_t *bytes)
 {
@@ -548,7 +547,7 @@ static const char *eval_counted(struct bench *b, const char *source, const char 
 static void bombs_end_within_their_budget(void **state)
 {
     struct bench *b = *state;
-    /* 179 bytes: 2^k copies of a value that is in memory but once. */
+    /* 179 bytes: 2^k copies of a value that is only once in memory. */
     const char *doubling = repeat(b, "[@,@]|", 20);
     size_t bytes = 0;
     const char *bomb = arena_printf(&b->arena, "'%s'|%s@", repeat(b, "x", 55), doubling).ptr;
@@ -568,7 +567,7 @@ static void bombs_end_within_their_budget(void **state)
         const char *text = arena_printf(&b->arena, "%s%s", repeat(b, "[@,@]|", 40), tails[i]).ptr;
         const char *got = eval_counted(b, text, "{\"id\":\"0123456789\"}", &bytes);
         if (got)
-            assert_in_range(strlen(got), 1, 5); /* equality by identity, or a miss: no walk */
+            assert_in_range(strlen(got), 1, 5); /* equality by identity, or a mismatch: no walk */
         else
             assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
         assert_true(bytes < 48u << 20);
@@ -638,7 +637,7 @@ static void visits_are_bounded(void **state)
     assert_non_null(strstr(b->err.text, "budget of 1000000 node visits"));
 }
 
-/* Scanning text costs fuel too, or a filter over a long text would stall the loop. */
+/* Scanning text also costs fuel. Otherwise a filter over a long text would stall the loop. */
 static void scans_are_charged(void **state)
 {
     struct bench *b = *state;

@@ -1,6 +1,6 @@
 /*
- * mail_text and mail_parts: what the sender of a mail wrote, whatever the tree of its parts, and
- * all of these parts.
+ * mail_text and mail_parts: what the sender of a mail wrote, for any tree of parts, and all of
+ * these parts.
  */
 #include "base/encode.h"
 #include "expr_test.h"
@@ -27,7 +27,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
          "\"One\\n\\ntwo\""},
         {MULTI("mixed", TEXT("plain", "One\n") "," TEXT("html", "<b>two</b>")), "\"One\\n\\ntwo\""},
         {MULTI("mixed", TEXT("plain", "One") "," TEXT("plain", " ")), "\"One\""},
-        /* alternatives say the same: one with words, plain text first */
+        /* alternatives have the same content: one with words counts, plain text first */
         {MULTI("alternative", TEXT("plain", "Hi") "," TEXT("html", "<p>Hi")), "\"Hi\""},
         {MULTI("alternative", TEXT("html", "<p>Hi") "," TEXT("plain", "Hi plain")), "\"Hi plain\""},
         {MULTI("alternative", TEXT("plain", " \n\xC2\xA0\xE2\x80\x8B") "," TEXT("html", "<p>Hi")),
@@ -39,13 +39,13 @@ static void the_text_is_what_the_sender_wrote(void **state)
                                   "calendar", "BEGIN:VCALENDAR")),
          "\"More\""},
         {MULTI("alternative", TEXT("plain", "") "," TEXT("html", "<img>")), "null"},
-        /* a mail inside is another sender's */
+        /* a mail inside has another sender */
         {MULTI("mixed", TEXT("plain", "See below") "," ATTACHED_MAIL), "\"See below\""},
         {MULTI("mixed", ATTACHED_MAIL "," TEXT("plain", "See above")), "\"See above\""},
         {MULTI("mixed", ATTACHED_MAIL), "null"},
         {MULTI("digest", ATTACHED_MAIL "," ATTACHED_MAIL), "null"},
         {"{mimeType:'Message/RFC822',parts:[" TEXT("plain", "Theirs") "]}", "null"},
-        /* so is a file */
+        /* so does a file */
         {MULTI("mixed",
                TEXT("plain", "Mine") ",{mimeType:'text/plain',filename:'a.txt',body:{data:'QQ'}}"),
          "\"Mine\""},
@@ -55,7 +55,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
         {MULTI("mixed", "{mimeType:'text/plain',headers:[{name:'Content-Disposition',"
                         "value:'inline'}],body:{data:'QQ'}}"),
          "\"A\""},
-        /* what cannot be read is missing, and nothing else */
+        /* only what cannot be read is missing */
         {MULTI("mixed", BROKEN("plain") "," TEXT("plain", "Readable")), "\"Readable\""},
         {BROKEN("plain"), "null"},
         {BROKEN("html"), "null"},
@@ -107,7 +107,7 @@ static void every_level_is_walked(void **state)
     assert_gives(*state, "length(mail_parts(@))", deep_payload(*state, 250), "251");
 }
 
-/* A text within the budget is read however much markup is around it. */
+/* A text within the budget is read however much markup surrounds it. */
 static void only_the_text_counts_against_the_budget(void **state)
 {
     struct bench *b = *state;

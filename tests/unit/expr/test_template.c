@@ -1,6 +1,6 @@
 /*
- * Templates: where placeholders end, what types they keep, what is refused and how that reads,
- * sharing, one budget for a tree, what lint can list.
+ * Templates: where placeholders end, which types they keep, what is refused and with which message,
+ * sharing, one budget for a tree, and what lint can list.
  */
 #include "expr_test.h"
 
@@ -62,7 +62,7 @@ static void inside_text_scalars_are_written(void **state)
     assert_fills(*state, "\"to ${input.to}!\"", "\"to a@b.c!\"");
     assert_fills(*state, "\"${input.n}${input.real} ${input.yes}\"", "\"31.5 true\"");
     assert_fills(*state, "\"n=${`2.0`} ${`1e3`} ${`1.5`}\"", "\"n=2 1000 1.5\"");
-    assert_fills(*state, "\"${`2.0`}\"", "2.0"); /* a value of its own is not touched */
+    assert_fills(*state, "\"${`2.0`}\"", "2.0"); /* a value without a placeholder is not copied */
     assert_fills(*state, "\"/v1/${input.deep.x}/${to_string(input.list)}\"", "\"/v1/X/[1,2]\"");
     assert_refused(*state, "{\"q\":{\"s\":\"a ${input.none}\"}}", ERR_INVALID,
                    "/q/s: ${input.none} is null, which cannot be part of a longer text");
@@ -123,7 +123,7 @@ static void null_members_may_be_dropped(void **state)
                         "{\"b\":null,\"c\":3,\"d\":[],\"e\":{}}");
 }
 
-/* Only a chain of names says whether its null was given. */
+/* Only a chain of names says whether its null was in the input. */
 static void given_nulls_may_be_kept(void **state)
 {
     const char *tree = "{\"a\":\"${input.none}\",\"b\":\"${input.gone}\",\"c\":\"${input.gone || "

@@ -1,6 +1,6 @@
 /*
- * A server on the seam with small templates, for the tests of flow's tables. What a test does not
- * want to decide by itself is answered well.
+ * A server on the seam with small templates, for the tests of flow's tables. Everything that the
+ * test does not decide itself is answered well.
  */
 #ifndef TESTS_UNIT_FLOW_MACHINE_H
 #define TESTS_UNIT_FLOW_MACHINE_H
@@ -65,8 +65,8 @@ static inline int machine_free(struct machine *m)
     return seam_close() ? 0 : -1;
 }
 
-/* The process dies at this moment, as after a drain whose time is up: nothing it began is left in
- * memory. Another one takes its place. */
+/* The process dies at this moment, as after a drain whose time is up: nothing of it stays in
+ * memory. Another one replaces it. */
 static inline void machine_restart(struct machine *m)
 {
     seam_node_close(&m->node);
@@ -101,7 +101,7 @@ static inline void machine_begin_start(struct machine *m, const char *key, const
     seam_run_start(&m->run);
 }
 
-/* Started and answered; it has not gone on yet. */
+/* Started and answered. It has not gone on yet. */
 static inline struct uuid machine_start(struct machine *m, const char *key, const char *input)
 {
     machine_begin_start(m, key, input);
@@ -116,7 +116,7 @@ static inline struct row_flow *machine_row(struct machine *m, struct uuid id)
     return row;
 }
 
-/* What is there to answer is answered, without the given statement; else time passes. */
+/* Answers everything except the given statement. If nothing waits, time passes. */
 static inline void machine_turn(struct machine *m, const char *but)
 {
     seam_settle(m->node.loop);
@@ -131,7 +131,7 @@ static inline void machine_turn(struct machine *m, const char *but)
     seam_settle(m->node.loop);
 }
 
-/* The next query of that statement; all others are answered. */
+/* The next query of that statement. All others are answered. */
 static inline struct pg_query *machine_query(struct machine *m, const char *name)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -145,7 +145,7 @@ static inline struct pg_query *machine_query(struct machine *m, const char *name
     return NULL;
 }
 
-/* The next call; its first byte has left. */
+/* The next call. Its first byte has been sent. */
 static inline struct http_call *machine_call(struct machine *m)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -165,7 +165,7 @@ static inline void machine_reply(struct machine *m, unsigned status)
     seam_settle(m->node.loop);
 }
 
-/* Replies so, also where exec tries again by itself, until there is a query of that statement. */
+/* Replies with this, also to exec's own retries, until there is a query of that statement. */
 static inline struct pg_query *machine_reply_until(struct machine *m, unsigned status,
                                                    const char *name)
 {
@@ -179,7 +179,7 @@ static inline struct pg_query *machine_reply_until(struct machine *m, unsigned s
     return NULL;
 }
 
-/* Everything is answered until the flow is there. */
+/* Answers everything until the flow has that state. */
 static inline void machine_until(struct machine *m, struct uuid id, enum flow_status status)
 {
     if (!seam_walk_until_status(&m->walk, id, status))
@@ -196,7 +196,7 @@ static inline size_t machine_count_steps(const struct machine *m, struct uuid id
     return count;
 }
 
-/* The error of its last attempt has this in it. */
+/* The error of its last attempt contains this. */
 static inline void machine_check_error(const struct machine *m, struct uuid id, const char *text)
 {
     slice error = SLICE_NONE;
@@ -207,7 +207,7 @@ static inline void machine_check_error(const struct machine *m, struct uuid id, 
         fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(error));
 }
 
-/* What that error says was done. */
+/* What that error says about the effect. */
 static inline void machine_check_outcome(const struct machine *m, struct uuid id,
                                          const char *outcome)
 {

@@ -1,12 +1,12 @@
 /*
- * The tables of adoption: flows of servers that are gone, and flows of our own that are in no
- * memory; each scan and each take failing in each way.
+ * The tables of adoption: flows of dead servers, and flows of our own that are not in memory. Each
+ * scan and each take fails in each way.
  */
 #include "seam/seam.h"
 
 #include "machine.h"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("read", GET("a", "")),
     TEMPLATE("write", PUT("a", "start", "")),
@@ -97,7 +97,7 @@ static void another_server_is_faster(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-/* It may be ours, and is: the rows say so, once no statement can be under way. */
+/* It may be ours, and is: the rows say so once no statement can be under way. */
 static void a_take_whose_answer_is_lost_is_found(void **state)
 {
     struct machine *m = *state;
@@ -162,7 +162,7 @@ static void each_place_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* Who adopts dies, too: at each moment of an adoption. */
+/* The adopting server dies, too: at each moment of an adoption. */
 static void its_heir_dies_at_each_moment(void **state)
 {
     static const char *const at[] = {"node_dead", "flow_orphans", "flow_take_adopt",

@@ -1,12 +1,12 @@
 /*
- * The table of a command: each answer that there is, each step and jump; and approve, reject,
- * resume and cancel with each query failing in each way.
+ * The table of a command: each answer, each step and jump; and approve, reject, resume and cancel,
+ * with each query failing in each way.
  */
 #include "seam/seam.h"
 
 #include "machine.h"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":600,") "," PUT("b", "approval:a", "")),
     TEMPLATE("fault", WAIT("a", "\"${input.n}\"")),
@@ -81,12 +81,12 @@ static void a_start_that_is_repeated(void **state)
     while (!seam_run_has_ended(&m->run)) /* its call is not answered: it runs */
         assert_true(seam_pass_timer(m->node.loop, 1000));
     assert_int_equal(m->run.answer, FLOW_ANSWER_REPEATED);
-    assert_true(seam_now_ns() > before_ns); /* the first one was given a moment */
+    assert_true(seam_now_ns() > before_ns); /* the first one had a moment to finish */
     seam_run_end(&m->run);
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
     seam_settle(m->node.loop);
-    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* its row is there */
+    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* its row exists */
     assert_int_equal(m->store.flows.count, 1);
 }
 
@@ -99,7 +99,7 @@ static void a_start_that_the_database_does_not_take(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-/* It is sent again until its answer is here. */
+/* It is sent again until its answer has arrived. */
 static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
 {
     struct machine *m = *state;
@@ -112,7 +112,8 @@ static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
     machine_until(m, m->store.flows.items[0].flow.id, FLOW_COMPLETED);
 }
 
-/* No answer for as long as its client waits: whether it began is not known, and its id is given. */
+/* No answer for as long as its client waits: whether it began is not known, and its id is
+ * returned. */
 static void a_start_that_may_have_begun_says_so(void **state)
 {
     struct machine *m = *state;
@@ -152,7 +153,7 @@ static void a_key_gives_the_flow_as_it_is_now(void **state)
     assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"), FLOW_ANSWER_DONE);
     struct uuid id = m->run.flow_id;
     machine_until(m, id, FLOW_COMPLETED);
-    flow_service_drain(m->node.flow); /* what was started is answered whatever has changed */
+    flow_service_drain(m->node.flow); /* the first start is the answer, whatever has changed */
     prepare_keyed(m, "read", "{\"n\":1,\"confirm\":true}");
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
@@ -198,7 +199,7 @@ static void a_start_that_is_refused_binds_nothing(void **state)
     assert_int_equal(start_keyed(m, "read", confirmed), FLOW_ANSWER_DONE);
 }
 
-/* Between the look for the key and the insert another request is faster. */
+/* Another request is faster, between the look-up of the key and the insert. */
 static void a_start_that_another_overtakes(void **state)
 {
     struct machine *m = *state;
@@ -237,7 +238,7 @@ static void a_server_that_drains_takes_nothing(void **state)
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
 }
 
-/* ---- what is not there, or cannot be read ---- */
+/* ---- what does not exist, or cannot be read ---- */
 
 static void commands_for_no_flow(void **state)
 {
@@ -280,7 +281,7 @@ static void an_approval_and_a_second_one(void **state)
     seam_run_end(&m->run);
 }
 
-/* Of a step, with a revision; either may be none. */
+/* For a step, and with a revision. Either may be missing. */
 static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
                            const char *message)
 {
@@ -356,7 +357,7 @@ static void resumes(void **state)
     assert_int_equal(machine_count_steps(m, id, false), 2);
     id = machine_start(m, "pause", confirmed);
     assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
-    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and waits on */
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and waits further */
     machine_until(m, id, FLOW_COMPLETED);
     machine_begin(m, FLOW_COMMAND_RESUME, id);
     assert_int_equal(machine_end(m), FLOW_ANSWER_CONFLICT);
@@ -376,7 +377,7 @@ static void a_cancel_cuts_what_runs(void **state)
 
 /* ---- each place ---- */
 
-/* A flow that the command fits, and what the command makes of it. */
+/* A flow that the command fits, and its state afterwards. */
 static struct uuid prepare(struct machine *m, enum flow_command_kind kind)
 {
     if (kind != FLOW_COMMAND_RESUME)
@@ -397,14 +398,14 @@ static bool has_happened(struct machine *m, enum flow_command_kind kind, struct 
     return flow->status == FLOW_CANCELLED;
 }
 
-/* What was done, and is known to be, is in the trail once, also where the answer could not be made;
- * where the fault is of the change or of its event, it may be in the log alone. */
+/* What was certainly done is in the trail once, also if the answer could not be made. If the fault
+ * hits the change or its event, the event may be only in the log. */
 static bool is_audited(const struct machine *m)
 {
     static const char *const own[] = {"flow_take", "flow_reject", "flow_cancel", "audit_insert"};
     for (size_t i = 0; m->walk.is_hit && i < ARRAY_LEN(own); i++)
         if (strstr(m->walk.where, own[i]))
-            return true; /* the seam counts what is sent again, too */
+            return true; /* the seam also counts what is sent again */
     return m->store.audit_count == 1;
 }
 
@@ -424,9 +425,9 @@ static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fau
     m->walk.place = SIZE_MAX;
     seam_walk_for_ms(&m->walk, 60000);
     is_right &= flow_service_active(m->node.flow) == 0 && m->walk.writes <= 1;
-    /* What was done, or might be later, is never "unavailable". */
+    /* A command that was done, or might be later, never ends as "unavailable". */
     is_right &= answer != FLOW_ANSWER_UNAVAILABLE || !has_happened(m, kind, id);
-    if (has_happened(m, kind, id)) /* also where its answer was lost: somebody runs it */
+    if (has_happened(m, kind, id)) /* also if its answer was lost: some server runs it */
         is_right &= machine_row(m, id)->flow.status > FLOW_WAITING;
     else
         is_right &= machine_command(m, kind, id) == FLOW_ANSWER_DONE;
@@ -453,8 +454,8 @@ static void each_query_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* One fault at one place of a start. "Unavailable" is true: nothing was made, nor is later. With a
- * key the same request makes one flow, however often it is sent. */
+/* One fault at one place of a start. "Unavailable" is true: nothing is made, now or later. With a
+ * key, the same request makes one flow, however often it is sent. */
 static size_t start_once(bool is_keyed, size_t place, enum seam_fault fault, bool *is_ok)
 {
     struct machine *m = machine_new(templates);

@@ -1,6 +1,6 @@
 /*
- * What the audit trail says of a decision about a flow: all that was said, whatever was said, and
- * nothing that was not.
+ * What the audit trail records about a decision on a flow: the whole text of any note, and nothing
+ * else.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ static void audit(void)
     pg_call_end(&call);
 }
 
-/* The events of the decision's account that meet a condition; flow is the flow's id as text. */
+/* The events of the decision's account that meet a condition. flow is the flow's id as text. */
 static int64_t events(const char *condition)
 {
     static char sql[32 * 1024];
@@ -86,7 +86,7 @@ static void a_rejection_says_nothing_that_was_not_said(void **state)
     assert_int_equal(events("details ->> 'note' = ''"), 1);
 }
 
-/* Two decisions of one flow (it was resumed, or rejected by another) are two events. */
+/* Two decisions on one flow (it was resumed, or rejected by another) are two events. */
 static void each_decision_is_an_event(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void a_note_stays_a_note(void **state)
                             "and details -> 'x' is null"),
                      1);
     decide(FLOW_COMMAND_APPROVE);
-    command.in.note = SLICE("a\0b"); /* json keeps what text cannot */
+    command.in.note = SLICE("a\0b"); /* json keeps characters that text cannot */
     audit();
     assert_int_equal(events("position('\"note\":\"a\\u0000b\"' in details::text) > 0"), 1);
     decide(FLOW_COMMAND_APPROVE);
@@ -138,7 +138,7 @@ static void a_note_stays_a_note(void **state)
     assert_int_equal(events("details ->> 'note' like 'a%b'"), 1);
 }
 
-/* `count` times text. */
+/* text, `count` times. */
 static slice times(slice text, size_t count)
 {
     static struct buf out;
@@ -187,11 +187,12 @@ static void what_counts_as_a_character(void **state)
     assert_false(flow_note_fits(times(SLICE("\r\r"), FLOW_NOTE_CHARS_MAX)));
     assert_false(flow_note_fits(times(SLICE("\n\r"), FLOW_NOTE_CHARS_MAX)));
     assert_false(flow_note_fits(times(SLICE("\x80"), FLOW_NOTE_CHARS_MAX + 1)));
-    assert_false(flow_note_fits(times(SLICE("\xF0\x9F\x98"), FLOW_NOTE_CHARS_MAX))); /* torn */
+    assert_false(flow_note_fits(times(SLICE("\xF0\x9F\x98"), FLOW_NOTE_CHARS_MAX))); /* cut within a
+                                                                                      * character */
     assert_false(flow_note_fits(times(SLICE("x"), 1 << 19)));
 }
 
-/* More than the trail takes of one event: that it was decided is told all the same. */
+/* More than the trail accepts for one event: the decision is recorded all the same. */
 static void details_that_are_too_large_do_not_hide_the_decision(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void details_that_are_too_large_do_not_hide_the_decision(void **state)
     (void)times(SLICE(""), 0);
 }
 
-/* ---- when it cannot be written ---- */
+/* ---- when the event cannot be written ---- */
 
 static void what_is_not_in_the_trail_is_in_the_log(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * The table of a lane: items that are read and items that are written, each thing that goes wrong
- * with one, and each query and call of it failing in each way.
+ * The table of a lane: items that are read and items that are written, everything that can go wrong
+ * with one, and each of its queries and calls failing in each way.
  */
 #include "seam/seam.h"
 
@@ -8,7 +8,7 @@
 
 #define BAD "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"input\":{\"q\":\"${abs(item)}\"}"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("bad", STEP("a", "tool_call", BAD)),
     TEMPLATE_WITH("late", "\"deadline\":2,", GET("a", "\"for_each\":\"input.n\",")),
@@ -116,7 +116,7 @@ static void an_item_that_fails_is_called_again(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
-    for (unsigned i = 0; i < 4; i++) /* exec tries some of them by itself */
+    for (unsigned i = 0; i < 4; i++) /* exec retries some of them by itself */
         machine_reply(m, 503);
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(count_facts(m, "failed"), 0);
@@ -155,7 +155,7 @@ static void a_flow_that_is_cancelled_meanwhile(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "write", three);
     (void)machine_query(m, "flow_item_insert");
-    machine_row(m, id)->flow.rev++; /* by another node, which will say so later */
+    machine_row(m, id)->flow.rev++; /* by another node, which will record it later */
     machine_row(m, id)->flow.status = FLOW_CANCELLED;
     machine_row(m, id)->flow.owner = (struct uuid){{0}};
     seam_walk_for_ms(&m->walk, 1000);
@@ -174,7 +174,7 @@ static void a_drain_before_the_intent(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
     assert_int_equal(m->store.items.count, 0);
     machine_restart(m);
-    machine_until(m, id, FLOW_COMPLETED); /* nothing of it was unknown */
+    machine_until(m, id, FLOW_COMPLETED); /* none of it was unknown */
     assert_int_equal(m->walk.writes, 3);
 }
 
@@ -192,7 +192,7 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* ---- what earlier tries leave in doubt, item by item ---- */
+/* ---- what earlier tries leave in doubt, for each item ---- */
 
 static const char one[] = "{\"confirm\":true,\"n\":[1]}";
 
@@ -254,7 +254,7 @@ static void an_item_that_a_dead_server_had_begun_stays_in_doubt(void **state)
     }
 }
 
-/* The doubt about one item is none about another. */
+/* A doubt about one item is not a doubt about another. */
 static void each_item_has_its_own_doubt(void **state)
 {
     struct machine *m = *state;
@@ -273,7 +273,7 @@ static void each_item_has_its_own_doubt(void **state)
     machine_check_outcome(m, id, "unknown");
 }
 
-/* The step speaks with the item that is not known, whichever failed first. */
+/* The step reports the item whose outcome is unknown, whichever failed first. */
 static void an_item_in_doubt_speaks_for_the_step(void **state)
 {
     struct machine *m = *state;
@@ -316,7 +316,7 @@ static void an_item_is_repeated_after_a_refusal_that_passes(void **state)
     assert_int_equal(m->store.steps.items[0].step.attempt, 1);
 }
 
-/* In the lanes and by the step together. */
+/* Both in the lanes and in the step. */
 static void an_item_has_ten_tries(void **state)
 {
     struct machine *m = *state;
@@ -330,7 +330,7 @@ static void an_item_has_ten_tries(void **state)
     assert_int_equal(m->walk.sent, 0); /* an eleventh would be the walk's */
 }
 
-/* The fact that an item has failed outlives the server that wrote it. */
+/* The record of an item's failure outlives the server that wrote it. */
 static void an_item_that_a_dead_server_saw_fail(void **state)
 {
     struct machine *m = *state;

@@ -1,5 +1,5 @@
 /*
- * A flow with a call, a wait and an approval, on the seam: from its start to its end; and each
+ * A flow with a call, a wait and an approval, on the seam: from its start to its end, with each
  * query and call on the way failing in each way.
  */
 #include "seam/walk.h"
@@ -97,7 +97,7 @@ static bool expect(bool holds, const struct seam_walk *walk, const char *what)
     return holds;
 }
 
-/* Attempts to write; of those that failed only the ones that may have written. */
+/* The attempts to write. Failed ones count only if they may have written. */
 static size_t count_writes(const struct seam_store *store, struct uuid id, bool is_completed)
 {
     size_t count = 0;
@@ -110,8 +110,8 @@ static size_t count_writes(const struct seam_store *store, struct uuid id, bool 
     return count;
 }
 
-/* What a person would do: start it until it is there, approve until it is approved. The number of
- * places that this took. */
+/* What a person would do: start it until it exists, and approve it until it is approved. Returns
+ * the number of places on the way. */
 static size_t walk_once(size_t place, enum seam_fault fault, bool *is_ok)
 {
     void *state;

@@ -1,4 +1,4 @@
-/* Hints of failed steps speak of the flow, whatever an execution's hint speaks of. */
+/* Hints of failed steps are about the flow, whatever an execution's hint is about. */
 #include "call/reply_words.h"
 #include "flow/hint.h"
 #include "unit.h"
@@ -30,7 +30,7 @@ static slice hint_of(enum exec_reason reason, enum exec_effect effect, slice sai
     return hint;
 }
 
-/* Each hint that an execution makes of a reply, or of none. */
+/* Each hint of an execution about a reply, or about a missing reply. */
 static void test_all_that_executions_say(void **state)
 {
     static const unsigned statuses[] = {200, 302, 400, 404, 409, 429, 500, 503};
@@ -47,7 +47,7 @@ static void test_all_that_executions_say(void **state)
             }
 }
 
-/* What gates and manifests say: what mends it is kept. */
+/* Hints of gates and manifests: they keep what would help. */
 static void test_what_mends_it_is_kept(void **state)
 {
     static const struct {
@@ -88,7 +88,7 @@ static void test_what_mends_it_is_kept(void **state)
     }
 }
 
-/* Of what may have been done, no hint of a refusal says that nothing was. */
+/* No hint of a refusal says that nothing was done if something may have been. */
 static void test_doubt_is_said(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * The tables of a view and of a page of flows: what is known here and what is loaded, templates
- * that are in memory and that are not, and each query that fails.
+ * The tables of a view and of a page of flows: what is cached and what is loaded, templates that
+ * are in memory and that are not, and each query failing.
  */
 #include "seam/seam.h"
 
@@ -8,14 +8,14 @@
 #include "machine.h"
 #include "seam/rows_flow.h"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("ask", PASS("p") "," ASK("a", "")),
     TEMPLATE("read", GET("a", "\"connection\":\"${input.n}\",")),
     NULL,
 };
 
-/* Asks for one view or one page, and keeps what came of it until the test lets go. */
+/* Loads one view or one page, and keeps the result until the test lets go. */
 struct reader {
     struct op op;
     struct machine *m;
@@ -25,7 +25,7 @@ struct reader {
     bool wants_view, wants_rows, is_done;
     struct flow_load *load;
     struct flow_page *page;
-    /* out, in op's arena */
+    /* result, in op's arena */
     int status;
     bool has_ended, has_seen;
     slice text, name;
@@ -76,7 +76,7 @@ static void keep_view(struct arena *arena)
     }
 }
 
-/* What was asked for is gone after this turn. */
+/* The result is freed after this turn. */
 static enum op_result step_keep(struct op *op)
 {
     if (reader.page)
@@ -156,7 +156,7 @@ static void a_flow_that_is_not_there(void **state)
     let_go(m);
 }
 
-/* The second time its revision is all that is asked for. */
+/* The second time, only its revision is queried. */
 static void a_view_that_is_kept(void **state)
 {
     struct machine *m = *state;
@@ -219,7 +219,7 @@ static void queries_of_a_view_that_fail(void **state)
     }
 }
 
-/* A template of old comes from the database, and is kept. */
+/* An old template comes from the database, and is cached. */
 static void a_template_that_is_not_in_memory(void **state)
 {
     struct machine *m = *state;
@@ -241,7 +241,7 @@ static void a_template_that_is_not_in_memory(void **state)
 
 /* ---- a page ---- */
 
-/* is_cut: a row that says how far a search was, and is none of its flows. */
+/* is_cut: a row that says how far a search got, and is not one of its flows. */
 static void put_row(struct pg_query *query, const struct row_flow *row, bool is_cut)
 {
     struct pg_value cells[32] = {pg_uuid(row->flow.id)};
@@ -264,7 +264,7 @@ static void answer_list(struct machine *m, const char *name)
     finish(m);
 }
 
-/* The search of a template's flows: each statement looks at as many as it may. */
+/* The search for a template's flows: each statement reads as many as it may. */
 static void a_search_that_goes_on(void **state)
 {
     struct machine *m = *state;
@@ -365,7 +365,7 @@ static void a_page_that_cannot_be_loaded(void **state)
     let_go(m);
 }
 
-/* Of flows that wait, those that have calls left through a connection. */
+/* Among waiting flows, those that have calls left through a connection. */
 static void flows_that_need_a_connection(void **state)
 {
     struct machine *m = *state;
@@ -375,7 +375,7 @@ static void flows_that_need_a_connection(void **state)
         .catalog = m->catalog, .integration_id = SLICE("demo"), .connection_id = 17};
     for (size_t i = 0; i < ARRAY_LEN(inputs); i++)
         (void)machine_start(m, "read", inputs[i]);
-    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* it calls nothing */
+    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* it makes no calls */
     reader.filter = (struct flow_filter){.account_id = seam_account,
                                          .status = FLOW_RUNNING,
                                          .limit = 10,

@@ -1,4 +1,5 @@
-/* What comes next: skipped steps, inputs, waits, what an approval shows, faults, and retries. */
+/* The plan of the next step: skipped steps, inputs, waits, an approval's view, faults, and
+ * retries. */
 #include "base/clock.h"
 #include "flow/change.h"
 #include "flow/internal.h"
@@ -8,7 +9,7 @@ static struct catalog_report report;
 static struct flow_service service;
 static struct flow_run run;
 
-/* A run of these steps with this input, as a start makes it. */
+/* A run of these steps with this input, like a start. */
 static void begin(const char *properties, const char *steps, const char *input)
 {
     struct err err;
@@ -65,7 +66,7 @@ static void test_steps_whose_condition_is_false_are_passed_over(void **state)
     assert_int_equal(run.plan.step, 1);
     plan(2);
     assert_int_equal(run.plan.kind, FLOW_PLAN_END);
-    flow_plan_make(&run, 0, 2, true); /* decided before: it is not asked again */
+    flow_plan_make(&run, 0, 2, true); /* decided before: it is not evaluated again */
     assert_int_equal(run.plan.step, 0);
     assert_int_equal(run.plan.attempt, 2);
     end();
@@ -138,7 +139,7 @@ static void test_an_approval_shows_every_call(void **state)
                         "{\"title\":\"T 7\",\"summary\":\"S\",\"items\":["
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":7,\"i\":0}},"
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":8,\"i\":1}}]}");
-    plan(1); /* what it showed is what is sent */
+    plan(1); /* what the approval showed is what is sent */
     assert_int_equal(run.plan.kind, FLOW_PLAN_FAN_OUT);
     struct json input;
     struct flow_error error;
@@ -163,7 +164,7 @@ static void test_an_approval_shows_every_call(void **state)
 #define SET   "\"input\":\"${input.n[0]}\""
 #define SET_1 "\"for_each\":\"input.n\",\"input\":\"${item}\""
 
-/* Plans the approval as if step r had given `output`, and gives the changes of each call. */
+/* Plans the approval as if step r had returned `output`, and returns the changes of each call. */
 static void assert_changes(const char *steps, const char *input, const char *output,
                            const char *expected)
 {
@@ -200,10 +201,10 @@ static void test_what_changes_is_said(void **state)
                    CHANGES(OF("a", NOW("old"), THEN("new")) "," OF("c", , THEN("x")) "," OF(
                                "d", NOW("false"), THEN("true")),
                            ",\"same\":3"));
-    /* What reads the same is no difference; a text that becomes empty is one. */
+    /* Texts that read the same are not a difference. A text that becomes empty is one. */
     assert_changes(steps, "{\"n\":[{\"a\":\"1\",\"b\":\"\",\"c\":\"\"}]}",
                    "{\"a\":1,\"b\":\"x\",\"c\":null}", CHANGES(OF("b", NOW("x"), ), ",\"same\":2"));
-    /* A null that is sent may empty something: what stays is not certain. */
+    /* A null that is sent may empty something: the final value is not certain. */
     assert_changes(steps, "{\"n\":[{\"a\":\"new\",\"b\":null}]}", "{\"a\":\"old\",\"b\":1}",
                    CHANGES(OF("a", NOW("old"), THEN("new")), ));
     assert_changes(steps, "{\"n\":[{\"a\":[1,{\"x\":null}]}]}", "{\"a\":[1]}",
@@ -235,13 +236,13 @@ static void test_changes_are_of_the_same_item(void **state)
     assert_changes(EACH SHOW CHANGE(SET_1, "\"${before}\"", "\"${@}\""),
                    "{\"n\":[{\"a\":1},{\"a\":2},{\"a\":3}]}", "[{\"a\":9},null]",
                    CHANGES(OF("a", NOW("9"), THEN("1")), ",\"same\":0") " none none");
-    /* With a title of its own, which is left out where there is none. */
+    /* With a title of its own, which is left out if there is none. */
     assert_changes(
         EACH SHOW CHANGE(SET_1, "\"${before}\",\"title\":\"${before.t}\"", "{\"a\":\"${a}\"}"),
         "{\"n\":[{\"a\":1},{\"a\":1}]}", "[{\"t\":\"One\",\"a\":1},{\"t\":2,\"a\":1}]",
         "{\"step\":\"r\",\"title\":\"One\",\"properties\":[],\"same\":2} "
         "{\"step\":\"r\",\"properties\":[],\"same\":2}");
-    /* Found by what the item says of itself. */
+    /* Found by its own title members. */
     assert_changes(
         READ SHOW CHANGE(SET_1, "\"${before[?id == $.item.id] | [0]}\"", "{\"a\":\"${a}\"}"),
         "{\"n\":[{\"id\":7,\"a\":1},{\"id\":8,\"a\":1}]}",
@@ -262,7 +263,8 @@ static char *long_text(struct buf *out, const char *open, char last, const char 
     return out->ptr;
 }
 
-/* Long texts are cut so that they differ, and many properties are counted. */
+/* Long texts are cut so that the difference shows, and if there are many properties, only their
+ * number is given. */
 static void test_large_changes_are_cut(void **state)
 {
     (void)state;
@@ -293,8 +295,8 @@ static void test_large_changes_are_cut(void **state)
     buf_deinit(&output);
 }
 
-/* An approval that has no room for what changes is shown without; one that has none for what is
- * sent fails. */
+/* An approval without room for the changes is shown without them. One without room for what is sent
+ * fails. */
 static void test_what_is_sent_comes_first(void **state)
 {
     (void)state;
@@ -370,7 +372,7 @@ static void test_retries(void **state)
         assert_in_range(flow_call_retry_ms(&run, &error, 3), 1, 3000);
     }
     assert_int_equal(flow_call_retry_ms(&run, &error, 4), 0);
-    error.retry_after_ms = 7000; /* what the provider says */
+    error.retry_after_ms = 7000; /* the provider's message */
     assert_in_range(flow_call_retry_ms(&run, &error, 1), 7000, 7500);
     error.is_final = true;
     assert_int_equal(flow_call_retry_ms(&run, &error, 1), 0);

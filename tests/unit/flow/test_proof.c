@@ -1,7 +1,7 @@
 /*
- * A request of a flow leaves only while it is proven that the flow is this process's: the check is
- * made when its first byte is about to go, however long that took. And a cancel on another node is
- * acknowledged only when no proof can be good any more.
+ * A request of a flow is sent only while it is proven that this process owns the flow. The check is
+ * made just before its first byte is sent, however long that took. And a cancel on another node is
+ * acknowledged only when no proof can be valid any more.
  */
 #include "seam/seam.h"
 
@@ -25,7 +25,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Its call is under way, and nothing of it has left. */
+/* Its call is under way, and none of it has been sent. */
 static struct uuid start_write(struct machine *m)
 {
     struct uuid id = machine_start(m, "write", "{\"confirm\":true}");
@@ -69,7 +69,7 @@ static void after_a_long_one_the_row_is_asked_and_the_call_goes_on(void **state)
     assert_int_equal(machine_count_steps(m, id, true), 1);
 }
 
-/* As by another node: the row alone says so. */
+/* As by another node: only the row says so. */
 static void cancel_row(struct machine *m, struct uuid id)
 {
     struct row_flow *row = machine_row(m, id);
@@ -113,7 +113,7 @@ static void a_lease_that_ended_meanwhile_sends_nothing(void **state)
     struct machine *m = *state;
     (void)start_write(m);
     seam_pool_away_set(m->node.pool, true);
-    seam_pass_ms(m->node.loop, 12000); /* the lease, and more */
+    seam_pass_ms(m->node.loop, 12000); /* longer than the lease */
     assert_false(seam_call_send(seam_call(m->node.http, 0)));
     seam_settle(m->node.loop);
     assert_int_equal(seam_call_count(m->node.http), 0);
@@ -122,7 +122,7 @@ static void a_lease_that_ended_meanwhile_sends_nothing(void **state)
 
 /* ---- the other side ---- */
 
-/* Another node cancels; answered, but for the wait. */
+/* Another node cancels. Everything is answered, except for the wait. */
 static void begin_cancel(struct machine *m, struct seam_node *node, struct uuid id)
 {
     seam_run_command(&m->run, node, FLOW_COMMAND_CANCEL, id);

@@ -1,6 +1,6 @@
 /*
- * The table of a flow that runs: every step and jump; and each template at each query and call of
- * its way failing in each way, killed and taken over there, and cancelled there by a person.
+ * The table of a running flow: every step and jump. Also each template, with each kind of failure
+ * at each query and call, with a kill and an adoption there, and with a cancel by a person there.
  */
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 #include "machine.h"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":60,")),
     TEMPLATE("ask_each", ASK("a", "") "," GET("b", EACH(""))),
@@ -40,7 +40,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Approved; the query is the load of the run that follows. */
+/* Approved. The query is the load of the run that follows. */
 static struct pg_query *approve_until_load(struct machine *m, struct uuid id)
 {
     machine_begin(m, FLOW_COMMAND_APPROVE, id);
@@ -66,7 +66,8 @@ static void transforms_and_a_wait_that_is_over(void **state)
     struct uuid id = machine_start(m, "chain", "{\"confirm\":true}");
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(machine_count_steps(m, id, true), 3);
-    assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1")); /* what the first gave */
+    assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1")); /* the first one's
+                                                                           * output */
 }
 
 static void a_wait_and_a_call_behind_it(void **state)
@@ -187,7 +188,7 @@ static void a_flow_that_kills_its_servers(void **state)
     seam_rows_answer(&m->store, load);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "died again and again");
-    assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* behind the approval */
+    assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* after the approval */
 }
 
 static void check_call(struct pg_query *query, const char *app_id, const char *action_id)
@@ -219,7 +220,7 @@ static void a_long_retry_after_parks_the_flow(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* Its lease runs out while it sleeps: nothing is sent under it any more. */
+/* Its lease runs out while it sleeps: nothing is sent under that lease any more. */
 static void a_call_that_may_not_be_sent(void **state)
 {
     struct machine *m = *state;
@@ -232,7 +233,7 @@ static void a_call_that_may_not_be_sent(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 1);
     seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* and once more */
     seam_settle(m->node.loop);
-    machine_until(m, id, FLOW_COMPLETED); /* taken over by its own next incarnation */
+    machine_until(m, id, FLOW_COMPLETED); /* taken by its own next incarnation */
 }
 
 static void a_deadline_that_passes_between_attempts(void **state)
@@ -335,7 +336,7 @@ static void a_lost_reply_stays_in_doubt(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* All that exec tries by itself is lost, too. */
+/* All of exec's own retries are lost, too. */
 static void lose_all(struct machine *m)
 {
     while (!seam_query_named(m->node.pool, "flow_move")) {
@@ -362,8 +363,8 @@ static void a_try_of_the_retry_rule_keeps_the_doubt(void **state)
     }
 }
 
-/* One that may be repeated is repeated by another process, at the first attempt and at a later one:
- * each has its intent. */
+/* A call that may be repeated is repeated by another process, at the first attempt and at a later
+ * one: each has its intent. */
 static void a_write_that_a_dead_server_had_begun_is_in_doubt(void **state)
 {
     struct machine *m = *state;
@@ -395,7 +396,7 @@ static void a_read_leaves_no_doubt(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* The program of the version before wrote no outcome: its codes for a lost reply mean doubt. */
+/* The previous version of the program wrote no outcome: its codes for a lost reply mean doubt. */
 static void an_error_without_an_outcome(void **state)
 {
     struct machine *m = *state;
@@ -412,7 +413,7 @@ static void an_error_without_an_outcome(void **state)
 
 /* ---- refusals that pass ---- */
 
-/* Its next attempt fails before a first byte has left; exec makes some tries of its own. */
+/* Its next attempt fails before a first byte was sent. exec makes some tries of its own. */
 static void fail_unsent(struct machine *m, struct uuid id, enum seam_phase phase)
 {
     size_t failed = machine_count_steps(m, id, false);
@@ -455,7 +456,7 @@ static void ten_tries_are_made(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* What may have been done is not repeated, nor what will be refused again. */
+/* A call that may have been done is not repeated, nor one that will be refused again. */
 static void a_write_is_not_repeated_after_anything_else(void **state)
 {
     struct machine *m = *state;
@@ -468,7 +469,7 @@ static void a_write_is_not_repeated_after_anything_else(void **state)
     }
 }
 
-/* A drain: what sleeps before its next attempt leaves, and who comes next goes on. */
+/* A drain: a flow that sleeps before its next attempt leaves, and the next server goes on. */
 static void a_drain_while_it_sleeps(void **state)
 {
     struct machine *m = *state;
@@ -506,7 +507,7 @@ static bool expect(bool holds, const struct machine *m, const char *key, const c
     return holds;
 }
 
-/* What a person does who wants it done: approves when asked, and asks again. */
+/* What a person does to get it done: approves when asked, and asks again. */
 static void push(struct machine *m, struct uuid id)
 {
     const struct row_flow *row = seam_find_flow(&m->store, id);
@@ -579,7 +580,7 @@ static bool go_to(struct machine *m, struct uuid id, size_t place)
     return false;
 }
 
-/* Killed, and taken over by another server; or cancelled by a person. */
+/* Killed, and adopted by another server; or cancelled by a person. */
 static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
 {
     struct machine *m = machine_new(templates);
@@ -615,7 +616,7 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
-/* The templates above are run in every way; a type that none of them has is run in none. */
+/* The templates above run in every way. A step type that none of them has does not. */
 static void every_type_of_step_is_in_a_template(void **state)
 {
     const char *name;

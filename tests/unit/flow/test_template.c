@@ -1,6 +1,6 @@
 /*
- * Templates: what a good one becomes, that every fault is found and named with its place, and that
- * those compiled in are good against the catalog compiled in.
+ * Templates: how a good one is loaded, that every fault is found and named with its position, and
+ * that the built-in ones fit the built-in catalog.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -113,7 +113,7 @@ static void its_version_is_its_content(void **state)
     assert_true(uuid_eq(one->version, spaced->version));
     assert_true(slice_eq(one->body, spaced->body));
     assert_false(uuid_eq(one->version, other->version));
-    /* What is stored gives the same again, without a catalog. */
+    /* The stored form gives the same template again, without a catalog. */
     struct flow_template *stored =
         flow_template_compile(SLICE("stored"), one->body, NULL, &b->report);
     assert_non_null(stored);
@@ -124,7 +124,7 @@ static void its_version_is_its_content(void **state)
     flow_template_unref(other);
 }
 
-/* The version before knows none, and compiles what is stored. */
+/* The previous version has no template key, and compiles what is stored. */
 static void titles_are_no_part_of_its_version(void **state)
 {
     struct bench *b = *state;
@@ -137,7 +137,7 @@ static void titles_are_no_part_of_its_version(void **state)
     assert_non_null(titled->flow_title);
     assert_true(slice_eq_cstr(stepped->steps[0].label, "List them"));
     assert_null(bare->steps[0].label.ptr);
-    assert_null(bare->steps[2].label.ptr); /* an approval's is what it asks for */
+    assert_null(bare->steps[2].label.ptr); /* an approval's text is its question */
     const struct flow_template *same[] = {titled, stepped};
     for (size_t i = 0; i < 2; i++) {
         assert_true(uuid_eq(same[i]->version, bare->version));
@@ -146,7 +146,7 @@ static void titles_are_no_part_of_its_version(void **state)
     }
     assert_false(uuid_eq(titled->whole, stepped->whole));
     assert_false(uuid_eq(asked->version, bare->version));
-    /* A stored version calls its steps as the current template does. */
+    /* A stored version names its steps as the current template does. */
     struct flow_template *stored =
         flow_template_compile(SLICE("stored"), stepped->body, NULL, &b->report);
     assert_null(stored->steps[0].label.ptr);
@@ -154,7 +154,7 @@ static void titles_are_no_part_of_its_version(void **state)
     assert_true(slice_eq_cstr(stored->steps[0].label, "List them"));
     for (size_t i = 1; i < stored->step_count; i++)
         assert_null(stored->steps[i].label.ptr);
-    flow_template_copy_titles(stored, NULL); /* its template is gone */
+    flow_template_copy_titles(stored, NULL); /* its template was removed */
     flow_template_unref(stored);
     flow_template_unref(asked);
     flow_template_unref(stepped);
@@ -271,7 +271,7 @@ static void writes_are_confirmed(void **state)
                  "\"when\":\"steps.list\",\"confirmed_by\"", "/steps/3/when", "same \"when\"");
 }
 
-/* The step "mark" says what there was before. */
+/* The step "mark" reports the state before. */
 #define BEFORE(of) "\"concurrency\":2,\"before\":" of
 
 static void what_changes_was_read(void **state)
@@ -311,7 +311,7 @@ static void what_changes_was_read(void **state)
         old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":\"${before}\"},\"then\":{\"b\":\"${id}\"}}"),
         now, "\"b\" is now");
     assert_fault(old, BEFORE("{\"step\":\"list\"," GOOD ",\"of\":1}"), at, "unknown member");
-    /* A step that comes between the approval and the call, and a write. */
+    /* A step between the approval and the call, and a write. */
     assert_fault(
         "\"subject\":\"x\",\"text\":\"${flow.createdAt}\"}",
         "\"subject\":\"x\",\"text\":\"x\"},\"before\":{\"step\":\"mark\",\"now\":\"${before}\","
@@ -325,7 +325,7 @@ static void what_changes_was_read(void **state)
 #undef GOOD
 }
 
-/* Of a write it is not what there was before. */
+/* A write does not report the state before. */
 static void what_changes_was_not_written(void **state)
 {
     struct bench *b = *state;
@@ -454,7 +454,7 @@ static void a_folder_adds_and_replaces(void **state)
 static void a_failing_allocation_is_an_error_not_a_crash(void **state)
 {
     struct bench *b = *state;
-    /* what the catalog compiles when it is first asked for stays */
+    /* what the catalog compiles on first use stays */
     flow_template_unref(
         flow_template_compile(SLICE("demo.json"), slice_cstr(good), b->catalog, &b->report));
     for (uint64_t n = 1;; n++) {

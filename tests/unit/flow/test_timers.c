@@ -1,13 +1,13 @@
 /*
- * The table of the timers: what is held, what is scanned for, and what happens when a scan fails or
- * there is no room.
+ * The table of the timers: what is in memory, what is scanned for, and what happens if a scan fails
+ * or there is no room.
  */
 #include "seam/seam.h"
 
 #include "base/clock.h"
 #include "machine.h"
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TEMPLATE("pause", WAIT("a", "\"${input.n}\"")),
     NULL,
@@ -24,7 +24,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* It waits here and is in no heap: the server that had it is gone. */
+/* It waits and is in no heap, since its server is dead. */
 static struct uuid wait_elsewhere(struct machine *m, const char *input)
 {
     struct uuid id = machine_start(m, "pause", input);
@@ -64,7 +64,7 @@ static void one_of_another_server_is_found(void **state)
     machine_until(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":40}"), FLOW_COMPLETED);
 }
 
-/* The heap is empty, and says that it is not complete; what is overdue is found all the same. */
+/* The heap is empty, and says that it is not complete. Overdue flows are found all the same. */
 static void a_scan_that_fails_is_made_again(void **state)
 {
     struct machine *m = *state;
@@ -89,14 +89,14 @@ static void without_room_it_waits_for_a_run_to_end(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* A lease that has run out: nothing is fired under it, nor scanned for. */
+/* A lease that has run out: no timer fires under it, and there is no scan. */
 static void a_server_that_may_not_write_is_idle(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":25}");
     seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
     seam_settle(m->node.loop);
-    for (unsigned i = 0; i < 100; i++) { /* only the heartbeat may ask */
+    for (unsigned i = 0; i < 100; i++) { /* only the heartbeat is allowed */
         assert_null(seam_query_named(m->node.pool, "flow_wake"));
         (void)seam_pass_timer(m->node.loop, 100);
     }
@@ -132,7 +132,7 @@ static void a_scan_goes_on_behind_its_page(void **state)
     machine_restart(m);
     seam_walk_for_ms(&m->walk, 5000);
     struct pg_query *due = machine_query(m, "flow_due");
-    assert_true(seam_time(due, "until") < clock_wall_us()); /* all of the minute is held */
+    assert_true(seam_time(due, "until") < clock_wall_us()); /* all of the minute is in memory */
     m->store.flows.count = 0;
 }
 

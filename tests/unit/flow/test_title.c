@@ -1,6 +1,6 @@
 /*
- * Titles: what a flow is called by its template over its input, that it starts in any case, and
- * what steps are called.
+ * Titles: how a template's title and the input make a flow's name, that the flow starts in any
+ * case, and how steps are named.
  */
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 
 #define TITLED(key, title) TEMPLATE_WITH(key, "\"flow_title\":\"" title "\",", PASS("a"))
 
-/* By key, as a set has them. */
+/* By key, like a set. */
 static const char *const templates[] = {
     TITLED("ask", "Ask ${input.n} (${flow.templateKey}, ${flow.triggerType})"),
     TITLED("bare", "${input.n}"),
@@ -82,7 +82,7 @@ static void the_answer_to_a_start_has_it(void **state)
     seam_run_end(&m->run);
 }
 
-/* One line in which nothing reorders text or drives a terminal. */
+/* One line, without anything that reorders text or controls a terminal. */
 static void it_is_one_clean_line(void **state)
 {
     assert_title("bare", "\"  a\\r\\n\\tb\\u0000\\u0007c \\u00a0 d\\u2028e  \"", "a b c d e");
@@ -91,7 +91,7 @@ static void it_is_one_clean_line(void **state)
     assert_title("bare", "\"\\ud83d\\ude00 \\u05d0\\u200f\\u05d1\"", "\U0001f600 \u05d0\u05d1");
 }
 
-/* So many of one character, as JSON text. */
+/* That many of one character, as JSON text. */
 static const char *times(const char *one, size_t count)
 {
     static char text[4096];
@@ -128,7 +128,7 @@ static void a_long_one_is_cut(void **state)
     }
 }
 
-/* An input may be large; making its title has a budget, and the flow goes on without one. */
+/* An input may be large. Making its title has a budget, and the flow goes on without one. */
 static void its_budget_ends(void **state)
 {
     struct machine *m = *state;

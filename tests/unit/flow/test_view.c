@@ -1,5 +1,5 @@
 /*
- * What a view says of each state that a flow and its steps can be in.
+ * What a view shows for each state of a flow and its steps.
  */
 #include "flow/flow.h"
 #include "unit.h"
@@ -12,7 +12,7 @@ static const char text[] =
     "\"confirmed_by\":\"approval:ask\"},"
     "{\"key\":\"rest\",\"type\":\"wait\",\"for\":1}]}";
 
-/* Seconds of a day long ago; a view shows them as 2001-09-09T01:46:40.000Z and on. */
+/* Seconds on a day long ago, which a view shows as 2001-09-09T01:46:40.000Z and later. */
 #define AT(seconds) ((INT64_C(1000000000) + (seconds)) * 1000000)
 
 struct bench {
@@ -20,7 +20,7 @@ struct bench {
     struct arena arena;
     struct flow_step steps[8];
     struct flow_whole whole;
-    const struct json *view; /* of the last look */
+    const struct json *view; /* of the last read */
     struct buf out;
 };
 
@@ -155,7 +155,7 @@ static void one_that_has_not_begun_its_step(void **state)
     assert_at("/steps/0/startedAt", "null");
 }
 
-/* find completed at the second attempt, ask waits. */
+/* find completed at the second attempt, and ask waits. */
 static void wait_for_approval(struct bench *b)
 {
     add(b, 0, 1, NULL, "{\"code\":\"timeout\",\"message\":\"m\",\"retryable\":true}", 1);
@@ -302,7 +302,7 @@ static void one_that_completed_with_steps_skipped(void **state)
     assert_at("/flow/currentStep", "\"rest\"");
     assert_at("/flow/completedAt", "\"2001-09-09T01:46:49.000Z\"");
     assert_at("/steps/1/attemptCount", "0");
-    b->whole.flow.step_index = 2; /* it ended in the last one, whichever the row names */
+    b->whole.flow.step_index = 2; /* it ended in the last one, whichever one the row names */
     assert_statuses("completed", "completed", "skipped", "completed", "skipped");
     assert_at("/flow/currentStep", "\"rest\"");
 }

@@ -1,4 +1,5 @@
-/* Views that are kept: of one account, one a flow, few enough, and there until a reply is out. */
+/* Cached views: each belongs to one account, there is one for each flow, their number is limited,
+ * and one stays until its reply is sent. */
 #include <stdlib.h>
 
 #include "flow/internal.h"
@@ -38,7 +39,7 @@ static void test_one_a_flow_and_of_its_account_alone(void **state)
     assert_null(flow_view_cache_find(set, uuid_v7(), id));
     keep(id, 4, SLICE("{\"a\":1}"));
     assert_int_equal(flow_view_cache_find(set, account, id)->rev, 4);
-    flow_view_cache_drop(set, id, 4); /* it is of that revision */
+    flow_view_cache_drop(set, id, 4); /* it has that revision */
     assert_non_null(flow_view_cache_find(set, account, id));
     flow_view_cache_drop(set, id, 5);
     assert_null(flow_view_cache_find(set, account, id));
@@ -68,7 +69,7 @@ static void test_the_last_ones_are_kept(void **state)
     for (size_t i = 0; i < VIEWS; i++) {
         ids[i] = uuid_v7();
         keep(ids[i], 1, slice_of(input, BYTES));
-        (void)flow_view_cache_find(set, account, ids[0]); /* asked for again and again */
+        (void)flow_view_cache_find(set, account, ids[0]); /* requested again and again */
     }
     for (size_t i = 0; i < VIEWS; i++)
         kept += flow_view_cache_find(set, account, ids[i]) != NULL;
@@ -76,7 +77,7 @@ static void test_the_last_ones_are_kept(void **state)
     assert_non_null(flow_view_cache_find(set, account, ids[0]));
     assert_null(flow_view_cache_find(set, account, ids[1]));
     assert_non_null(flow_view_cache_find(set, account, ids[VIEWS - 1]));
-    keep(ids[1], 1, slice_of(input, BYTES + 64 * 1024)); /* too large to be kept */
+    keep(ids[1], 1, slice_of(input, BYTES + 64 * 1024)); /* too large to be cached */
     assert_null(flow_view_cache_find(set, account, ids[1]));
     free(input);
     (void)loop_turn(loop, false);

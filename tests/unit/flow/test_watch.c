@@ -1,6 +1,6 @@
 /*
- * Watches: told at once by this process, within about a second of what another one did, and nothing
- * at all goes on while nobody watches.
+ * Watches: notified at once by this process, and within about a second of a change by another one.
+ * Without watches, nothing happens at all.
  */
 #include "flow/internal.h"
 #include "support/pg_call.h"
@@ -60,7 +60,7 @@ static void a_change_here_is_told_at_once(void **state)
     flow_watch_add(&service, &other.watch);
     flow_watch_add(&service, &foreign.watch);
     poke(3, FLOW_RUNNING);
-    assert_int_equal(one.count, 0); /* it has seen that */
+    assert_int_equal(one.count, 0); /* it has read that */
     poke(4, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
     assert_int_equal(one.watch.news_rev, 4);
@@ -110,7 +110,7 @@ static void a_change_elsewhere_is_found(void **state)
     flow_watch_remove(&seen.watch);
 }
 
-/* What waits, fails or begins anywhere, and what is no flow at all; never the same twice. */
+/* Flows that wait, fail or begin anywhere, and ids that are not flows; never the same twice. */
 static void an_account_is_watched_as_a_whole(void **state)
 {
     struct seen seen = watch_for((struct uuid){{0}}, 0),
@@ -139,7 +139,7 @@ static void an_account_is_watched_as_a_whole(void **state)
     pg_bench_until_true(&bench, is_seen, &seen);
     assert_true(seen.watch.news_rev > (int64_t)1 << 54);
     assert_int_equal(same.count, 1);
-    assert_int_equal(stranger.count, 0); /* it knows that it has none */
+    assert_int_equal(stranger.count, 0); /* it knows that there is none */
     flow_watch_wake_all(&service);
     assert_int_equal(same.count, 2);
     assert_int_equal(stranger.count, 1);
@@ -158,8 +158,8 @@ static void a_flow_that_is_gone_is_told_too(void **state)
     flow_watch_remove(&seen.watch);
 }
 
-/* An id that another account knows, and watches first, is none of its flows: it hears that there is
- * none, and of what happens to it hears nothing, nor does it stand in its owner's way. */
+/* An id of a flow of another account, watched by this account first: it is notified that there is
+ * none, it is not notified of changes, and it does not block the owner's watch. */
 static void another_account_watches_nothing(void **state)
 {
     struct seen foreign = watch_for(flow, 0), ours = watch_for(flow, 9);
@@ -175,7 +175,7 @@ static void another_account_watches_nothing(void **state)
     assert_int_equal(ours.count, 1);
     ours.count = 0;
     ours.watch.rev = 9;
-    pg_bench_until_true(&bench, is_seen, &foreign); /* a look, in which ours is, too */
+    pg_bench_until_true(&bench, is_seen, &foreign); /* a poll, which includes ours, too */
     assert_int_equal(ours.count, 0);
     flow_watch_remove(&foreign.watch);
     flow_watch_remove(&ours.watch);
@@ -187,7 +187,7 @@ static bool is_idle(void *arg)
     return op_count(bench.loop) == *(size_t *)arg;
 }
 
-/* All that a thousand watches leave behind is gone after the next look. */
+/* Everything that a thousand watches leave is freed after the next poll. */
 static void many_watches(void **state)
 {
     enum { MANY = 2500 };
@@ -198,7 +198,7 @@ static void many_watches(void **state)
         seen[i] = watch_for(uuid_v7(), 1);
         flow_watch_add(&service, &seen[i].watch);
     }
-    /* The last one is behind two whole looks. */
+    /* The last one waits for two whole polls. */
     pg_bench_until_true(&bench, is_seen, &seen[MANY - 1]);
     for (size_t i = 0; i < MANY; i++) {
         assert_true(seen[i].count > 0);

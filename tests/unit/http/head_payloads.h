@@ -1,5 +1,5 @@
 /*
- * For test_head.c: attacks, good requests and responses, each with the verdict that it must get.
+ * For test_head.c: attacks, good requests and responses, each with the expected verdict.
  */
 #ifndef TESTS_UNIT_HTTP_HEAD_PAYLOADS_H
 #define TESTS_UNIT_HTTP_HEAD_PAYLOADS_H
@@ -11,7 +11,7 @@ enum { GOOD = 0, UNFINISHED = 1 };
 struct payload {
     const char *name;
     slice bytes;
-    unsigned status; /* GOOD, UNFINISHED, or that of the refusal */
+    unsigned status; /* GOOD, UNFINISHED, or the status of the refusal */
 };
 
 #define H    "Host: a\r\n"

@@ -32,7 +32,7 @@ static const char *special(const char *text)
     return address_special((struct sockaddr *)&address);
 }
 
-/* below and above: the neighbours; NULL where they are special as well. */
+/* below and above: the neighbours, or NULL if they are special as well. */
 struct block {
     const char *below, *first, *last, *above, *what;
 };
@@ -84,7 +84,7 @@ static const struct block blocks[] = {
     {NULL, "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, "link-local"},
     {NULL, "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, "site-local"},
     {NULL, "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, "multicast"},
-    /* no block of the registry, but not 2000::/3 either */
+    /* in no block of the registry, but not in 2000::/3 either */
     {NULL, "1::", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2000::", "not global unicast"},
     {"3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "4000::", "4000::1", NULL, "not global unicast"},
     {NULL, "2600::5efe:8.8.8.8", "2600::200:5efe:10.0.0.1", NULL, "ISATAP"},
@@ -155,8 +155,9 @@ static const struct allow_row allow_rows[] = {
     {"localhost:80", "localhost", 80, "127.0.0.1", true},
     {"localhost:80", "localhost", 443, "127.0.0.1", false},
     {"127.0.0.1", "127.0.0.1", 1, "127.0.0.1", true},
-    {"127.0.0.1", "localhost", 1, "127.0.0.1", false},   /* a host is what the URL says */
-    {"127.0.0.1/32", "localhost", 1, "127.0.0.1", true}, /* a network is where it leads */
+    {"127.0.0.1", "localhost", 1, "127.0.0.1", false},   /* a host is the one in the URL */
+    {"127.0.0.1/32", "localhost", 1, "127.0.0.1", true}, /* a network is the one that the address
+                                                          * belongs to */
     {"127.0.0.1/32", "localhost", 1, "127.0.0.2", false},
     {"10.0.0.0/8", "a", 1, "10.255.0.1", true},
     {"10.0.0.0/8", "a", 1, "11.0.0.1", true},
@@ -257,7 +258,7 @@ static void bad_rules_are_refused(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* "" where it is none. */
+/* "" if it has none. */
 static void check_parsed(const char *text, const char *wanted)
 {
     struct sockaddr_storage address;

@@ -1,5 +1,5 @@
 /*
- * Calls of the outbound client that go well: what is sent, the shapes of replies, bodies.
+ * Successful calls of the outbound client: what is sent, the forms of replies, bodies.
  */
 #include "support/certs.h"
 #include "support/http_caller.h"
@@ -278,7 +278,7 @@ static const struct reply_row reply_rows[] = {
      PEER_KEEP, 200, "hi", true},
 };
 
-/* Whole, and byte by byte: the same. */
+/* Both whole and byte by byte. */
 static void replies_of_every_shape_are_understood(void **state)
 {
     (void)state;
@@ -325,7 +325,8 @@ static void an_early_reply_ends_the_upload(void **state)
     caller_wait(&caller);
     assert_result(&caller, HTTP_CALL_OK);
     assert_int_equal(caller.call.status, 413);
-    assert_int_equal(http_client_stats(world.client).connections, 0); /* half a request is on it */
+    assert_int_equal(http_client_stats(world.client).connections, 0); /* half a request was sent on
+                                                                       * it */
     caller_deinit(&caller);
     caller_world_deinit(&world);
     mem_free(bytes);

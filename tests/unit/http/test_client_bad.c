@@ -1,6 +1,6 @@
 /*
- * Bad peers of the outbound client: garbage, replies that could be read two ways, endless and slow
- * ones, resets at each point; and every deadline.
+ * Bad peers of the outbound client: garbage, replies that could be read in two ways, endless and
+ * slow ones, resets at each point; and every deadline.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ static void assert_result(const struct caller *caller, enum http_call_result res
     assert_true(caller->call.err.code != OK && strlen(caller->call.err.text) > 10);
 }
 
-/* One call against one script; the connection may not be kept. */
+/* One call with one script. The connection may not be kept. */
 static void expect(const struct peer_script *script, const struct http_client_config *config,
                    enum http_call_result result, const char *sentence)
 {
@@ -100,7 +100,7 @@ static const char *const garbage[] = {
     HEAD "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
     HEAD "Transfer-Encoding: chunked\r\n\r\n\r\na\r\n0\r\n\r\n",
     HEAD "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
-    /* protocols nobody asked for */
+    /* protocols that were not requested */
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
 };
 
@@ -216,7 +216,7 @@ static void a_body_at_the_limit_is_taken(void **state)
         assert_int_equal(caller.call.body.len, 4);
         caller_deinit(&caller);
     }
-    /* the owner's arena is a limit, too */
+    /* the owner's arena is also a limit */
     struct caller caller;
     caller_init(&caller, &world, "/");
     caller_start(&caller, &world, 16);
@@ -247,7 +247,7 @@ static void a_reply_may_end_at_each_byte(void **state)
             caller_get(&caller, &world, "/");
             assert_result(&caller, HTTP_CALL_RESET);
             const char *when = cut / 2 ? "in the middle of the reply" : "before it replied";
-            /* a reset may overtake what was sent before it */
+            /* a reset may overtake earlier bytes */
             if (cut % 2 == 0 && !strstr(caller.call.err.text, when))
                 fail_msg("cut at %zu: %s", cut / 2, caller.call.err.text);
             assert_false(caller.call.is_resent);
@@ -265,7 +265,7 @@ struct late_row {
     const char *sentence;
 };
 
-/* false: the deadline passed before anything was sent, since the machine was taken away. */
+/* false: the deadline passed before anything was sent, since the machine was paused. */
 static bool is_late_as_told(const struct late_row *row)
 {
     struct caller_world world;
@@ -300,7 +300,7 @@ static void every_wait_is_bounded(void **state)
         {{.reply = HEAD "Content-Length: 5\r\n\r\nabc", .then = PEER_DEAF}, 0, 20, 0, "the rest"},
         {{.reply = HEAD "Content-Length: 5\r\n\r\nabc", .then = PEER_DEAF}, 0, 0, 20, "deadline"},
         {{.reply = HEAD "\r\nabc", .then = PEER_DEAF}, 0, 20, 0, "the rest of the reply"},
-        /* bytes keep coming, but not the end */
+        /* bytes keep coming, but the end does not */
         {{.reply = HEAD "\r\nabc", .then = PEER_ENDLESS, .repeat = 1}, 0, 1000, 20, "deadline"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -388,7 +388,7 @@ static void a_peer_that_is_not_tls_or_not_there(void **state)
     caller_world_deinit(&world);
 }
 
-/* A resolver that answers only when the test lets it. */
+/* A resolver that answers only when the test allows it. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static int gated_lookup(const char *name, struct dns_addresses *out, const char **cause)

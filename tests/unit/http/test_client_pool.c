@@ -1,6 +1,6 @@
 /*
  * The pool of the outbound client: reuse, limits, queues, stale connections, cancelling, closing,
- * failing memory.
+ * failing allocations.
  */
 #include "base/clock.h"
 #include "support/certs.h"
@@ -85,7 +85,7 @@ static void idle_connections_end_by_time_or_by_the_peer(void **state)
     struct caller_world world;
     caller_world_init(&world, &config, NULL, NULL, keep_ok, 1);
     bool is_kept, is_over;
-    do { /* on a machine that is taken away its time may be over before we look */
+    do { /* on a machine that was paused, its time may be over already */
         uint64_t began_ns = clock_mono_ns();
         get(&world, false);
         is_kept = http_client_stats(world.client).idle == 1;
@@ -107,7 +107,7 @@ static void idle_connections_end_by_time_or_by_the_peer(void **state)
     }
 }
 
-/* A response that nobody asked for must not answer the next request. */
+/* A response without a request must not answer the next request. */
 static void extra_bytes_end_the_connection(void **state)
 {
     (void)state;
@@ -176,7 +176,7 @@ static void connections_max_spends_idle_ones_first(void **state)
     http_peer_init(&second, world.loop, silent, 1);
     get(&world, false);
     for (int i = 0; i < 3;
-         i++) { /* the first fits, the second takes the idle one's place, the third waits */
+         i++) { /* the first fits, the second replaces the idle one, the third waits */
         caller_init(&callers[i], &world, "/");
         snprintf(callers[i].url, sizeof(callers[i].url), "http://127.0.0.1:%u/",
                  http_peer_port(&second));
@@ -280,7 +280,7 @@ static void origins_are_bounded_and_forgotten(void **state)
     caller_world_deinit(&world);
 }
 
-/* ---- what the caller says at the last moment ---- */
+/* ---- the caller's last-moment check ---- */
 
 static bool is_sending_allowed;
 static unsigned times_asked;
@@ -292,7 +292,7 @@ static bool may_send(const struct http_call *call)
     return is_sending_allowed;
 }
 
-/* The connection is made, and used by whoever comes next. */
+/* The connection is made, and the next call uses it. */
 static void what_may_not_be_sent_leaves_its_connection(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void what_may_not_be_sent_leaves_its_connection(void **state)
         caller_init(&caller, &world, "/");
         caller.call.may_send = may_send;
         caller_start(&caller, &world, 1 << 20);
-        assert_int_equal(times_asked, i); /* not before its connection stands */
+        assert_int_equal(times_asked, i); /* not before its connection is established */
         caller_wait(&caller);
         assert_result(&caller, i == 2 ? HTTP_CALL_OK : HTTP_CALL_UNSENT);
         assert_int_equal(caller.call.is_any_byte_sent, i == 2);
@@ -379,7 +379,7 @@ static void it_is_tried_again_once_only_and_never_on_a_fresh_connection(void **s
     caller_world_deinit(&world);
 }
 
-/* Once a byte of the reply was there, the peer has acted. */
+/* Once a byte of the reply has arrived, the peer has acted. */
 static void half_a_reply_is_never_tried_again(void **state)
 {
     (void)state;
@@ -399,7 +399,7 @@ static void half_a_reply_is_never_tried_again(void **state)
 
 /* ---- cancelling and closing ---- */
 
-/* After each number of turns, so in every state that a call can be in; plain and over TLS. */
+/* After each number of turns, so in every state of a call; plain and over TLS. */
 static void a_call_may_be_cancelled_at_any_time(void **state)
 {
     struct certs *certs = *state;
@@ -448,7 +448,7 @@ static void closing_the_client_ends_its_calls(void **state)
             caller_init(&callers[i], &world, "/");
             caller_start(&callers[i], &world, 1 << 20);
         }
-        for (int i = 0; i < 4; i++) /* a turn may be cut after each */
+        for (int i = 0; i < 4; i++) /* a turn may end after each */
             WAIT_UNTIL(world.loop, http_call_is_active(&callers[i].call));
         for (unsigned i = 0; i < turns; i++)
             loop_turn(world.loop, false);
@@ -464,7 +464,7 @@ static void closing_the_client_ends_its_calls(void **state)
     }
 }
 
-/* Every allocation of a call fails once; every end is an honest one. */
+/* Each allocation of a call fails once, and the call always ends with the right error. */
 static void failing_memory_is_survived(void **state)
 {
     struct certs *certs = *state;

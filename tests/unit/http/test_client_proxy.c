@@ -1,6 +1,6 @@
 /*
- * Calls of the outbound client through a proxy: what it is asked for, and what its refusals become.
- * The scripted peer is the proxy; tests/e2e/egress.test.mjs has tunnels that work.
+ * Calls of the outbound client through a proxy: what is requested from it, and how its refusals end
+ * the call. The scripted peer is the proxy. tests/e2e/egress.test.mjs has tunnels that work.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -81,7 +81,7 @@ static void connect_names_the_checked_address(void **state)
     answer_with(addresses, 3);
     call_url(&it, "https://target.test/secret", 0);
     assert_end(&it, HTTP_CALL_PROXY, "the proxy did not connect to target.test (HTTP 502)");
-    /* the private one is never named; after 502 the next of the others is */
+    /* the private one is never named; after 502, the next of the others is */
     assert_int_equal(it.world.peer.requests, 2);
     slice want = SLICE("CONNECT 93.184.216.35:443 HTTP/1.1\r\nHost: 93.184.216.35:443\r\n"
                        "Proxy-Authorization: Basic dXM6ZXI6cEBzcw==\r\n\r\n");
@@ -142,7 +142,7 @@ static void a_proxy_that_is_silent_or_is_not_there(void **state)
     open_world(&it, silent, 1, "127.0.0.1");
     call_url(&it, "https://target.test/", 50);
     assert_end(&it, HTTP_CALL_PROXY, "waiting for the proxy to connect to target.test");
-    /* plain calls and hosts that are allowed by name do not go there */
+    /* plain calls, and hosts that are allowed by name, bypass the proxy */
     caller_init(&it.caller, &it.world, "/");
     it.caller.deadline_in_ms = 50;
     caller_start(&it.caller, &it.world, 1 << 20);

@@ -1,5 +1,5 @@
 /*
- * Slots of the outbound client: turns and shares of tenants, in an origin and in the whole.
+ * Slots of the outbound client: turns and shares of tenants, in an origin and in total.
  */
 #include "support/http_caller.h"
 #include "unit.h"
@@ -66,7 +66,7 @@ static void start_times(size_t times, struct uuid tenant, const struct http_peer
 static void settle(void)
 {
     size_t known;
-    do { /* all have asked for their slot */
+    do { /* all have requested their slot */
         loop_turn(world.loop, false);
         known = 0;
         for (size_t i = 0; i < caller_count; i++)
@@ -104,7 +104,7 @@ static void tenants_take_turns_in_an_origin(void **state)
     assert_true(of_bert->is_done);
     assert_true(callers[1].is_done); /* under way, then one of each */
     assert_false(callers[2].is_done);
-    for (size_t i = 2; i < 6; i++) { /* its own stay in order */
+    for (size_t i = 2; i < 6; i++) { /* calls of one tenant stay in order */
         assert_result(&callers[i], HTTP_CALL_OK);
         assert_true(i == 5 || !callers[i + 1].is_done);
     }
@@ -119,7 +119,7 @@ static void tenants_take_turns_in_the_whole(void **state)
     start_times(6, anna, &world.peer);
     struct caller *of_bert = start(bert, &third);
     assert_counts(1, 6);
-    assert_result(of_bert, HTTP_CALL_OK); /* closes what lay idle in the other origin */
+    assert_result(of_bert, HTTP_CALL_OK); /* closes an idle connection of the other origin */
     assert_true(callers[1].is_done);
     assert_false(callers[2].is_done);
     for (size_t i = 2; i < 6; i++)
@@ -136,7 +136,7 @@ static void a_full_whole_is_waited_for(void **state)
     start_times(2, anna, &second);
     assert_counts(2, 0);
     struct caller *late = start(bert, &world.peer);
-    assert_result(late, HTTP_CALL_OVERLOADED); /* in time, not at once */
+    assert_result(late, HTTP_CALL_OVERLOADED); /* in time, but not at once */
     assert_true(late->call.total_ns >= 20 * 1000000ull);
     assert_false(late->call.is_any_byte_sent);
     end();
@@ -178,7 +178,8 @@ static void a_tenant_that_hangs_leaves_places_in_the_whole(void **state)
     end();
 }
 
-/* 16 places, 14 for one alone: each of two gets 7 of 15 parts, 7; two stay free. */
+/* 16 slots, 14 for a single tenant: each of two gets 7 of 15 parts, which is 7, and two stay
+ * free. */
 static void the_more_take_all_they_get_the_less_each_gets(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void calls_cost_no_allocation_for_their_slot(void **state)
     (void)state;
     struct http_client_config config = {.calls_per_origin = 1};
     begin(&config, silent);
-    start_times(2, anna, &world.peer); /* bert finds what they leave */
+    start_times(2, anna, &world.peer); /* bert gets what they leave */
     start_times(1, bert, &second);
     assert_counts(2, 1);
     /* What their connections need is allocated by then. */

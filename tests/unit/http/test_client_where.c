@@ -1,5 +1,5 @@
 /*
- * Where calls of the outbound client go: names, addresses and the policy, overrides, TLS.
+ * The targets of the outbound client's calls: names, addresses and the policy, overrides, TLS.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -66,14 +66,14 @@ static void the_address_is_what_is_checked(void **state)
     caller_world_init(&world, NULL, &dns, NULL, keep_ok, 1);
     assert_int_equal(address_policy_allow(world.policy, SLICE("allowed.test"), &err), OK);
     fake_address(0, "127.0.0.1");
-    call_name(&caller, &world, "evil.test"); /* plain and not allowed: not even looked up */
+    call_name(&caller, &world, "evil.test"); /* plain and not allowed: there is no look-up at all */
     assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
     assert_false(caller.call.is_any_byte_sent);
     caller_deinit(&caller);
     call_name(&caller, &world, "allowed.test");
     assert_result(&caller, HTTP_CALL_OK);
     caller_deinit(&caller);
-    /* nobody listens on the first two: the third answers */
+    /* nothing listens on the first two, so the third answers */
     fake_address(0, "127.0.0.9");
     fake_address(1, "127.0.0.8");
     fake_address(2, "127.0.0.1");
@@ -104,7 +104,7 @@ static void the_address_is_what_is_checked(void **state)
     caller_world_deinit(&world);
 }
 
-/* https, where a name alone is no reason to refuse: its addresses are. */
+/* https, where a name alone is not a reason to refuse. Its addresses are. */
 static void private_addresses_behind_names_are_refused(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void private_addresses_behind_names_are_refused(void **state)
         caller_wait(&caller);
         assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
         assert_non_null(strstr(caller.call.err.text, "evil.test"));
-        assert_null(strstr(caller.call.err.text, addresses[i])); /* in the log alone */
+        assert_null(strstr(caller.call.err.text, addresses[i])); /* only in the log */
         assert_false(caller.call.is_any_byte_sent);
         caller_deinit(&caller);
     }
@@ -133,7 +133,7 @@ static void private_addresses_behind_names_are_refused(void **state)
     caller_world_deinit(&world);
 }
 
-/* Whoever names a host learns nothing of the names that only this server's resolver knows. */
+/* A caller that names a host learns nothing about names that only this server's resolver knows. */
 static void a_name_that_is_none_is_refused_as_a_private_one_is(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void overrides_lead_elsewhere(void **state)
         assert_text(buf_slice(&world.peer.request), want);
         caller_deinit(&caller);
     }
-    /* what an override connected does not serve those who go there by themselves */
+    /* a connection of an override does not serve calls to the host itself */
     caller_get(&caller, &world, "/direct");
     assert_result(&caller, HTTP_CALL_OK);
     assert_false(caller.call.is_reused);
@@ -237,7 +237,7 @@ static void https_is_verified_pooled_and_resumed(void **state)
     assert_result(&caller, HTTP_CALL_OK);
     assert_true(!caller.call.is_reused && caller.call.is_resumed);
     caller_deinit(&caller);
-    /* a reload: idle connections of the old roots go, and its sessions */
+    /* a reload: idle connections with the old roots are closed, and their sessions dropped */
     struct tls_context *fresh = tls_context_new(&roots, &err);
     http_client_tls_set(world.client, fresh);
     assert_int_equal(http_client_stats(world.client).idle, 0);
@@ -246,7 +246,7 @@ static void https_is_verified_pooled_and_resumed(void **state)
     assert_true(!caller.call.is_reused && !caller.call.is_resumed);
     caller_deinit(&caller);
     tls_context_unref(fresh);
-    /* and roots that do not know the peer refuse it, before a byte is sent */
+    /* and roots that do not know the peer refuse it before a byte is sent */
     roots.ca_file = certs_path(certs, "other.pem");
     fresh = tls_context_new(&roots, &err);
     http_client_tls_set(world.client, fresh);
@@ -289,7 +289,7 @@ static void a_reply_without_length_needs_close_notify(void **state)
     assert_result(&caller, HTTP_CALL_RESET);
     assert_non_null(strstr(caller.call.err.text, "close_notify"));
     caller_deinit(&caller);
-    caller_get(&caller, &world, "/"); /* its length says that it is whole */
+    caller_get(&caller, &world, "/"); /* its length says that it is complete */
     assert_result(&caller, HTTP_CALL_OK);
     caller_deinit(&caller);
     caller_world_deinit(&world);

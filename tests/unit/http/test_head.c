@@ -1,5 +1,5 @@
-/* http/head, chunk, target, parser: attacks and good messages, each whole, byte by byte and cut in
- * two at every place: one verdict. */
+/* http/head, chunk, target, parser: attacks and good messages, each whole, byte by byte, and cut in
+ * two at every position, with the same verdict. */
 #include "base/buf.h"
 #include "http/head.h"
 #include "http/parser.h"
@@ -10,7 +10,7 @@ enum { BODY_MAX = 1000, HEADERS_MAX = 20 };
 
 static const struct http_head_limits limits = {512, 128, HEADERS_MAX};
 
-/* ---- a reader of one message, as the server's connection is one ---- */
+/* ---- a reader of one message, like the server's connection ---- */
 
 struct reader {
     struct http_head_scan scan;
@@ -21,7 +21,7 @@ struct reader {
     struct buf raw, body;
     uint64_t left;
     bool has_head;
-    unsigned status;  /* GOOD, UNFINISHED, or what the refusal says */
+    unsigned status;  /* GOOD, UNFINISHED, or the refusal's status */
     const char *text; /* of a refusal */
     size_t used;      /* bytes of the message */
 };
@@ -134,7 +134,7 @@ struct verdict {
     size_t used;
 };
 
-/* cut: 0 byte by byte, else the first part's length. */
+/* cut: 0 byte by byte, otherwise the first part's length. */
 static struct verdict judge(slice bytes, size_t cut)
 {
     struct reader reader;
@@ -144,7 +144,7 @@ static struct verdict judge(slice bytes, size_t cut)
         feed(&reader, slice_from(bytes, cut));
     } else {
         for (size_t i = 0; i < bytes.len; i++) {
-            char c = bytes.ptr[i]; /* ASan sees a step past it */
+            char c = bytes.ptr[i]; /* ASan detects a read past it */
             feed(&reader, slice_of(&c, 1));
         }
     }
@@ -155,7 +155,7 @@ static struct verdict judge(slice bytes, size_t cut)
 
 static void expect(const char *name, slice bytes, unsigned status)
 {
-    char *copy = mem_alloc(bytes.len + 1); /* exact size: ASan sees a byte too much */
+    char *copy = mem_alloc(bytes.len + 1); /* exact size: ASan detects a byte too many */
     memcpy(copy, bytes.ptr, bytes.len);
     slice exact = slice_of(copy, bytes.len);
     struct verdict whole = judge(exact, bytes.len);
@@ -251,7 +251,7 @@ static void framing_may_not_dwarf_its_body(void **state)
     assert_true(rounds >= HTTP_CHUNK_OVERHEAD_BYTES_MAX / 20 - 1);
 }
 
-/* ---- what a good head says ---- */
+/* ---- the contents of a good head ---- */
 
 static struct http_head check(const char *text, struct http_header headers[HEADERS_MAX])
 {

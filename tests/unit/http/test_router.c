@@ -1,4 +1,4 @@
-/* http/router: literals before parameters, 404 against 405 with Allow, HEAD, bad tables. */
+/* http/router: literals before parameters, 404 or 405 with Allow, HEAD, bad tables. */
 #include "http/router.h"
 #include "unit.h"
 

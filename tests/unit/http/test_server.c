@@ -1,4 +1,5 @@
-/* http/server: requests: keep-alive, pipelining, bodies, Expect, on_head, what a handler sees. */
+/* http/server: requests: keep-alive, pipelining, bodies, Expect, on_head, and what a handler
+ * gets. */
 #include "support/server_app.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void replies_have_what_every_reply_has(void **state)
         client_expect(&client, "\r\n\r\n/echo");
         ptrdiff_t at = slice_find(buf_slice(&client.got), SLICE("X-Request-Id: "));
         assert_true(at > 0);
-        assert_int_equal(client.got.ptr[at + 14 + 36], '\r'); /* a UUID in its place */
+        assert_int_equal(client.got.ptr[at + 14 + 36], '\r'); /* a UUID in that position */
     }
     assert_int_equal(app.finished, 4);
     assert_int_equal(app.last_status, 200);
@@ -204,21 +205,22 @@ static void continue_is_said_when_the_body_is_wanted(void **state)
     assert_int_equal(client.got.len, 25);
     SEND(&client, "hello");
     client_expect(&client, "\r\n\r\nhello");
-    client_forget(&client); /* a body that does not wait needs no word */
+    client_forget(&client); /* a body that does not wait needs no 100 */
     SEND(&client,
          "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nhi");
     client_expect(&client, "\r\n\r\nhi");
     assert_false(client_has(&client, "100 Continue"));
-    client_forget(&client); /* nor does a request without one */
+    client_forget(&client); /* nor does a request without a body */
     SEND(&client, "GET /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n");
     client_expect(&client, "\r\n\r\n/echo");
     assert_false(client_has(&client, "100 Continue"));
-    client_forget(&client); /* refused by its head: the final status comes instead */
+    client_forget(&client); /* refused by its head: the final status is sent instead */
     SEND(&client,
          "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
     client_expect(&client, "{\"error\":\"not \\\"here\\\"\\n\"}");
     assert_false(client_has(&client, "100 Continue"));
-    assert_true(client_has(&client, "Connection: close")); /* nobody knows if the body comes */
+    assert_true(client_has(&client, "Connection: close")); /* it is not known whether the body will
+                                                            * follow */
     client_expect_eof(&client);
     client_close(&client);
     client_open(&client, &app);
@@ -248,7 +250,7 @@ static void a_refused_body_is_dropped(void **state)
     SEND(&client, "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n");
     client_expect(&client, "HTTP/1.1 403 ");
     assert_true(client_has(&client, "Connection: close"));
-    char *body = mem_zalloc(5000000); /* sends on all the same, and is not reset while it does */
+    char *body = mem_zalloc(5000000); /* the client still sends, and gets no reset meanwhile */
     client_send(&client, slice_of(body, 5000000));
     mem_free(body);
     client_expect_eof(&client);
@@ -271,7 +273,7 @@ static void a_body_can_wait_for_the_handler(void **state)
         loop_turn(app.loop, false);
     assert_int_equal(client.got.len, 0);
     assert_int_equal(app.requests, 0);
-    client_close(&client); /* gone while it waits */
+    client_close(&client); /* disconnected while it waits */
     WAIT_UNTIL(app.loop, app.finished == 1);
     app_end(&app);
 }
@@ -292,7 +294,7 @@ static void answer_length(struct http_exchange *exchange, void *ctx)
     http_reply(exchange, 200, NULL, 0, exchange->body.len ? exchange->body : SLICE("none"));
 }
 
-/* A key check that needs the database: on_head starts it, the body is accepted later, or never. */
+/* A key check that needs the database: on_head starts it. The body is accepted later, or never. */
 static void a_waiting_body_is_accepted_or_refused(void **state)
 {
     static const struct http_handler handler = {.on_head = keep_waiting,
@@ -325,7 +327,7 @@ static void a_waiting_body_is_accepted_or_refused(void **state)
         }
         http_exchange_unref(waiting);
     }
-    client_forget(&client); /* the refused body was read past */
+    client_forget(&client); /* the refused body was read and dropped */
     waiting = NULL;
     SEND(&client, GET("/y"));
     WAIT_UNTIL(app.loop, waiting);
@@ -337,7 +339,7 @@ static void a_waiting_body_is_accepted_or_refused(void **state)
     loop_turn(*state, false);
 }
 
-/* ---- what a handler sees ---- */
+/* ---- what a handler gets ---- */
 
 static void requests_are_taken_apart(void **state)
 {

@@ -1,4 +1,4 @@
-/* http/server: disconnects in every state, memory running out at every allocation, drain, free. */
+/* http/server: disconnects in every state, failures of every allocation, drain, free. */
 #include "support/server_app.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@ static const char *const scripts[] = {
     "nonsense\r\n\r\n",
 };
 
-/* Answers what the handler kept, in one of the ways there are. */
+/* Answers the handler's exchange in each of the possible ways. */
 static void answer_held(struct app *app, size_t way)
 {
     for (size_t i = 0; i < app->held_count; i++) {
@@ -50,8 +50,8 @@ static void answer_held(struct app *app, size_t way)
     app->held_count = 0;
 }
 
-/* Every script, cut at seeded places, the client closing, resetting or half
- * closing after some turns, the handler answering before or after: nothing is left. */
+/* Every script, cut at random positions. The client closes, resets or half closes after some turns,
+ * and the handler answers before or after. Nothing is left. */
 static void a_client_may_go_in_any_state(void **state)
 {
     struct app app;
@@ -81,7 +81,7 @@ static void a_client_may_go_in_any_state(void **state)
         answer_held(&app, run / 3);
         while (app.server->conn_count) {
             loop_turn(app.loop, true);
-            answer_held(&app, run); /* a pipelined one came up */
+            answer_held(&app, run); /* a pipelined one was started */
         }
         client_close(&client);
     }
@@ -99,7 +99,7 @@ static void a_reply_to_nobody_is_harmless(void **state)
     SEND(&client, GET("/slow?q=1"));
     WAIT_UNTIL(app.loop, app.held_count);
     http_exchange_ref(app.held[0]);
-    stream_reset(client.stream); /* a FIN alone could be a client that still reads */
+    stream_reset(client.stream); /* a FIN alone could come from a client that still reads */
     client_close(&client);
     WAIT_UNTIL(app.loop, app.server->conn_count == 0);
     assert_int_equal(app.gone, 1);
@@ -110,7 +110,7 @@ static void a_reply_to_nobody_is_harmless(void **state)
     struct http_header type = {SLICE("Content-Type"), SLICE("text/plain")};
     http_reply(app.held[0], 200, &type, 1, SLICE("hello?"));
     loop_turn(app.loop, false);
-    assert_true(slice_eq_cstr(http_query_get(app.held[0], SLICE("q")), "1")); /* still held */
+    assert_true(slice_eq_cstr(http_query_get(app.held[0], SLICE("q")), "1")); /* still open */
     http_exchange_unref(app.held[0]);
     app.held[0] = NULL;
     assert_int_equal(app.finished, 1);
@@ -142,7 +142,7 @@ static void a_dropped_stream_is_a_reset(void **state)
     struct client client;
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
-    SEND(&client, "GET /slow HTTP/1.0\r\n\r\n"); /* only a reset tells it from the end */
+    SEND(&client, "GET /slow HTTP/1.0\r\n\r\n"); /* only a reset distinguishes it from the end */
     WAIT_UNTIL(app.loop, app.held_count);
     http_reply_begin(app.held[0], 200, NULL, 0);
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("half")), OK);
@@ -158,7 +158,8 @@ static void a_dropped_stream_is_a_reset(void **state)
 
 /* ---- memory ---- */
 
-/* curl's torture: the n-th allocation fails, for every n. An honest answer or an end, no leak. */
+/* Like curl's torture tests: the n-th allocation fails, for every n. There is a correct answer or
+ * an end, and no leak. */
 static void every_allocation_may_fail(void **state)
 {
     static const char *const requests[] = {
@@ -186,7 +187,7 @@ static void every_allocation_may_fail(void **state)
             loop_turn(app.loop, false);
             slice rest = slice_cstr(requests[i] + half);
             if (client.stream)
-                (void)!stream_write(client.stream, &rest, 1); /* may be cut by now */
+                (void)!stream_write(client.stream, &rest, 1); /* may have been cut by now */
             while (!client.is_closed && !client.is_eof && !client_has(&client, "\r\n\r\n"))
                 loop_turn(app.loop, true);
             is_over = mem_fail_hits() == 0;
@@ -328,7 +329,7 @@ static void a_drain_of_nothing_ends_at_once(void **state)
     struct app app;
     app_begin(&app, *state, defaults);
     http_server_drain(app.server, on_server_drained, &app);
-    assert_int_equal(app.server_drained, 0); /* from the loop only */
+    assert_int_equal(app.server_drained, 0); /* only from the loop */
     WAIT_UNTIL(app.loop, app.server_drained);
     app_end(&app);
 }
@@ -355,7 +356,7 @@ static void a_server_can_be_freed_with_everything_open(void **state)
         WAIT_UNTIL(app.loop, clients[i].is_closed);
         client_close(&clients[i]);
     }
-    app_end(&app); /* answers the other one: nobody is there, its memory goes */
+    app_end(&app); /* answers the other one, whose client has disconnected, and frees its memory */
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* http/server: every limit, every time-out, every refusal; what is refused ends without a reset. */
+/* http/server: every limit, every time-out, every refusal. A refused connection ends without a
+ * reset. */
 #include "support/server_app.h"
 
 #include <stdio.h>
@@ -94,7 +95,7 @@ static void each_limit_has_its_status(void **state)
                          "5\nhello\r\n0\r\n\r\n"),
                    400);
     assert_int_equal(app.requests, 0);
-    struct client client; /* what is just within passes */
+    struct client client; /* what is just within the limit passes */
     client_open(&client, &app);
     client_send(&client, long_target(&text, 8192));
     client_send(&client, long_head(&text, 99, 100));
@@ -166,7 +167,7 @@ static void a_body_pauses_where_its_handler_says(void **state)
     WAIT_UNTIL(app.loop, app.paused);
     struct http_exchange *paused = app.paused;
     SEND(&client, "a\r\nabcdefghij\r\n0\r\n\r\n");
-    for (size_t i = 0; i < 5; i++) /* what comes is not read */
+    for (size_t i = 0; i < 5; i++) /* further bytes are not read */
         loop_turn(app.loop, false);
     assert_int_equal(app.requests, 0);
     paused->body_pause_at = 0;
@@ -260,8 +261,8 @@ static bool has_begun(const struct app *app)
            http_head_scan_has_begun(&LIST_ITEM(link, struct http_conn, link)->scan);
 }
 
-/* Opens a connection that gets as far as that: its time as one that says nothing runs from accept,
- * and may be over before the first byte is read where the machine is taken away. */
+/* Opens a connection that gets this far. The time-out of a silent connection runs from accept, and
+ * may be over before the first byte is read if the machine is paused. */
 static void send_in_time(struct client *client, struct app *app, const char *sent)
 {
     size_t heads = app->heads;
@@ -283,7 +284,7 @@ static void slow_requests_are_ended(void **state)
 {
     static const struct {
         const char *sent;
-        const char *answer; /* NULL: closed without a word */
+        const char *answer; /* NULL: closed without a reply */
     } cases[] = {
         {"", NULL},
         {"G", "HTTP/1.1 408 "},
@@ -312,8 +313,9 @@ static void slow_requests_are_ended(void **state)
         WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* lingering ends */
         client_close(&client);
     }
-    assert_int_equal(app.gone, 4);       /* where the handler knew of the request */
-    assert_int_equal(app.held_count, 1); /* and may still answer it, for nobody */
+    assert_int_equal(app.gone, 4);       /* if the handler has the request */
+    assert_int_equal(app.held_count, 1); /* and may still answer it, though the client has
+                                          * disconnected */
     http_reply(app.held[0], 200, NULL, 0, SLICE("late"));
     app.held[0] = NULL;
     app_end(&app);
@@ -336,7 +338,7 @@ static void idle_connections_are_closed_quietly(void **state)
     app_end(&app);
 }
 
-/* A byte now and then keeps no connection. */
+/* A byte now and then does not keep a connection open. */
 static void a_trickle_is_too_slow(void **state)
 {
     struct app app;
@@ -384,7 +386,8 @@ static void a_client_that_never_reads_is_cut(void **state)
         }
         assert_int_equal(app.finished, finished + 1);
         stream_read_start(client.stream);
-        WAIT_UNTIL(app.loop, client.is_closed); /* by a reset: it must not think this was all */
+        WAIT_UNTIL(app.loop, client.is_closed); /* with a reset: the client must not take this for
+                                                 * the whole body */
         assert_int_equal(client.why.code, ERR_CLOSED);
         assert_true(client.got.len < LEN);
         client_close(&client);
@@ -406,7 +409,7 @@ static void a_slow_reader_that_reads_is_served(void **state)
     http_reply(app.held[0], 200, NULL, 0, slice_of(body, LEN));
     app.held[0] = NULL;
     loop_turn(app.loop, false);
-    mem_free(body);                    /* borrowed until the end of the turn only */
+    mem_free(body);                    /* borrowed only until the end of the turn */
     assert_int_equal(app.requests, 1); /* the next waits until this one is read */
     client_expect(&client, "\r\n\r\n/echo");
     assert_true(client.got.len > LEN);

@@ -142,7 +142,8 @@ static char *large_body(void)
     return bytes;
 }
 
-/* The body stays where it is until the client has read it, and little of it waits in the process.
+/* The body stays where it is until the client has read it, and little of it is buffered in the
+ * process.
  */
 static void a_large_body_waits_where_it_is(void **state)
 {
@@ -161,7 +162,7 @@ static void a_large_body_waits_where_it_is(void **state)
                            SLICE(""), slice_of(bytes + LARGE_BYTES - 1, 1)};
     http_reply_large(exchange, 200, NULL, 0, parts, ARRAY_LEN(parts), on_release, &releases);
     app.held[0] = NULL;
-    WAIT_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel has had enough */
+    WAIT_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel's buffers are full */
     assert_in_range(http_reply_pending(exchange), 1, 256 * 1024);
     assert_int_equal(releases, 0);
     stream_read_start(client.stream);
@@ -194,7 +195,7 @@ static void a_large_body_is_let_go_when_its_client_goes(void **state)
     app.held[0] = NULL;
     client_close(&client);
     WAIT_UNTIL(app.loop, releases);
-    client_open(&client, &app); /* a reply without a body needs it not at all */
+    client_open(&client, &app); /* a reply without a body does not need it at all */
     SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     WAIT_UNTIL(app.loop, app.held_count == 2);
     http_reply_large(app.held[1], 200, NULL, 0, &body, 1, on_release, &releases);

@@ -1,6 +1,6 @@
 /*
- * Equality, order and hash: across number types, whatever the order of members, and at sizes where
- * a naive comparison would be quadratic.
+ * Equality, order and hash: across number types, for any order of members, and at sizes where a
+ * naive comparison would be quadratic.
  */
 #include "support/json_test.h"
 

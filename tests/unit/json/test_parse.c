@@ -1,5 +1,5 @@
 /*
- * json_parse: values, error places, depth, duplicate keys, hostile sizes, failing allocations.
+ * json_parse: values, error positions, depth, duplicate keys, hostile sizes, failing allocations.
  */
 #include "support/json_test.h"
 
@@ -125,7 +125,7 @@ static void test_depth(void **state)
     assert_null(try_parse(*state, nested(*state, 513), &json_limits_provider, &err));
     const struct json_limits greedy = {.depth_max = 1000000, .refuse_dup_keys = true};
     assert_null(try_parse(*state, nested(*state, 513), &greedy, &err));
-    /* A bracket in a string is none. */
+    /* A bracket in a string does not count. */
     assert_non_null(
         try_parse(*state, repeated(*state, "[\"", '[', 100, "\"]"), &json_limits_request, &err));
     assert_refused(*state,
@@ -143,13 +143,13 @@ static void test_hostile_nesting(void **state)
         arena_init(&small, 64 * 1024);
         assert_null(try_parse(&small, nested(*state, sizes[i] / 2), &json_limits_provider, &err));
         assert_int_equal(err.code, ERR_LIMIT);
-        assert_int_equal(small.bytes_used, 0); /* refused before anything was taken */
+        assert_int_equal(small.bytes_used, 0); /* refused before anything was allocated */
         arena_deinit(&small);
     }
 }
 
-/* The look at a large text passes over strings 8 bytes at a time: brackets in them are none and
- * those behind them are, wherever quotes and escapes fall. */
+/* The scan of a large text skips strings 8 bytes at a time: brackets in them do not count, and
+ * those after them do, wherever quotes and escapes are. */
 static void test_depth_behind_strings(void **state)
 {
     static const char *const endings[] = {"",         "\\\"",    "\\\\",     "\\\"[",
@@ -173,7 +173,7 @@ static void test_depth_behind_strings(void **state)
         (void)snprintf(place, sizeof(place), "at byte %zu", text.len - 2 - 64);
         assert_non_null(strstr(err.text, place));
     }
-    /* a string that never ends hides nothing, and is read to no further than the text */
+    /* an unterminated string hides nothing, and is read only to the end of the text */
     for (size_t len = 20000; len < 20016; len++)
         assert_null(
             try_parse(*state, repeated(*state, "[\"", 'x', len, ""), &json_limits_request, &err));
@@ -197,7 +197,7 @@ static void test_duplicate_keys(void **state)
     assert_text(json_str(&lenient->as.members[0].key), "k");
 }
 
-/* count members "k<i>"; the last one is a twin of number `twin`, unless that is past the end. */
+/* count members "k<i>". The last one repeats number `twin`, unless that is past the end. */
 static slice wide_object(struct arena *arena, size_t count, size_t twin)
 {
     struct buf text;
@@ -243,7 +243,7 @@ static void test_wide_array(void **state)
     const struct json *array = try_parse(*state, text, &json_limits_request, &err);
     assert_int_equal(array->count, count);
     assert_int_equal(json_at(array, count - 1)->as.i64, 1);
-    /* An arena that cannot hold it is told so before the values are made. */
+    /* If the arena is too small, this is reported before the values are made. */
     struct arena small;
     arena_init(&small, 4 * 1024 * 1024);
     assert_null(try_parse(&small, text, &json_limits_request, &err));
@@ -264,7 +264,7 @@ static void test_large_body(void **state)
     assert_int_equal(value->count, 1024 * 1024);
 }
 
-/* Every allocation in turn fails once: an honest error, nothing leaked. */
+/* Each allocation in turn fails once: a correct error, and no leak. */
 static void test_failing_allocations(void **state)
 {
     slice text = wide_object(*state, 60, 60);
@@ -284,12 +284,12 @@ static void test_failing_allocations(void **state)
     assert_true(has_passed);
 }
 
-/* As TextDecoder and JSON.parse of a browser read them. A request with any of them is refused. */
+/* As a browser's TextDecoder and JSON.parse read them. A request with any of them is refused. */
 static void test_provider_text_is_mended(void **state)
 {
     static const struct {
         slice text;
-        const char *as; /* the same document in clean JSON; NULL: no document */
+        const char *as; /* the same document in clean JSON, or NULL if it is not a document */
     } cases[] = {
         {SLICE_INIT("[\"a\xFF"
                     "b\"]"),
@@ -301,7 +301,7 @@ static void test_provider_text_is_mended(void **state)
                     "A\xF0\x9F\x98\"]"),
          "[\"\\ufffdA\\ufffd\"]"},
         {SLICE_INIT("[\"\xED\xA0\xBD\"]"),
-         "[\"\\ufffd\\ufffd\\ufffd\"]"}, /* no sequence begins so */
+         "[\"\\ufffd\\ufffd\\ufffd\"]"}, /* no sequence begins like this */
         {SLICE_INIT("[\"\xC0\xAF\xF5\x80\"]"), "[\"\\ufffd\\ufffd\\ufffd\\ufffd\"]"},
         {SLICE_INIT("[\"caf\xE9\",1]"), "[\"caf\\ufffd\",1]"}, /* Latin-1 */
         {SLICE_INIT("[\"\\ud83d\"]"), "[\"\\ufffd\"]"},
@@ -309,7 +309,7 @@ static void test_provider_text_is_mended(void **state)
         {SLICE_INIT("[\"\\ud83dx\\ude00\"]"), "[\"\\ufffdx\\ufffd\"]"},
         {SLICE_INIT("[\"\\ud83d\\ud83d\\ude00\"]"), "[\"\\ufffd\\ud83d\\ude00\"]"},
         {SLICE_INIT("[\"\\ud83d\\n\"]"), "[\"\\ufffd\\n\"]"},
-        {SLICE_INIT("[\"\\\\ud83d \\ud83d\"]"), "[\"\\\\ud83d \\ufffd\"]"}, /* no escape */
+        {SLICE_INIT("[\"\\\\ud83d \\ud83d\"]"), "[\"\\\\ud83d \\ufffd\"]"}, /* not an escape */
         {SLICE_INIT("{\"\\ud83d\":1}"), "{\"\\ufffd\":1}"},
         {SLICE_INIT("\xEF\xBB\xBF{\"a\":1}"), "{\"a\":1}"},
         {SLICE_INIT("\xEF\xBB\xBF[\"\xFF\\ud800\"]"), "[\"\\ufffd\\ufffd\"]"},
@@ -335,7 +335,7 @@ static void test_provider_text_is_mended(void **state)
     }
 }
 
-/* Each byte of a hostile text becomes three: that is counted beforehand, too. */
+/* Each byte of a hostile text becomes three, which is counted beforehand, too. */
 static void test_bytes_of_a_mended_text(void **state)
 {
     (void)state;
@@ -352,14 +352,15 @@ static void test_bytes_of_a_mended_text(void **state)
     assert_int_equal(json_str(json_at(value, 0)).len, 300000);
     assert_true(arena.bytes_used <= json_parse_bytes(buf_slice(&text)));
     arena_deinit(&arena);
-    arena_init(&arena, text.len + 1000); /* room for the text, not for what it becomes */
+    arena_init(&arena, text.len + 1000); /* room for the text, not for its decoded form */
     assert_null(json_parse(&arena, buf_slice(&text), &json_limits_provider, &err));
     assert_int_equal(err.code, ERR_NOMEM);
     arena_deinit(&arena);
     buf_deinit(&text);
 }
 
-/* What an account's share is asked for beforehand: never less than the parse takes. */
+/* The memory that is reserved beforehand from an account's share: never less than the parse
+ * takes. */
 static void test_bytes_of_a_parse(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * JSONTestSuite: every y_ file parses and survives a round trip, every n_ file is refused, the i_
- * files (left to the implementation) are read of a provider as a browser reads them, 32 of 35;
- * UTF-16 alone is not. Read from the corpora; skipped without them.
+ * JSONTestSuite: every y_ file parses and survives a round trip, and every n_ file is refused. The
+ * i_ files (left to the implementation) are read as a browser reads a provider's reply, 32 of 35;
+ * only UTF-16 is not. The files are in the corpora; without them the test is skipped.
  */
 #include "support/json_test.h"
 

@@ -60,7 +60,7 @@ static void test_shown(void **state)
     assert_text(json_excerpt(SLICE(""), &arena), "");
     assert_text(json_excerpt(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
     memset(wide, 0xC3, sizeof(wide));
-    for (size_t i = 2; i < sizeof(wide); i += 2) /* it would be cut through an e with an accent */
+    for (size_t i = 2; i < sizeof(wide); i += 2) /* the limit cuts through an e with an accent */
         wide[i] = (char)0xA9;
     wide[0] = 0x61;
     slice cut = json_excerpt(slice_of(wide, sizeof(wide)), &arena);
@@ -123,7 +123,7 @@ static void test_invalid_utf8(void **state)
     buf_deinit(&out);
 }
 
-/* RFC 8259 7, byte by byte, for texts of one character out of ASCII at most. */
+/* RFC 8259 7, byte by byte, for texts with at most one character outside of ASCII. */
 static void write_naive(struct buf *out, slice text)
 {
     buf_append_char(out, '"');
@@ -141,8 +141,8 @@ static void write_naive(struct buf *out, slice text)
     buf_append_char(out, '"');
 }
 
-/* Every length around the words that are copied at once, with every kind of byte at every place;
- * in a block of just that size, so that ASan sees a byte read too many. */
+/* Every length around the words that are copied at once, with every kind of byte at every position,
+ * in a block of exactly that size, so that ASan detects a byte too many. */
 static void test_every_length(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_build(void **state)
                    "\"4\":[0,1,2,3],\"str\":\"s\",\"u\":18446744073709551615}");
 }
 
-/* A parsed container has no room to spare: growing it must not write behind it. */
+/* A parsed container has no spare room: growing it must not write past it. */
 static void test_grow_parsed(void **state)
 {
     struct json *root = parse(*state, "{\"a\":[1,2,3,4],\"b\":5}");

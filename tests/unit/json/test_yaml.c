@@ -1,5 +1,5 @@
 /*
- * YAML to JSON: the core schema, styles, aliases, and what is refused with its line.
+ * YAML to JSON: the core schema, styles, aliases, and what is refused, with its line.
  */
 #include "json/yaml.h"
 #include "unit.h"
@@ -22,7 +22,7 @@ static int end(void **state)
     return unit_end();
 }
 
-/* wanted: JSON, with ' for ". */
+/* expected: JSON, with ' for ". */
 static void reads(const char *text, const char *wanted)
 {
     struct err err = {0};
@@ -86,7 +86,7 @@ static void aliases_are_values_of_their_own(void **state)
             ERR_LIMIT, "expands to more than 1000 values");
 }
 
-/* What walks over the result recurses, so an alias counts as deep as what it stands for. */
+/* Code that walks over the result recurses, so an alias counts as deep as its target. */
 static void aliases_nest_no_deeper_than_text(void **state)
 {
     (void)state;

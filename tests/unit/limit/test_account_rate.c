@@ -1,5 +1,5 @@
 /*
- * The request rate of accounts, under a clock of the test's own.
+ * The request rate of accounts, with a clock of the test's own.
  */
 #include "limit/account_rate.h"
 #include "unit.h"
@@ -56,13 +56,13 @@ static void accounts_are_bounded(void **state)
     assert_int_equal(served(0, 2, SECOND), 1);
     for (uint32_t i = 1; i < ACCOUNT_RATE_ACCOUNTS_MAX; i++)
         assert_int_equal(served(i, 1, SECOND), 1);
-    assert_int_equal(served(0, 1, SECOND), 0); /* still known, and now the most recent one */
+    assert_int_equal(served(0, 1, SECOND), 0); /* still cached, and now the most recent one */
     size_t blocks = mem_live_blocks();
     for (uint32_t i = 0; i < 1000; i++)
         assert_int_equal(served(ACCOUNT_RATE_ACCOUNTS_MAX + i, 1, SECOND), 1);
     assert_int_equal(mem_live_blocks(), blocks);
     assert_int_equal(served(0, 1, SECOND), 0);
-    assert_int_equal(served(1, 1, SECOND), 1); /* forgotten: it may make more */
+    assert_int_equal(served(1, 1, SECOND), 1); /* no longer cached: it may make more */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /*
- * Circuits under a clock of the test's own: when they open, for whom, and how they close.
+ * Circuits, with a clock of the test's own: when they open, for which accounts, and how they close.
  */
 #include "limit/breaker.h"
 #include "unit.h"
@@ -101,7 +101,7 @@ static bool is_refused(struct uuid account)
     return is_refused;
 }
 
-/* How long it is refused for. */
+/* For how long it is refused. */
 static uint64_t refusal_ms(struct uuid account, bool is_of_all)
 {
     struct breaker_pass pass = {0};
@@ -136,7 +136,7 @@ static void it_opens_when_half_of_enough_have_failed(void **state)
     assert_true(vote(ORIGIN, anna, true));
     assert_true(is_refused(anna));
     assert_true(vote(SLICE("https://other.example.com"), anna, true)); /* others go on */
-    assert_in_range(refusal_ms(anna, false), 100, 125);                /* with its jitter */
+    assert_in_range(refusal_ms(anna, false), 100, 125);                /* including its jitter */
 }
 
 static void fewer_than_half_do_not_open_it(void **state)
@@ -177,7 +177,7 @@ static void its_own_successes_do_not_excuse_an_account(void **state)
     assert_true(is_refused(anna));
 }
 
-/* Open for anna, with its time over. */
+/* Open for anna, and its time is over. */
 static void open_and_wait(void)
 {
     begin(&config);
@@ -205,7 +205,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
     breaker_leave(&probes[2]);
     assert_false(is_refused(anna));
     fail_times(8, anna);
-    assert_false(is_refused(anna)); /* what was before is forgotten */
+    assert_false(is_refused(anna)); /* earlier results are dropped */
 }
 
 static void a_probe_that_fails_opens_it_for_longer(void **state)
@@ -227,7 +227,7 @@ static void a_probe_that_fails_opens_it_for_longer(void **state)
     breaker_report(&late, true, now); /* one vote among others by now */
     assert_false(is_refused(anna));
     fail_times(9, anna);
-    assert_in_range(refusal_ms(anna, false), 100, 125); /* once closed, it begins again */
+    assert_in_range(refusal_ms(anna, false), 100, 125); /* once closed, it starts from zero */
 }
 
 static void those_under_way_when_it_opens_have_no_second_vote(void **state)
@@ -240,10 +240,10 @@ static void those_under_way_when_it_opens_have_no_second_vote(void **state)
     for (unsigned i = 0; i < 10; i++)
         breaker_report(&early[i], true, now);
     assert_true(is_refused(anna));
-    assert_true(breaker_is_open(&early[10], now)); /* no use in another attempt */
+    assert_true(breaker_is_open(&early[10], now)); /* another attempt would be no use */
     for (unsigned i = 10; i < 19; i++)
         breaker_report(&early[i], true, now);
-    breaker_report(&early[19], false, now); /* no probe: it may have been answered before */
+    breaker_report(&early[19], false, now); /* not a probe: its answer may be from before */
     assert_true(is_refused(anna));
     now += 125 * MS;
     assert_false(is_refused(anna));
@@ -257,15 +257,15 @@ static void one_account_is_never_the_cause_for_others(void **state)
     begin(&config);
     fail_times(10, anna);
     assert_true(is_refused(anna));
-    assert_false(is_refused(bert)); /* quiet so far */
+    assert_false(is_refused(bert)); /* no others so far */
     succeed_times(5, bert);
-    for (unsigned i = 0; i < 9; i++) /* two, with more failures than all else */
+    for (unsigned i = 0; i < 9; i++) /* two accounts, with more failures than all others */
         assert_true(vote(ORIGIN, account_of(0), true));
     for (unsigned i = 0; i < 100; i++)
         assert_true(vote(ORIGIN, bert, false));
 }
 
-/* Each of `count` fails so many times. */
+/* Each of `count` accounts fails that often. */
 static void accounts_fail(unsigned count, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
@@ -278,7 +278,7 @@ static void it_opens_for_all_where_most_accounts_failed(void **state)
     (void)state;
     begin(&config);
     accounts_fail(2, 5);
-    assert_false(is_refused(anna)); /* enough executions, too few accounts */
+    assert_false(is_refused(anna)); /* enough executions, but too few accounts */
     accounts_fail(3, 1);
     assert_in_range(refusal_ms(anna, true), 100, 125);
     assert_true(is_refused(account_of(0)));
@@ -324,7 +324,7 @@ static void an_account_that_succeeds_goes_on_and_closes_it(void **state)
     assert_true(is_refused(anna));
     assert_true(enter(&pass, ORIGIN, bert));
     assert_false(pass.is_probe);
-    breaker_report(&pass, true, now); /* it is met by it, too */
+    breaker_report(&pass, true, now); /* it applies to this account, too */
     assert_true(is_refused(bert));
     now += 125 * MS;
     assert_true(vote(ORIGIN, bert, false));
@@ -346,7 +346,7 @@ static void probes_are_spread_over_accounts(void **state)
     for (unsigned number = 0; number < 3; number++) {
         assert_true(enter(&probes[number], ORIGIN, account_of(number)));
         assert_true(probes[number].is_probe);
-        assert_false(enter(&more, ORIGIN, account_of(number))); /* one at a time of each */
+        assert_false(enter(&more, ORIGIN, account_of(number))); /* one at a time for each account */
     }
     assert_false(enter(&more, ORIGIN, bert));
     breaker_report(&probes[0], true, now);
@@ -373,7 +373,7 @@ static void what_closes_it_lets_accounts_probe(void **state)
     now += 30 * MS;
     assert_true(vote(ORIGIN, bert, false)); /* a probe */
     assert_true(vote(ORIGIN, account_of(0), true));
-    assert_true(is_refused(account_of(0))); /* it was one probe, no more */
+    assert_true(is_refused(account_of(0))); /* it was one probe and no more */
     now += 1000 * MS;
     assert_true(vote(ORIGIN, account_of(0), false));
     assert_false(is_refused(account_of(0)));
@@ -383,7 +383,7 @@ static void the_metric_says_when_it_answers_none(void **state)
 {
     (void)state;
     begin(&config);
-    fail_times(10, anna); /* the only account there is */
+    fail_times(10, anna); /* the only account */
     assert_int_equal(gauge(), 1);
     now += 125 * MS;
     assert_true(vote(ORIGIN, anna, false));
@@ -394,7 +394,8 @@ static void the_metric_says_when_it_answers_none(void **state)
     assert_true(is_refused(anna));
 }
 
-/* Where others use the server, what one sends may be the cause, also while they are quiet. */
+/* If others use the server, one account's calls may be the cause, also while the others are
+ * quiet. */
 static void one_account_of_several_sets_no_metric(void **state)
 {
     (void)state;
@@ -406,7 +407,7 @@ static void one_account_of_several_sets_no_metric(void **state)
     now += 125 * MS;
     assert_true(vote(ORIGIN, anna, false));
     fail_times(9, anna);
-    fail_times(10, bert); /* it answers neither of them */
+    fail_times(10, bert); /* it answers none of them */
     assert_int_equal(gauge(), 1);
 }
 
@@ -428,7 +429,7 @@ static void a_host_that_a_connection_names_is_its_accounts_own_affair(void **sta
     struct buf text;
     buf_init(&text, 1 << 20);
     metric_render(&text);
-    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* no label */
+    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* not a label */
     buf_deinit(&text);
 }
 
@@ -455,7 +456,7 @@ static void memory_is_bounded(void **state)
         assert_true(enter(&passes[i], slice_cstr(text), anna));
         assert_non_null(passes[i].member);
     }
-    assert_true(enter(&more, ORIGIN, anna)); /* all are in use: it goes uncounted */
+    assert_true(enter(&more, ORIGIN, anna)); /* all are in use: it is not counted */
     assert_null(more.member);
     breaker_report(&more, true, now);
     for (unsigned i = 0; i < 3; i++)
@@ -481,7 +482,7 @@ static void an_account_with_many_hosts_displaces_itself(void **state)
     assert_true(mem_live_blocks() <= blocks + 4 + 1); /* the map grew */
     for (unsigned number = 0; number < 64; number++)
         kept += !vote_as(given(ORIGIN, account_of(number)), true);
-    assert_true(kept >= 56); /* those that share anna's place have lost theirs */
+    assert_true(kept >= 56); /* those in the same slot as anna have lost theirs */
 }
 
 static void many_accounts_are_bounded(void **state)
@@ -536,7 +537,7 @@ static void what_another_process_opened_is_open_here(void **state)
     assert_true(breaker_would_refuse(breaker, &key, now));
     breaker_hear(breaker, &key, true, &closed, now);
     assert_false(breaker_would_refuse(breaker, &key, now));
-    /* for no longer than this process would open it: 350 ms, and a quarter */
+    /* for no longer than this process would open it: 350 ms plus a quarter */
     breaker_hear(breaker, &key, false, &(struct breaker_news){BREAKER_OPENS, 3600000}, now);
     assert_true(breaker_would_refuse(breaker, &key, now + 436 * MS));
     assert_false(breaker_would_refuse(breaker, &key, now + 437 * MS));

@@ -1,6 +1,6 @@
 /*
- * A process's part of a limit: when it asks, what it may use while it waits for an answer, what
- * becomes of it when there is none. The database answers as the test says.
+ * A process's part of a limit: when it asks for one, what it may use while it waits for an answer,
+ * and what happens without an answer. The test answers for the database.
  */
 #include "limit/lease.h"
 #include "seam/seam.h"
@@ -73,7 +73,7 @@ static int tear_down(void **state)
     return seam_close() ? 0 : -1;
 }
 
-/* Until what is to be asked for now has been sent. */
+/* Until the queries that are due now have been sent. */
 static void pass(void)
 {
     seam_pass_ms(t.loop, 1);
@@ -106,7 +106,7 @@ static void check_asked(const char *name, int64_t value)
     assert_int_equal(seam_param(asked(), name)->as.i64, value);
 }
 
-/* As its owner does: one call, or how it waits for one. */
+/* Like its owner: makes one call, or gets the time to wait for one. */
 static bool call(void)
 {
     lease_fill(&t.lease, now());
@@ -138,8 +138,7 @@ static void a_first_call_asks_at_once(void **state)
     assert_false(call());
 }
 
-/* One that has been given more than it wanted asks again, after a short while; one that has not
- * waits for its turn. */
+/* A process that got more than it wanted asks again soon. One that did not waits for its turn. */
 static void one_that_was_refused_asks_at_its_tick_alone(void **state)
 {
     (void)state;
@@ -174,7 +173,7 @@ static void what_was_used_is_told_once_a_tick(void **state)
     seam_pass_ms(t.loop, LEASE_TICK_MS);
     check_asked("used", CALLS(4));
     check_asked("need", CALLS(4 * 1000 / LEASE_TICK_MS));
-    /* half of what is left it gives back; the rest it may use while it waits */
+    /* it returns half of the rest, and may use the other half while it waits */
     int64_t kept = seam_param(asked(), "kept")->as.i64;
     assert_true(kept >= CALLS(2) && kept <= CALLS(5));
     assert_true(call());
@@ -227,12 +226,12 @@ static void without_an_answer_the_last_part_goes_on(void **state)
     assert_in_range(served, 20 * RATE / 2 - 2, 20 * RATE / 2 + BURST / 2 + 2);
     seam_pass_ms(t.loop, LEASE_TICK_MS + 1);
     assert_true(seam_param(asked(), "used")->as.i64 >=
-                CALLS(served)); /* all of it, when it is back */
+                CALLS(served)); /* all of it, once the database is back */
     answer(CALLS(1), 0);
     assert_int_equal(t.lease.part, CALLS(1));
 }
 
-/* Started while the database is away: as a process that is alone. */
+/* Started while the database is unreachable: it acts as a process that is alone. */
 static void without_a_part_it_has_the_whole(void **state)
 {
     int served = 0;
@@ -249,7 +248,7 @@ static void without_a_part_it_has_the_whole(void **state)
     assert_int_equal(served, BURST);
 }
 
-/* Calls at the same time: none that is under way is given back. */
+/* Concurrent calls: none that is under way is returned. */
 static void calls_under_way_are_kept(void **state)
 {
     (void)state;
@@ -289,7 +288,7 @@ static void many_are_asked_for_together(void **state)
     }
     pass();
     assert_int_equal(seam_query_count(t.pool), LEASE_FLUSH_MAX);
-    for (size_t i = 0; i < LEASE_FLUSH_MAX + 5; i++) /* before their answers are here */
+    for (size_t i = 0; i < LEASE_FLUSH_MAX + 5; i++) /* before their answers have arrived */
         lease_deinit(&many[i]);
     while (!is_quiet())
         answer(CALLS(1), 0);

@@ -1,5 +1,5 @@
 /*
- * A connection's limits: order, bounds, what providers teach, who gives back what.
+ * A connection's limits: order, bounds, what providers' replies teach, and what is returned.
  */
 #include "limit/limits.h"
 
@@ -26,7 +26,7 @@ static struct {
     struct limits *limits;
     struct caller callers[CALLERS_MAX];
     size_t count;
-    struct caller *order[CALLERS_MAX]; /* as they were let go */
+    struct caller *order[CALLERS_MAX]; /* in the order of their start */
     size_t order_count;
     const struct catalog_action *action;
 } t;
@@ -76,12 +76,12 @@ static struct caller *come(int64_t connection_id, uint64_t wait_ms)
     *caller = (struct caller){.wait_ms = wait_ms};
     caller->key = (struct limits_key){{{7}}, connection_id, t.action};
     op_start(&caller->op, &caller_class, t.loop, NULL, 4096);
-    while (!caller->is_decided && caller->op.holds == 0) /* a turn may be cut after a step */
+    while (!caller->is_decided && caller->op.holds == 0) /* a turn may end after a step */
         (void)loop_turn(t.loop, false);
     return caller;
 }
 
-/* What was to be so long at began_ns, and how long that is ago is not known. */
+/* The time since began_ns is at least this long. How much longer is not known. */
 static void assert_left_ms(int64_t left_ms, int64_t whole_ms, uint64_t began_ns)
 {
     int64_t gone_ms = (int64_t)((clock_mono_ns() - began_ns) / MS) + 1;
@@ -114,7 +114,7 @@ static struct limits_feedback too_fast(int64_t retry_after_ms)
     return (struct limits_feedback){true, retry_after_ms, -1, -1};
 }
 
-/* ---- making and unmaking ---- */
+/* ---- set up and tear down ---- */
 
 static void begin(struct bench *b, const char *limits, struct limits_config config)
 {
@@ -132,7 +132,7 @@ static void begin(struct bench *b, const char *limits, struct limits_config conf
     assert_true(t.loop && t.limits);
 }
 
-/* By the metric that operators read; there is no such line before the first one waits. */
+/* From the metric that operators read. The line does not exist before the first one waits. */
 static unsigned waiting(void)
 {
     struct buf text;
@@ -218,7 +218,7 @@ static void who_would_wait_too_long_is_refused_at_once(void **state)
     assert_left_ms(late->place.retry_after_ms, 10001, began_ns);
     struct caller *patient = come(1, 11000);
     assert_false(patient->is_decided);
-    late = come(1, 11000); /* behind the patient one it is twice as long */
+    late = come(1, 11000); /* after the patient one it is twice as long */
     assert_true(is_refused(late));
     assert_left_ms(late->place.retry_after_ms, 20001, began_ns);
 }
@@ -228,7 +228,7 @@ static void a_wait_for_a_place_ends_at_its_bound(void **state)
     begin(*state, "{\"in_flight_max\":1}", (struct limits_config){0});
     assert_true(is_free(come(1, 0)));
     struct caller *long_one = come(1, 60000);
-    struct caller *short_one = come(1, 30); /* has less time, and comes later */
+    struct caller *short_one = come(1, 30); /* has less time, but came later */
     turn_until(&short_one->is_decided);
     assert_true(is_refused(short_one) && short_one->place.retry_after_ms > 0);
     assert_false(long_one->is_decided);
@@ -255,7 +255,7 @@ static void another_attempt_counts(void **state)
     struct caller *first = come(1, 0);
     assert_int_equal(limits_repeat(&first->place), 0);
     assert_int_equal(limits_repeat(&first->place), 0);
-    /* one more than there were: into debt */
+    /* one more than it has: it goes into debt */
     assert_left_ms(limits_repeat(&first->place), 10001, began_ns);
     limits_leave(&first->place, true);
     struct caller *next = come(1, 0);
@@ -279,11 +279,11 @@ static void a_provider_that_says_wait_closes_the_connection(void **state)
 {
     begin(*state, "{}", (struct limits_config){0});
     struct caller *first = come(1, 0);
-    tell(first, too_fast(-1)); /* for how long is not known: nothing to go by */
+    tell(first, too_fast(-1)); /* the duration is not known, so nothing is assumed */
     assert_true(is_free(come(1, 0)));
     uint64_t began_ns = clock_mono_ns();
     tell(first, too_fast(40000));
-    tell(first, too_fast(1000)); /* a shorter one does not undo it */
+    tell(first, too_fast(1000)); /* a shorter one does not replace it */
     struct caller *late = come(1, 5000);
     assert_true(is_refused(late));
     assert_left_ms(late->place.retry_after_ms, 40000, began_ns);
@@ -297,7 +297,7 @@ static void a_provider_that_says_wait_closes_the_connection(void **state)
     struct caller *banned = come(4, 0);
     tell(banned, too_fast((int64_t)30 * 24 * 3600 * 1000));
     late = come(4, 0);
-    assert_int_equal(late->place.retry_after_ms, LIMITS_CLOSED_MS_MAX); /* then look again */
+    assert_int_equal(late->place.retry_after_ms, LIMITS_CLOSED_MS_MAX); /* then check again */
 }
 
 static void those_who_wait_when_it_closes_are_told_so(void **state)
@@ -321,7 +321,7 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     assert_true(is_free(a) && is_free(b) && is_refused(c));
     assert_left_ms(c->place.retry_after_ms, 30000, began_ns);
     limits_leave(&b->place, true);
-    /* one is left, but the other that is under way may not have been counted yet: none is sure */
+    /* one is left, but the other one under way may not have been counted yet: none is certain */
     struct caller *own = come(2, 0);
     tell(own, (struct limits_feedback){false, -1, 9, 30000});
     struct caller *second = come(2, 0), *third = come(2, 0);
@@ -337,7 +337,7 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     turn_until(&waiting[5]->is_decided); /* the quota is over after 20 ms */
     assert_true(is_free(waiting[5]));
     tell(third, (struct limits_feedback){false, -1, -1, 20});
-    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* half of it says nothing */
+    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* half of it proves nothing */
     assert_true(is_free(come(2, 0)));
 }
 
@@ -351,8 +351,8 @@ static void memory_is_bounded(void **state)
         limits_leave(&caller->place, true);
     }
     assert_true(is_refused(come(39, 0)));
-    assert_true(is_free(come(2, 0)));    /* its bucket has made way */
-    assert_true(is_refused(come(1, 0))); /* one that somebody is in is not forgotten */
+    assert_true(is_free(come(2, 0)));    /* its bucket was evicted */
+    assert_true(is_refused(come(1, 0))); /* one in use is not evicted */
     limits_leave(&first->place, true);
 }
 
@@ -367,7 +367,7 @@ static void they_can_be_switched_off(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, bench_setup, end)
 
-/* What replies have said counts, the pace of the manifest does not. */
+/* Replies count, but the manifest's pace does not. */
 static void it_is_known_until_when_calls_are_refused(void **state)
 {
     begin(*state, "{\"rate_per_s\":0.001,\"burst\":2}", (struct limits_config){0});
