@@ -1,6 +1,6 @@
 /*
- * Two ends of a TCP connection within one loop, with what has happened to each; for the tests of
- * tcp and listen.
+ * Two ends of a TCP connection within one loop, with the events of each; for the tests of tcp and
+ * listen.
  */
 #ifndef LOOP_TCP_PAIR_H
 #define LOOP_TCP_PAIR_H
@@ -15,7 +15,7 @@
 
 enum { BIG = 8 << 20 };
 
-/* One end of a connection, with what has happened to it. */
+/* One end of a connection, with its events. */
 struct end {
     struct stream *stream;
     struct buf got;

@@ -1,5 +1,6 @@
 /*
- * Waiting for memory: accounts in turn, an end in time, work in hand that never waits for itself.
+ * Waiting for memory: accounts take turns, waits end in time, and work under way never waits for
+ * itself.
  */
 #include "loop/budget_wait.h"
 
@@ -63,7 +64,7 @@ static void accounts_are_served_in_turn(void **state)
     budget_use_end(&uses[0]);
     WAIT_UNTIL(loop, ended == 4);
     assert_int_equal(order[0], 1);
-    assert_int_equal(order[1], 4); /* before the second of the account that came first */
+    assert_int_equal(order[1], 4); /* before the second request of the account that came first */
     assert_int_equal(order[2], 2);
     assert_int_equal(order[3], 3);
     for (size_t i = 1; i < 5; i++)
@@ -103,7 +104,7 @@ static void work_in_hand_goes_on_one_by_one(void **state)
     assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* past the share */
     for (size_t i = 1; i < 4; i++)
         assert_false(ask(i, 1, 100 * MIB, BUDGET_IN_HAND, 60000));
-    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* it is in no line behind them */
+    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* it is in no line after them */
     budget_use_end(&uses[0]);
     WAIT_UNTIL(loop, ended == 1);
     for (size_t i = 1; i < 4; i++) {

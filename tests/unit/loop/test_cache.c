@@ -1,6 +1,6 @@
 /*
- * The cache: one load for all that wait, how long what it found is good, what goes first, and that
- * nothing from before a change answers what is asked after it.
+ * The cache: one load for all that wait, how long its result is valid, what is evicted first, and
+ * that no request after a change gets a value from before it.
  */
 #include "loop/cache.h"
 
@@ -9,10 +9,10 @@
 
 enum { ASKS = 8, GOOD_MS = 60000 };
 
-/* The number at the source when the load was sent is what its entry holds. */
+/* An entry holds the number that the source had when the load was sent. */
 struct number {
     struct cache_entry cached;
-    int *block; /* on the heap, so that a leak is seen */
+    int *block; /* on the heap, so that a leak is found */
 };
 
 struct number_load {
@@ -97,7 +97,7 @@ static void let_go(size_t index)
     op_release(&held[index]->under.op);
 }
 
-/* ---- asking ---- */
+/* ---- look-ups ---- */
 
 static enum op_result step_ask(struct op *op)
 {
@@ -127,7 +127,7 @@ static void start(struct cache *cache, size_t index, const char *key)
     op_start(&asks[index].op, &ask_class, cache->loop, NULL, 1024);
 }
 
-/* Returns what was found. */
+/* Returns the result. */
 static int ask(struct cache *cache, size_t index, const char *key)
 {
     start(cache, index, key);
@@ -178,7 +178,7 @@ static void a_time_that_is_over_needs_a_load(void **state)
 {
     struct cache cache;
     set_up(&cache, *state, 8);
-    good_ms = 0; /* a failure: it answers what waits for it, and is not kept */
+    good_ms = 0; /* a failure: it answers the requests that wait for it, and is not cached */
     assert_int_equal(ask(&cache, 0, "a1"), 1);
     assert_null(cache_peek(&cache, SLICE("a1")));
     good_ms = 1;
@@ -204,7 +204,7 @@ static void the_least_recently_used_goes(void **state)
     assert_non_null(cache_find(&cache, SLICE("a1")));
     assert_null(cache_peek(&cache, SLICE("b1")));
     assert_non_null(cache_find(&cache, SLICE("c1")));
-    /* one that is under way, too, which still answers what waits for it */
+    /* also one that is under way, which still answers the requests that wait for it */
     start_held(&cache, 0, "d1");
     is_held = false;
     (void)ask(&cache, 1, "e1");
@@ -224,7 +224,7 @@ static bool is_of_a(const struct cache_entry *entry, const void *data)
     return entry->key.ptr[0] == 'a';
 }
 
-/* By a group's change, one by one, and all that are meant. */
+/* By a change of a group: one by one, and all members. */
 static void what_is_forgotten_is_loaded_again(void **state)
 {
     struct cache cache;
@@ -251,8 +251,8 @@ static void what_is_forgotten_is_loaded_again(void **state)
     assert_int_equal(drops, loads);
 }
 
-/* A load that a change has overtaken answers those alone that asked before it, whichever of the two
- * loads comes first. */
+/* A load from before a change answers only the requests from before it, whichever of the two loads
+ * ends first. */
 static void what_is_asked_after_a_change_is_loaded_after_it(void **state)
 {
     for (int is_late_first = 0; is_late_first < 2; is_late_first++) {
@@ -276,7 +276,7 @@ static void what_is_asked_after_a_change_is_loaded_after_it(void **state)
     }
 }
 
-/* Loads under way outlive the cache, and nothing waits for one that is only to be there. */
+/* Loads under way outlive the cache, and nothing waits for one that only fills it. */
 static void a_cache_goes_while_it_loads(void **state)
 {
     struct cache cache;

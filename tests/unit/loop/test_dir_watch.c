@@ -1,5 +1,5 @@
-/* loop/dir_watch: written, renamed and removed files, a folder that goes and comes back, a link set
- * to another folder, a kernel that refuses to watch. */
+/* loop/dir_watch: written, renamed and removed files, a folder that is removed and made again, a
+ * link that is set to another folder, a kernel that refuses to watch. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static void put(const char *path, const char *text)
     assert_int_equal(close(fd), 0);
 }
 
-/* poll_ms 0: no look comes into play while a test runs. */
+/* poll_ms 0: there is no poll while a test runs. */
 static void begin(struct loop *loop, uint32_t poll_ms)
 {
     probe = (struct probe){.watch = {.on_change = on_change, .poll_ms = poll_ms}};
@@ -64,7 +64,7 @@ static void end(void)
     assert_int_equal(system(command), 0);
 }
 
-/* What was done until now is told of; what comes later is another change. */
+/* Earlier changes are reported. Later ones are another change. */
 static void wait_until_told(struct loop *loop)
 {
     WAIT_UNTIL(loop, probe.told > 0 && !probe.watch.changed_ns);
@@ -79,7 +79,7 @@ static void files_written_renamed_and_removed_are_told(void **state)
     wait_until_told(loop);
     put(at("catalog/a.json"), "22");
     wait_until_told(loop);
-    put(at("draft"), "333"); /* beside the folder: an editor's way, or a deployment's */
+    put(at("draft"), "333"); /* outside of the folder, as editors or deployments do it */
     assert_int_equal(rename(at("draft"), at("catalog/a.json")), 0);
     wait_until_told(loop);
     assert_int_equal(unlink(at("catalog/a.json")), 0);
@@ -98,7 +98,8 @@ static void a_burst_is_told_once(void **state)
     }
     uint64_t took_ns = clock_mono_ns() - from_ns;
     WAIT_UNTIL(loop, probe.told > 0);
-    if (took_ns < DIR_WATCH_SETTLE_MS * 1000000ULL) /* else the machine was too slow for a burst */
+    if (took_ns < DIR_WATCH_SETTLE_MS * 1000000ULL) /* otherwise the machine was too slow for a
+                                                     * burst */
         assert_int_equal(probe.told, 1);
     end();
 }
@@ -163,7 +164,8 @@ static void a_link_may_lead_elsewhere(void **state)
     end();
 }
 
-/* No descriptor is left for inotify: what a look sees is told, and the watch begins when it can. */
+/* No descriptor is left for inotify: polling reports the changes, and the watch begins once it
+ * can. */
 static void where_the_kernel_refuses_it_looks(void **state)
 {
     struct loop *loop = *state;
@@ -187,7 +189,7 @@ static void where_the_kernel_refuses_it_looks(void **state)
     assert_true(probe.watch.is_warned);
     struct stat before, now;
     assert_int_equal(stat(probe.dir, &before), 0);
-    do { /* needs no descriptor; the clock of files stands still for milliseconds */
+    do { /* needs no descriptor; file times may not change for milliseconds */
         (void)rmdir(at("catalog/a"));
         assert_int_equal(mkdir(at("catalog/a"), 0700), 0);
         assert_int_equal(stat(probe.dir, &now), 0);

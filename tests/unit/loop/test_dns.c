@@ -1,5 +1,5 @@
-/* loop/dns with an injected look-up: cache, single flight, deadlines, cancel, bounds, slots; a slow
- * resolver starves nobody. */
+/* loop/dns with an injected look-up: cache, single flight, deadlines, cancel, bounds, slots. A slow
+ * resolver starves no other look-up. */
 #include "testing.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 
 enum { THREADS = 8 };
 
-/* ---- the resolver under the resolver: names that begin with "slow" wait at a gate ---- */
+/* ---- the injected resolver: names that begin with "slow" wait at a gate ---- */
 
 static struct {
     pthread_mutex_t lock;
@@ -66,7 +66,7 @@ static int lookup(const char *name, struct dns_addresses *out, const char **caus
     return OK;
 }
 
-/* ---- an op that asks one name ---- */
+/* ---- an op that looks up one name ---- */
 
 struct asker {
     struct op op;
@@ -84,7 +84,7 @@ static enum op_result step_ask(struct op *op)
     asker->query.deadline_ns = asker->deadline_ns;
     dns_resolve(asker->resolver, &asker->query, op);
     asker->has_asked = true;
-    assert_int_equal(op->holds, 1); /* never done before it returns */
+    assert_int_equal(op->holds, 1); /* never done before the call returns */
     return OP_WAIT;
 }
 
@@ -112,7 +112,7 @@ static void ask_and_wait(struct asker *asker, struct loop *loop, struct dns_reso
     WAIT_UNTIL(loop, asker->is_done && op_count(loop) == 0);
 }
 
-/* A turn may end after each op where the machine is taken away from it. */
+/* A turn may end after each op if the machine is paused. */
 static void turn_until_asked(struct loop *loop, const struct asker *askers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -238,7 +238,7 @@ static void a_query_ends_at_its_deadline_and_the_lookup_goes_on(void **state)
     gate_set(true);
     WAIT_UNTIL(*state, later.is_done);
     assert_int_equal(later.query.status, OK);
-    ask(&after, *state, resolver, "slow.example", 0); /* in the cache: no time is needed */
+    ask(&after, *state, resolver, "slow.example", 0); /* in the cache: it takes no time */
     WAIT_UNTIL(*state, after.is_done);
     assert_int_equal(after.query.status, OK);
     ask(&after, *state, resolver, "other.example", 0);
@@ -291,14 +291,14 @@ static void names_and_queries_are_bounded(void **state)
     ask_and_wait(&first, *state, resolver, "b");
     ask_and_wait(&first, *state, resolver, "a");
     assert_int_equal(gate_calls(), 2);
-    ask_and_wait(&first, *state, resolver, "c"); /* b goes: used least recently */
+    ask_and_wait(&first, *state, resolver, "c"); /* b is evicted: it was used least recently */
     ask_and_wait(&first, *state, resolver, "a");
     assert_int_equal(gate_calls(), 3);
     ask_and_wait(&first, *state, resolver, "b");
     assert_int_equal(gate_calls(), 4);
     ask(&first, *state, resolver, "slow1", 3600000);
     ask(&second, *state, resolver, "slow2", 3600000);
-    ask(&third, *state, resolver, "d", 3600000); /* no name can go */
+    ask(&third, *state, resolver, "d", 3600000); /* no name can be evicted */
     WAIT_UNTIL(*state, third.is_done);
     assert_int_equal(third.query.status, ERR_BUSY);
     ask(&third, *state, resolver, "slow1", 3600000);
@@ -311,8 +311,8 @@ static void names_and_queries_are_bounded(void **state)
     dns_resolver_free(resolver);
 }
 
-/* Asks until the resolver must have seen it answer within slow_ms: on a machine that is taken away
- * from us any name is slow once. Its cached answer may live 1 ms. */
+/* Looks it up until the resolver has measured an answer within slow_ms: if the machine is paused,
+ * any name is slow once. The cached answer may live 1 ms. */
 static void become_good(struct loop *loop, struct dns_resolver *resolver, const char *host,
                         uint64_t slow_ms)
 {
@@ -326,23 +326,27 @@ static void become_good(struct loop *loop, struct dns_resolver *resolver, const 
     } while (clock_mono_ns() - began_ns >= slow_ms * 1000000);
 }
 
-/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new
- * ones too, and every deadline holds. */
+/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, also new ones, and every
+ * deadline is met. */
 static void a_slow_resolver_starves_nobody(void **state)
 {
-    enum { SLOW_MS = 10, AT_ONCE = THREADS / 2 - 1 }; /* half the threads, and one slot is kept */
+    enum {
+        SLOW_MS = 10,
+        AT_ONCE = THREADS / 2 - 1
+    }; /* half the threads, and one slot is
+        * reserved */
     static const char *const slow[] = {"slow1", "slow2", "slow3", "slow4", "slow5"};
     struct dns_resolver *resolver =
         resolver_new(*state, (struct dns_config){.slow_ms = SLOW_MS, .ttl_ms = 1});
     struct asker stuck[50], other;
     become_good(*state, resolver, "good.example", SLOW_MS);
-    do { /* a round whose time was up before its first turn has begun no look-up at all */
+    do { /* a round whose time was up before its first turn has begun no look-up */
         uint64_t deadline_ns = clock_mono_ns() + 20000000;
         for (size_t i = 0; i < ARRAY_LEN(stuck); i++) {
             ask(&stuck[i], *state, resolver, slow[i % 5], 0);
             stuck[i].deadline_ns = deadline_ns;
         }
-        WAIT_UNTIL(*state, op_count(*state) == 0); /* the gate is shut: all at their deadline */
+        WAIT_UNTIL(*state, op_count(*state) == 0); /* the gate is closed: all at their deadline */
         for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
             assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
     } while (gate_waiting() < AT_ONCE);
@@ -353,13 +357,13 @@ static void a_slow_resolver_starves_nobody(void **state)
     assert_int_equal(other.query.status, OK);
     assert_int_equal(gate_calls(), calls + 1);
 
-    gate_set(true); /* they answer at last, and are known as slow from now on */
+    gate_set(true); /* they answer at last, and count as slow from now on */
     WAIT_UNTIL(*state, gate_waiting() == 0);
-    for (size_t i = 3; i < 5; i++) /* those that waited for a slot have landed, too */
+    for (size_t i = 3; i < 5; i++) /* those that waited for a slot are done, too */
         ask_and_wait(&other, *state, resolver, slow[i]);
     gate_set(false);
     spin_ms(2);
-    for (size_t i = 0; i < ARRAY_LEN(stuck); i++) /* the three that flew while it was shut */
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++) /* the three under way while it was closed */
         ask(&stuck[i], *state, resolver, slow[i % 3], 3600000);
     turn_until_asked(*state, stuck, ARRAY_LEN(stuck));
     ask(&other, *state, resolver, "new.example", 3600000);

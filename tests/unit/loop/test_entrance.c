@@ -1,4 +1,4 @@
-/* loop/entrance: who begins when several accounts ask; who is alone passes. */
+/* loop/entrance: the order in which several accounts begin. An account that is alone passes. */
 #include "base/clock.h"
 #include "testing.h"
 
@@ -8,7 +8,7 @@ struct guest {
     struct op op;
     struct op_entry entry;
     size_t *order;
-    size_t begun; /* its place; 0: it has not */
+    size_t begun; /* its slot; 0: it does not have one */
     bool stays;   /* until it is released */
     bool is_probe;
     size_t bytes; /* of its reply */
@@ -82,7 +82,7 @@ static void turn_for(struct loop *loop, size_t turns)
         loop_turn(loop, false);
 }
 
-/* Lets those go that stay, as they begin, until none is left. */
+/* Ends those that stay, in the order in which they began, until none is left. */
 static void see_off(struct loop *loop, struct guest *from, size_t count)
 {
     while (op_count(loop) > 0) {
@@ -126,14 +126,14 @@ static void two_begin_in_turn(void **state)
     while (!first.is_ended);
     assert_true(order <= 1 + A_TURN + 2 * A_TURN_GREEDY);
     size_t before = order;
-    come(loop, &late, SLICE("other")); /* behind those that wait, and before them */
+    come(loop, &late, SLICE("other")); /* after those that wait, and before them */
     while (!late.is_ended)
         loop_turn(loop, false);
     assert_true(late.begun <= before + 1 + 2 * A_TURN_GREEDY);
     assert_true(order < MANY);
     run_to_the_end(loop);
     for (size_t i = 1; i < MANY; i++)
-        assert_true(guests[i].begun > guests[i - 1].begun); /* in the order they came */
+        assert_true(guests[i].begun > guests[i - 1].begun); /* in the order of their arrival */
 }
 
 static void one_that_waits_is_cancelled(void **state)
@@ -169,8 +169,8 @@ static void without_memory_all_pass(void **state)
     run_to_the_end(loop);
 }
 
-/* Counts those that begin in less time than one stays young: a machine that stands still meanwhile
- * gives another try. */
+/* Counts those that begin while one stays young. If the machine is paused meanwhile, there is
+ * another try. */
 static void who_has_more_than_others_waits_for_its_own(void **state)
 {
     struct loop *loop = *state;
@@ -253,8 +253,8 @@ static void a_long_reply_counts_as_several(void **state)
     assert_true(begun[1] <= 1 + A_TURN + A_TURN_GREEDY);
 }
 
-/* As many as all others together, they are one account among them; and however many there are, a
- * probe is not behind them. */
+/* As many as all others together, they count as one account among them. However many there are, a
+ * probe does not wait for them. */
 static void strangers_share_one_line(void **state)
 {
     struct loop *loop = *state;
@@ -280,7 +280,7 @@ static void strangers_share_one_line(void **state)
     assert_int_equal(order, MANY + 4);
 }
 
-/* Strangers that send many of them slow down the others' by what a turn has room for alone. */
+/* Strangers that send many of them slow down the others only by what fits into a turn. */
 static void probes_are_never_greedy(void **state)
 {
     enum { TURNS = 5 };

@@ -1,4 +1,4 @@
-/* loop/job: heavy parts of ops on pool threads, in turn by account. */
+/* loop/job: heavy parts of ops on pool threads, with turns by account. */
 #include "testing.h"
 
 #include <sched.h>
@@ -90,7 +90,7 @@ static void run_pending(struct loop *loop, struct worker *workers, size_t count)
         loop_turn(loop, false);
 }
 
-/* An account with many jobs leaves threads to the others, whose go first. */
+/* An account with many jobs leaves threads to the others, whose jobs go first. */
 static void jobs_go_in_turn_by_account(void **state)
 {
     enum { MANY = 12 };
@@ -109,7 +109,7 @@ static void jobs_go_in_turn_by_account(void **state)
     for (size_t i = 0; i < MANY; i++)
         running += atomic_load(&workers[i].stage) == 1;
     assert_in_range(running, 1, 4);
-    op_cancel(&workers[MANY - 1].op); /* waits: ends at once, and never runs */
+    op_cancel(&workers[MANY - 1].op); /* waits: it ends at once, and never runs */
     WAIT_UNTIL(loop, workers[MANY - 1].ends);
     assert_int_equal(atomic_load(&workers[MANY - 1].stage), 0);
     while (op_count(loop) > 0) {

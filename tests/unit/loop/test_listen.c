@@ -37,7 +37,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     struct rlimit before, tight;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     tight = before;
-    tight.rlim_cur = (rlim_t)dup(0); /* the lowest free one: none is left from here on */
+    tight.rlim_cur = (rlim_t)dup(0); /* the lowest free one: all from here on are in use */
     close((int)tight.rlim_cur);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     struct sockaddr_in address = loopback(tcp_listener_port(pair.listener));
@@ -46,7 +46,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     uint64_t turns = loop_stats(pair.loop)->turns;
     char byte;
     ssize_t got;
-    do { /* the peer is told, not left hanging */
+    do { /* the peer gets an end and does not hang */
         loop_turn(pair.loop, true);
         got = recv(fds[1], &byte, 1, MSG_DONTWAIT);
     } while (got < 0 && errno == EAGAIN);
@@ -133,7 +133,7 @@ static void a_listener_may_go_while_it_accepts(void **state)
     pair_end(&pair);
 }
 
-/* One of the processes that accept from the same socket, as far as the loop is concerned. */
+/* One of the processes that accept from the same socket, in the loop's view. */
 struct sharer {
     struct tcp_share share;
     struct tcp_listener *listener;
@@ -246,16 +246,16 @@ static void unix_sockets_work_too(void **state)
     struct sockaddr_storage peer;
     assert_int_equal(stream_peer(pair.server.stream, (struct sockaddr *)&peer, sizeof(peer)),
                      ERR_NOTFOUND);
-    stream_reset(pair.client.stream); /* as a close here */
+    stream_reset(pair.client.stream); /* like a close here */
     WAIT_UNTIL(pair.loop, pair.server.eofs || pair.server.closed);
     pair_end(&pair);
-    assert_int_equal(access(path, F_OK), -1); /* the file is gone */
+    assert_int_equal(access(path, F_OK), -1); /* the file does not exist any more */
 
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0); /* a file that nobody answers at is replaced */
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0); /* a file without a listener is replaced */
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     close(fd);
     pair_listen(&pair, *state, slice_cstr(address));
-    unlink(path); /* and one that a successor put there is left alone */
+    unlink(path); /* and one that a successor made is left alone */
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     pair_end(&pair);

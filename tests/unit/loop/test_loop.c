@@ -56,7 +56,7 @@ static void a_drain_is_bounded_and_the_rest_comes_first(void **state)
     loop_task_queue(loop, &repeat.task);
     loop_task_queue(loop, &repeat.task); /* queued already */
     assert_int_equal(repeat.runs, 0);
-    loop_run(loop); /* goes on without anything else to wait for */
+    loop_run(loop); /* continues without anything else to wait for */
     assert_int_equal(repeat.runs, 3 * LOOP_RUNS_MAX);
 }
 
@@ -88,7 +88,7 @@ static void run_burn(struct loop_task *task)
         loop_reserve(burn->loop, BURN_NS);
 }
 
-/* How many of these tasks ran in one turn at most; all ran, in order. */
+/* The largest number of these tasks in one turn. All ran, in order. */
 static size_t most_burns_a_turn(struct loop *loop, bool owes)
 {
     static struct burn burns[BURNS];
@@ -108,7 +108,7 @@ static size_t most_burns_a_turn(struct loop *loop, bool owes)
     return most;
 }
 
-/* Counted in tasks, because a clock may stand still or leap on a busy machine. */
+/* Counted in tasks, because a clock may stop or jump on a busy machine. */
 static void a_turn_has_its_time_whatever_is_queued(void **state)
 {
     struct loop *loop = *state;
@@ -134,7 +134,7 @@ static void on_burning_work_done(struct work *work)
     run_burn(&CONTAINER_OF(work, struct done_work, work)->burn.task);
 }
 
-/* libuv tells of all of it in one callback. */
+/* libuv reports all of it in one callback. */
 static void what_threads_have_done_has_its_place_in_the_drain(void **state)
 {
     struct loop *loop = *state;
@@ -158,7 +158,7 @@ static void what_threads_have_done_has_its_place_in_the_drain(void **state)
         assert_true(works[i].burn.turn <= turns);
 }
 
-/* The first work of all finds them there: to make them costs milliseconds. */
+/* The first work finds them ready: making them takes milliseconds. */
 static void the_pool_has_its_threads_before_it_is_needed(void **state)
 {
     struct loop *loop = *state;
@@ -335,7 +335,7 @@ static void work_that_hangs_is_waited_for_so_long_and_no_longer(void **state)
     struct loop *loop = *state;
     struct sum sum = {.work = {.run = run_until_told, .done = done_sum}};
     assert_int_equal(sem_init(&may_end, 0, 0), 0);
-    assert_true(loop_wait_for_work(loop, 0)); /* there is none */
+    assert_true(loop_wait_for_work(loop, 0)); /* it does not exist */
     assert_int_equal(work_start(loop, &sum.work), OK);
     assert_false(loop_wait_for_work(loop, 5));
     assert_int_equal(sum.done, 0);
@@ -363,7 +363,7 @@ static void signals_arrive(void **state)
     struct loop *loop = *state;
     struct catcher catcher = {.watch = {.on_signal = on_signal}};
     assert_int_equal(signal_watch_start(loop, &catcher.watch, SIGUSR1), OK);
-    loop_run(loop); /* a watch alone keeps nothing going */
+    loop_run(loop); /* a watch alone does not keep the loop running */
     struct stopper stopper = {.loop = loop};
     timer_init(&stopper.timer, loop, on_stop);
     timer_start_in_ms(&stopper.timer, 3600000);
@@ -423,7 +423,7 @@ static void an_error_counts_as_both_and_can_be_watched_again(void **state)
     struct seen seen = {0};
     struct poll_watch *watch = poll_watch_new(loop, fds[1], on_ready, &seen);
     poll_watch_set(watch, POLL_WRITE);
-    close(fds[0]); /* a pipe without reader reports an error and no readiness to write */
+    close(fds[0]); /* a pipe without a reader reports an error, and is not ready to write */
     for (size_t round = 0; round < 3; round++) {
         seen = (struct seen){0};
         poll_watch_set(watch, POLL_WRITE);
@@ -437,7 +437,7 @@ static void an_error_counts_as_both_and_can_be_watched_again(void **state)
 static void an_unwatchable_descriptor_is_refused(void **state)
 {
     struct loop *loop = *state;
-    int fd = open("/proc/self/stat", O_RDONLY); /* epoll takes no regular files */
+    int fd = open("/proc/self/stat", O_RDONLY); /* epoll does not accept regular files */
     assert_null(poll_watch_new(loop, fd, on_ready, NULL));
     close(fd);
 }
@@ -451,8 +451,8 @@ static enum op_result step_burn(struct op *op)
     return OP_DONE;
 }
 
-/* The environment says how long a turn may be, the loop is made anew under it. before: to be put
- * back by unset_limit. */
+/* The environment sets how long a turn may be. The loop is made again with it. before: for
+ * unset_limit. */
 static struct loop *loop_with_limit(void **state, const char *limit_ms, char **before)
 {
     struct err err;
@@ -473,7 +473,7 @@ static void unset_limit(char *before)
     mem_free(before);
 }
 
-/* A turn drains more than once, but each takes its first task only when none has run before. */
+/* A turn drains more than once, but each drain takes its first task only if none has run before. */
 static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
 {
     char *before;
@@ -492,8 +492,8 @@ static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
 
 enum { LIMIT_MS = 10, OVER_MS = 15, FAR_OVER_MS = 110, PASSED = 1, TAKEN = 2 };
 
-/* So many turns that burn so much. TAKEN: more was charged for, as a host does that stops the
- * machine; which turn that was nobody knows. */
+/* That many turns that use that much. TAKEN: more was charged, as by a host that pauses the
+ * machine. It is not known for which turn. */
 static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
 {
     uint64_t began_ns = clock_thread_cpu_ns();
@@ -509,7 +509,7 @@ static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
     return loop_turn_limit_passed() ? PASSED : 0;
 }
 
-/* In a process of its own: what was passed stays passed. */
+/* In a process of its own, since exceeding the limit is final. */
 static bool is_passed_by(struct loop *loop, unsigned count, uint64_t ms)
 {
     int status, tries = 0;
@@ -534,7 +534,7 @@ static void a_long_turn_is_seen_and_named(void **state)
     struct loop *loop = loop_with_limit(state, "10", &before);
     unsetenv("SLUICE_TURNS_OVER_MAX");
     assert_false(loop_turn_limit_passed());
-    assert_false(is_passed_by(loop, 1, OVER_MS)); /* one may be */
+    assert_false(is_passed_by(loop, 1, OVER_MS)); /* one is allowed */
     assert_true(is_passed_by(loop, 1, FAR_OVER_MS));
     assert_true(is_passed_by(loop, 2, OVER_MS));
     struct op op;

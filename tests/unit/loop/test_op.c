@@ -77,7 +77,7 @@ static void on_end(struct op *op, enum op_end end)
     sample->ends++;
     sample->end = end;
     assert_true(op->arena.bytes_used > 0 || end == OP_ENDED_CANCELLED);
-    op_log(op, LOG_DEBUG, "ended", LOG_INT("end", end)); /* the step's name is at hand */
+    op_log(op, LOG_DEBUG, "ended", LOG_INT("end", end)); /* the step's name is known */
 }
 
 static void on_free(struct op *op)
@@ -256,7 +256,7 @@ static void cancel_before_the_first_step(void **state)
     sample_start(loop, &sample, NULL);
     op_cancel(&sample.op);
     op_cancel(&sample.op);
-    assert_int_equal(sample.ends, 0); /* on_end comes with the drain */
+    assert_int_equal(sample.ends, 0); /* on_end follows in the drain */
     assert_int_equal(sample.cancels, 1);
     loop_turn(loop, false);
     assert_ended(&sample, OP_ENDED_CANCELLED, "");
@@ -322,7 +322,7 @@ static void a_parent_waits_for_its_child(void **state)
     assert_int_equal(parent.frees, 1);
 }
 
-/* ---- what a child leaves ---- */
+/* ---- what remains of a child ---- */
 
 struct heir {
     struct op op;
@@ -342,7 +342,7 @@ static void run_longer_than_a_drain(struct loop_task *task)
         continue;
 }
 
-/* The slow task stands in the queue before the parent, which this op's end wakes. */
+/* The slow task is queued before the parent, which this op's end wakes. */
 static enum op_result step_leave_word(struct op *op)
 {
     struct heir *heir = CONTAINER_OF(op, struct heir, child);
@@ -458,7 +458,7 @@ static void a_sleep_is_cut_by_stop_and_by_cancel(void **state)
     loop_turn(loop, false);
     assert_string_equal(cancelled.trace, "s");
     op_sleep_stop(&woken.timer);
-    op_sleep_stop(&woken.timer); /* idle: harmless */
+    op_sleep_stop(&woken.timer); /* idle: does no harm */
     op_cancel(&cancelled.op);
     loop_turn(loop, false);
     assert_int_equal(woken.frees, 1);
@@ -492,7 +492,7 @@ static void a_stuck_op_prints_itself(void **state)
     WAIT_UNTIL(loop, sample.frees);
 }
 
-/* Whatever the order of releases, cancels and turns: one end, one free, nothing afterwards. */
+/* In any order of releases, cancels and turns: one end, one free, and nothing afterwards. */
 static void random_orders_end_once(void **state)
 {
     struct loop *loop = *state;

@@ -1,16 +1,16 @@
-/* loop/reads: in which order what is ready is read, and how much of it in a turn. */
+/* loop/reads: the order in which ready streams are read, and how much is read in a turn. */
 #include "base/id.h"
 #include "loop/internal.h"
 #include "testing.h"
 
 enum { CROWD = 60, BURN_NS = 50 * 1000, EVERY_MAX = 4 };
 
-/* Ready again as soon as it was read, if it goes on. */
+/* Ready again as soon as it was read, if it continues. */
 struct one {
     struct loop_reader reader;
     struct loop *loop;
     struct loop_task again;
-    size_t reads, order; /* the last one's among all */
+    size_t reads, order; /* the position of the last one among all */
     uint64_t burn_ns;
     bool goes_on;
 };
@@ -100,7 +100,7 @@ static void apps_come_before_clients_and_discards_last(void **state)
     assert_false(loop_has_ready(loop));
 }
 
-/* Whatever a crowd does, one of another account is read every few turns, in each class. */
+/* Whatever a crowd does, a stream of another account is read every few turns, in each class. */
 static void no_crowd_takes_the_turns_of_others(void **state)
 {
     static const struct {
@@ -123,12 +123,13 @@ static void no_crowd_takes_the_turns_of_others(void **state)
             loop_reader_leave(loop, &quiet[k].reader);
             loop_task_cancel(&quiet[k].again);
         }
-        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* it goes on, too */
+        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* it continues, too */
         crowd_end(loop);
     }
 }
 
-/* Those of one line are read in the order in which they became ready: none waits for later ones. */
+/* Streams of one line are read in the order in which they became ready: none waits for later
+ * ones. */
 static void one_waits_for_those_before_it_only(void **state)
 {
     struct loop *loop = *state;
@@ -175,7 +176,7 @@ static void one_that_moves_or_leaves_keeps_no_line(void **state)
     assert_int_equal(one.reads, 1);
 }
 
-/* The metrics tell how long what was read has waited. */
+/* The metrics say how long the streams that were read have waited. */
 static void the_longest_wait_is_told(void **state)
 {
     struct loop *loop = *state;

@@ -47,7 +47,7 @@ static char *pattern(size_t len)
     return bytes;
 }
 
-/* More than socket buffers take, in parts of odd sizes; the reader rests at first. */
+/* More than socket buffers can hold, in parts of odd sizes. The reader is paused at first. */
 static void a_slow_reader_gets_all_in_order(void **state)
 {
     struct pair pair;
@@ -95,7 +95,7 @@ static void a_fast_sender_leaves_turns_to_others(void **state)
         loop_turn(pair.loop, true);
         if (pair.server.got.len - before > most)
             most = pair.server.got.len - before;
-        if (before > BIG / 4 && before < BIG / 2) { /* stopping while it rests is kept */
+        if (before > BIG / 4 && before < BIG / 2) { /* a stop while it is paused is remembered */
             stream_read_stop(pair.server.stream);
             loop_turn(pair.loop, false);
             size_t stopped = pair.server.got.len;
@@ -228,7 +228,7 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
     crowd_end(&crowd);
 }
 
-/* ---- one that stays, beside new ones that keep coming ---- */
+/* ---- one that stays, next to new ones that keep coming ---- */
 
 enum { GUESTS = 40, GUEST_TURNS = 200, GUEST_TURNS_PER_READ_MAX = 8 };
 
@@ -285,7 +285,7 @@ static const struct stream_events guest_events = {
     NULL, on_guest_read, on_crowd_eof, NULL, on_guest_closed,
 };
 
-/* Accepted in the order in which they came: the one without a stream whose port it is. */
+/* Accepted in the order of their arrival: the stream of that port that has none yet. */
 static void on_guest_accepted(struct stream *stream, void *owner)
 {
     struct inn *inn = owner;
@@ -343,7 +343,8 @@ static void the_queue_has_a_limit(void **state)
     tcp_write_limit_set(pair.client.stream, pending + 10);
     part.len = 11;
     assert_int_equal(stream_write(pair.client.stream, &part, 1), ERR_LIMIT);
-    assert_int_equal(stream_write_pending(pair.client.stream), pending); /* nothing taken */
+    assert_int_equal(stream_write_pending(pair.client.stream), pending); /* nothing was taken
+                                                                          * over */
     part.len = 10;
     assert_int_equal(stream_write(pair.client.stream, &part, 1), OK);
     stream_read_start(pair.server.stream);
@@ -380,7 +381,7 @@ static void a_reset_is_told(void **state)
     pair_end(&pair);
 }
 
-/* libuv alone would call this an EOF: the bytes and the reset arrive together. */
+/* libuv alone would report an EOF: the bytes and the reset arrive together. */
 static void a_reset_behind_bytes_is_no_eof(void **state)
 {
     struct pair pair;
@@ -401,7 +402,7 @@ static void a_refused_connect_is_told_later(void **state)
     struct end end = {0};
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* keeps the port ours, but answers nobody */
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* keeps the port ours, but answers no connection */
     assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
     struct err err = {0};
@@ -469,11 +470,11 @@ static void closing_is_final_in_every_state(void **state)
             stream_shutdown(pair.client.stream);
             stream_read_stop(pair.client.stream);
             stream_read_start(pair.client.stream);
-            assert_int_equal(pair.client.closed, 0); /* never from inside */
+            assert_int_equal(pair.client.closed, 0); /* never inside the call */
             WAIT_UNTIL(loop, pair.client.closed);
             assert_int_equal(pair.client.got.len, got);
             assert_int_equal(pair.client.why.code, OK);
-            if (how == 2) /* the listener goes with a connection in its backlog */
+            if (how == 2) /* the listener is closed with a connection in its backlog */
                 tcp_listener_accept_all(pair.listener);
             pair_end(&pair);
             assert_int_equal(pair.client.closed, 1);

@@ -1,4 +1,5 @@
-/* loop/timer: order against a model, moving, stopping, starting inside a callback, no memory. */
+/* loop/timer: order compared with a model, moving, stopping, starting inside a callback, failing
+ * allocations. */
 #include "testing.h"
 
 enum { TIMERS = 500 };
@@ -86,7 +87,7 @@ static void one_moved_later_fires_once_and_late(void **state)
         probe->wanted_ns = now_ns + ms * 1000000;
         timer_start(&probe->timer, probe->wanted_ns);
     }
-    assert_int_equal(probe->timer.armed_ns, now_ns + 1000000); /* the heap was left alone */
+    assert_int_equal(probe->timer.armed_ns, now_ns + 1000000); /* the heap was left unchanged */
     loop_run(loop);
     assert_int_equal(probe->fired, 1);
 }
@@ -104,7 +105,7 @@ static void on_chain(struct timer *timer)
     assert_false(chain->is_inside);
     chain->is_inside = true;
     if (--chain->left)
-        timer_start(timer, 0); /* long past: must neither run inside nor in this pass */
+        timer_start(timer, 0); /* long past: must run neither inside nor in this pass */
     chain->is_inside = false;
 }
 
@@ -126,7 +127,7 @@ static void on_stops_other(struct timer *timer)
     struct probe *probe = CONTAINER_OF(timer, struct probe, timer);
     probe->fired++;
     timer_stop(&(probe + 1)->timer);
-    timer_stop(&(probe + 1)->timer); /* harmless */
+    timer_stop(&(probe + 1)->timer); /* does no harm */
 }
 
 static void one_can_stop_the_next(void **state)
@@ -146,8 +147,8 @@ static void on_count(struct timer *timer)
     CONTAINER_OF(timer, struct probe, timer)->fired++;
 }
 
-/* Its time has come before the turn begins, as where the machine was taken away: poll must not wait
- * for what comes after it. */
+/* Its time has come before the turn begins, as if the machine was paused: poll must not wait for
+ * later timers. */
 static void one_that_is_due_ends_a_turn_that_may_block(void **state)
 {
     struct loop *loop = *state;

@@ -1,5 +1,6 @@
 /*
- * A wait in vain ends soon and prints what waits (support/wait.h); one that may still end goes on.
+ * A wait that can never succeed ends soon and prints what waits (support/wait.h). One that may
+ * still succeed goes on.
  */
 #include "loop/testing.h"
 
@@ -46,7 +47,7 @@ static void wait_for_a_timer_of_a_minute(struct loop *loop)
     WAIT_UNTIL(loop, !timer_is_armed(&timer));
 }
 
-/* What it printed before it was aborted. */
+/* Its output before it was aborted. */
 static void run_in_vain(void (*run)(struct loop *loop), char *text, size_t text_bytes)
 {
     int ends[2], status;

@@ -1,6 +1,6 @@
 /*
- * Shared by the tests of loop: cmocka's headers, a loop for each test, and the check that every
- * test ends with: the loop closes clean (loop_free asserts it) and no block is left.
+ * Shared by the tests of loop: cmocka's headers, a loop for each test, and the check at the end of
+ * every test: the loop closes cleanly (loop_free asserts it) and no block is left.
  */
 #ifndef TESTS_UNIT_LOOP_TESTING_H
 #define TESTS_UNIT_LOOP_TESTING_H

@@ -1,4 +1,4 @@
-/* mcp/action_tools: which tools a pattern names. */
+/* mcp/action_tools: the tools that a pattern names. */
 #include "mcp/method.h"
 #include "unit.h"
 
@@ -28,7 +28,7 @@ static void a_star_stands_for_any_characters(void **state)
     expect("", "a", false);
 }
 
-/* Items times names are compared in one turn. */
+/* The number of items times names that are compared in one turn. */
 static void a_list_is_short(void **state)
 {
     char list[3 * MCP_TOOLS_ITEMS_MAX + 3];

@@ -1,4 +1,5 @@
-/* mcp/state: what is sealed opens for its caller, in its time, and altered not at all. */
+/* mcp/state: a sealed state opens for its caller and in its time, and does not open once it was
+ * altered. */
 #include "base/clock.h"
 #include "base/encode.h"
 #include "mcp/state.h"
@@ -133,7 +134,7 @@ static void it_does_not_open_late(void **unused)
     assert_false(opens(reseal(text, INT64_MIN)));
 }
 
-/* Whatever the clocks of the machines say: both go by the database's. */
+/* Whatever the machines' clocks say, both use the database's time. */
 static void two_machines_agree_when_it_ends(void **unused)
 {
     uint64_t boot_ns = clock_boot_ns();

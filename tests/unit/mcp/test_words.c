@@ -1,4 +1,4 @@
-/* mcp/words: what sluice says of its routes, as a client that has tools reads it. */
+/* mcp/words: texts of sluice about its routes, in the form for a client that has tools. */
 #include "api/request.h"
 #include "mcp/words.h"
 #include "unit.h"
@@ -26,14 +26,14 @@ static void a_route_becomes_its_tool(void **state)
     expect(*state, "GET /api/flows/{id} has it", "get_flow has it");
     expect(*state, "GET /api/audit?kind=execution.blocked lists them", "the dashboard lists them");
     expect(*state, "POST /api/flows/x/resume.", "the dashboard.");
-    /* what is not a route of ours, or not a whole word */
+    /* not a route of ours, or not a whole word */
     expect(*state, "GET /v1/api/x", "GET /v1/api/x");
     expect(*state, "FORGET /api/flows/x", "FORGET /api/flows/x");
     expect(*state, "myconnectionId GET /api/flows/1", "myconnectionId get_flow");
     expect(*state, "", "");
 }
 
-/* Of every route there is, so that a new one cannot be forgotten. */
+/* For every route, so that a new one cannot be forgotten. */
 static void no_route_is_left(void **state)
 {
     size_t count;

@@ -1,6 +1,6 @@
 /*
- * Whole messages byte by byte, then the rules that hold for any input: CRLF and
- * columns, encoded words, nothing injected, everything that went in comes out again.
+ * Whole messages byte by byte, then rules for any input: CRLF and columns, encoded words, no
+ * injection, and everything in the input appears in the message.
  */
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static const struct json *bench_json(struct bench *b, const char *text)
     return value;
 }
 
-/* The message of a JSON object, NULL with b->err when it was refused. */
+/* The message of a JSON object, or NULL with b->err if it was refused. */
 static const char *message_of(struct bench *b, const struct json *object)
 {
     struct arena_text text;
@@ -178,7 +178,7 @@ static void check_lines(const char *message)
     }
 }
 
-/* Header text with its folding and its encoded words undone. */
+/* Header text without its folding, its encoded words decoded. */
 static const char *decoded_header(struct bench *b, const char *message, const char *field)
 {
     const char *at = strstr(message, field);
@@ -234,7 +234,7 @@ static void subjects_survive(void **state)
         }
 }
 
-/* The body behind the empty line, decoded by what the header says. */
+/* The body after the empty line, decoded as the header says. */
 static const char *decoded_body(struct bench *b, const char *message)
 {
     bool is_base64 = strstr(message, "Encoding: base64\r\n") != NULL;
@@ -256,14 +256,14 @@ static const char *decoded_body(struct bench *b, const char *message)
     }
     assert_int_equal(decode_base64(&out, buf_slice(&digits)), OK);
     if (is_base64)
-        buf_append_cstr(&out, "\r\n"); /* the message's last line end is no part of the digits */
+        buf_append_cstr(&out, "\r\n"); /* the message's last line end is not a part of the digits */
     const char *text = arena_cstr(&b->arena, buf_slice(&out));
     buf_deinit(&out);
     buf_deinit(&digits);
     return text;
 }
 
-/* What looks like an encoded word was written by a person and must be read as it was. */
+/* A person's text that resembles an encoded word must be read as it was written. */
 static void looks_of_encoded_words_are_encoded(void **state)
 {
     assert_message(*state, "{\"subject\":\"=?utf-8?q?x?=\"}",
@@ -328,7 +328,7 @@ static void nothing_is_injected(void **state)
         }
     assert_refused(b, "{\"subject\":\"a\\nb\"}", "subject must not hold a line break");
     assert_refused(b, "{\"to\":\"a\\u0001@x\"}", "to must not hold a control character");
-    /* In a body a line that looks like a header or a boundary is only text. */
+    /* A line in a body that resembles a header or a boundary is only text. */
     const char *got = message_of(
         b, bench_json(b, "{\"body\":\"--=_sluice\\r\\n\\r\\nBcc: x\",\"html\":\"--=_sluice\"}"));
     assert_null(strstr(got, "--=_sluice\r\n"));
@@ -365,7 +365,7 @@ static void bad_input_is_named(void **state)
                    "multipart/* or message/*");
 }
 
-/* As WHATWG's URL parser writes these domains. */
+/* The form of these domains in WHATWG's URL parser. */
 static void domains_beyond_ascii_are_punycoded(void **state)
 {
     static const struct {

@@ -1,5 +1,6 @@
 /*
- * The life of a node: its lease, what it recovers of dead ones and of its own, how it leaves.
+ * The life of a node: its lease, what it recovers from dead nodes and from itself, and how it
+ * leaves.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Time passes until the node asks that. */
+/* Time passes until the node sends that query. */
 static struct pg_query *await(struct machine *m, const char *name)
 {
     for (unsigned i = 0; i < 200; i++) {
@@ -66,7 +67,7 @@ static void a_lease_is_renewed_before_it_ends(void **state)
     assert_int_equal(seam_i64(beat, "lease_ms"), NODE_LEASE_MS);
 }
 
-/* It counts from before the statement was sent, less a margin, whatever the answer took. */
+/* It counts from before the statement was sent, less a margin, however long the answer took. */
 static void a_lease_counts_from_before_it_was_asked_for(void **state)
 {
     struct machine *m = *state;
@@ -82,7 +83,8 @@ static void a_lease_counts_from_before_it_was_asked_for(void **state)
     assert_false(node_may_write(m->node.node));
 }
 
-/* Each way in which a heartbeat can fail: it is sent again soon, and the lease stands meanwhile. */
+/* Each kind of failure of a heartbeat: it is sent again soon, and the lease is unchanged
+ * meanwhile. */
 static void a_heartbeat_that_fails_is_sent_again(void **state)
 {
     struct machine *m = *state;
@@ -98,7 +100,7 @@ static void a_heartbeat_that_fails_is_sent_again(void **state)
     assert_int_equal(m->store.nodes.count, 1);
 }
 
-/* Others may have taken over what it had: it is another one from then on. */
+/* Others may have taken over its work. From then on it is another node. */
 static void a_lease_that_ran_out_makes_another_node_of_it(void **state)
 {
     struct machine *m = *state;
@@ -132,7 +134,7 @@ static double clock_offset(void)
     return value;
 }
 
-/* Lines of a log that have that. */
+/* Lines of the log that contain that. */
 static unsigned lines_with(int log, const char *words)
 {
     static char text[64 * 1024];
@@ -146,8 +148,8 @@ static unsigned lines_with(int log, const char *words)
     return count;
 }
 
-/* Once when it begins and once when it ends, and what is shared goes by the database's clock all
- * the time. */
+/* It is logged once when it begins and once when it ends, and shared times use the database's clock
+ * all the time. */
 static void a_clock_that_is_off_is_reported(void **state)
 {
     struct machine *m = *state;
@@ -189,7 +191,7 @@ static bool is_replayed(struct machine *m)
     return m->run.out.is_replayed;
 }
 
-/* Keys expire by the database's clock: that of a node may say anything. */
+/* Keys expire by the database's clock. A node's clock may be wrong. */
 static void a_key_outlives_the_clock_of_a_node(void **state)
 {
     struct machine *m = *state;
@@ -220,7 +222,8 @@ static void add_claim(struct machine *m, struct uuid owner, unsigned number, boo
                                      .started_at = seam_store_now() - INT64_C(60000000)}};
 }
 
-/* Of a node whose lease is over. More than one scan gives are taken in several. */
+/* Those of a node whose lease is over. If there are more than one scan returns, several scans take
+ * them. */
 static void claims_of_the_dead_are_ended(void **state)
 {
     struct machine *m = *state;
@@ -232,7 +235,7 @@ static void claims_of_the_dead_are_ended(void **state)
     size_t bound = 0;
     for (size_t i = 0; i < m->store.claims.count; i++)
         bound += m->store.claims.items[i].is_bound;
-    /* a write may have been done: its key stays with an unknown outcome; a read's is free */
+    /* a write may have been done: its key keeps an unknown outcome; a read's key is free */
     assert_int_equal(m->store.claims.count, bound);
     assert_int_equal(bound, CLAIM_RECOVER_MAX / 2 + 3);
     assert_int_equal(m->store.executions.count, bound);
@@ -254,7 +257,7 @@ static void a_scan_that_fails_is_made_again_later(void **state)
     }
 }
 
-/* Of its own, which no run here knows; one that a run has stays. */
+/* Those of its own that no run here knows. One that belongs to a run stays. */
 static void orphans_are_ended_and_runs_are_not(void **state)
 {
     struct machine *m = *state;
@@ -289,7 +292,7 @@ static void it_leaves_from_its_rest(void **state)
     seam_settle(m->node.loop);
     assert_true(seam_find_node(&m->store, id)->left_at > 0);
     pass(m, 60000);
-    assert_int_equal(seam_query_count(m->node.pool), 0); /* and asks for nothing more */
+    assert_int_equal(seam_query_count(m->node.pool), 0); /* and sends no more queries */
     assert_true(uuid_eq(node_id(m->node.node), id));
 }
 

@@ -1,5 +1,6 @@
 /*
- * What no run carries: claims that were committed late are ended as what is known of them allows.
+ * Claims without a run: those that were committed late are ended according to what is known of
+ * them.
  */
 #include "seam/walk.h"
 #include "unit.h"
@@ -32,14 +33,14 @@ static void start_write(struct seam_bench *b, const char *key)
     seam_settle(b->node.loop);
 }
 
-/* The run goes on until it has ended, with everything answered. */
+/* The run continues until it has ended, with everything answered. */
 static void let_end(struct seam_bench *b)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     assert_true(seam_walk_until_ended(&walk, &b->run));
 }
 
-/* The claim as its statement, done once more, leaves it. */
+/* The claim as it is after its statement was done once more. */
 static struct row_claim copy_claim(struct seam_bench *b)
 {
     assert_int_equal(b->store.claims.count, 1);
@@ -67,7 +68,7 @@ static void a_claim_that_comes_after_its_release_is_released_again(void **state)
     commit_late(b, &late);
     pass(b, SCANNED_MS);
     assert_int_equal(b->store.claims.count, 0);
-    assert_int_equal(b->store.executions.count, 0); /* nothing was done, and nothing is said */
+    assert_int_equal(b->store.executions.count, 0); /* nothing was done, and nothing is reported */
 }
 
 static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
@@ -86,7 +87,7 @@ static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
     assert_true(b->store.executions.items[0].is_succeeded);
 }
 
-/* Its provider may have seen it: its key answers so. */
+/* Its provider may have received it: its key says so. */
 static void a_write_that_nothing_is_known_of_ends_as_unknown(void **state)
 {
     struct seam_bench *b = *state;
@@ -115,7 +116,7 @@ static void a_run_under_way_keeps_its_claim(void **state)
     seam_settle(b->node.loop);
     struct http_call *call = seam_call(b->node.http, 0);
     assert_true(seam_call_send(call));
-    for (unsigned s = 0; s < SCANNED_MS / 1000; s++) { /* the call alone has no answer */
+    for (unsigned s = 0; s < SCANNED_MS / 1000; s++) { /* only the call has no answer */
         seam_node_answer(&b->node, &b->store);
         seam_pass_ms(b->node.loop, 1000);
     }

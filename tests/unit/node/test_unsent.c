@@ -1,5 +1,5 @@
 /*
- * The claims that were given up before anything was sent: the last ones are remembered.
+ * Claims that were given up before anything was sent: the last ones are remembered.
  */
 #include "node/unsent.h"
 #include "unit.h"
@@ -13,7 +13,7 @@ static void it_has_what_was_noted(void **state)
     unsent_note(&unsent, id);
     assert_true(unsent_has(&unsent, id));
     assert_false(unsent_has(&unsent, uuid_v7()));
-    assert_false(unsent_has(&unsent, (struct uuid){{0}})); /* nor what is in no place yet */
+    assert_false(unsent_has(&unsent, (struct uuid){{0}})); /* nor does an empty slot */
     unsent_deinit(&unsent);
     assert_int_equal(mem_live_blocks(), 0);
 }

@@ -1,6 +1,6 @@
 /*
- * What the tests of the importer share: documents in single quotes, an import, looks at the
- * manifest and at the report.
+ * What the tests of the importer share: documents in single quotes, an import, and checks of the
+ * manifest and of the report.
  */
 #ifndef UNIT_CATALOG_IMPORT_TEST_H
 #define UNIT_CATALOG_IMPORT_TEST_H
@@ -9,7 +9,7 @@
 #include "openapi/import.h"
 #include "unit.h"
 
-/* A document around the text of `paths` and more top-level members. ' stands for ". */
+/* A document with `paths` and more top-level members. ' is written for ". */
 #define DOCUMENT(version, paths, more)                                    \
     "{'openapi':'" version "','info':{'title':'Pet Shop','version':'1'}," \
     "'servers':[{'url':'https://api.example.com/v1/'}],'paths':{" paths "}" more "}"
@@ -83,7 +83,7 @@ static inline void import(struct bench *b, const char *document)
     import_with(b, document, "");
 }
 
-/* What stands at the pointer, compared with JSON whose " are '. */
+/* The value at the pointer, compared with JSON whose " are '. */
 static inline void check_at(struct bench *b, const char *pointer, const char *expected, int line)
 {
     const struct json *value = json_pointer(b->manifest, slice_cstr(pointer));
@@ -111,7 +111,7 @@ static inline void check_absent(struct bench *b, const char *pointer, int line)
 }
 #define ABSENT(pointer) check_absent(b, pointer, __LINE__)
 
-/* Some line of that kind holds the phrase. */
+/* A line of that kind contains the phrase. */
 static inline void check_line(struct bench *b, enum import_kind kind, const char *phrase, int line)
 {
     for (size_t i = 0; i < b->result.line_count; i++)

@@ -1,6 +1,6 @@
 /*
- * OpenAPI documents to manifests: levels, ids, security, servers, overrides; each fault in a
- * sentence.
+ * OpenAPI documents to manifests: levels, ids, security, servers, overrides. Each fault gives a
+ * message.
  */
 #include "import_test.h"
 
@@ -171,8 +171,8 @@ static void servers_become_base_url(void **state)
        "'additionalProperties':false}");
     SAYS(NOTE, "2 servers are described; the first is used");
     AT("/not_done_statuses", "[401,403,404,405,413,415,429]");
-    /* the scheme and what is empty are not asked for; what has no default, or one that cannot be
-     * part of an address, is */
+    /* The scheme and empty values are not asked for. Variables without a default, or with one that
+     * cannot be part of an address, are. */
     import(b, SERVERS("[{'url':'{scheme}://{shop}.example.com/{path}','variables':{'scheme':{"
                       "'default':'https','enum':['https','http']},'shop':{'default':'your shop'},"
                       "'path':{'default':''}}}]"));
@@ -188,7 +188,7 @@ static void servers_become_base_url(void **state)
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }
 
-/* Behind a query no path can follow, and "..", in whatever form, makes it another path. */
+/* No path can follow a query, and "..", in any form, leads to another path. */
 static void a_server_has_a_plain_path(void **state)
 {
     static const char *const dots[] = {
@@ -229,7 +229,7 @@ static void a_server_has_a_plain_path(void **state)
           "does not make an address that can be called");
     import(b, SERVERS("[{'url':'https://a.example/x%20y'}]"));
     AT("/base_url", "'https://a.example/x%20y'");
-    /* values of variables: what cannot be part of the address is asked for */
+    /* values of variables: one that cannot be part of the address is asked for */
     import(b,
            SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'default':'v1/../v2'}}}]"));
     AT("/base_url", "'https://a.example/${connection.params.v}'");
@@ -404,7 +404,7 @@ static void faulty_overrides(void **state)
 
 /* ---- faults of the document ---- */
 
-/* A title says "API" and the like of every description; the id says what is left. */
+/* A title says "API" and the like of every description. The id is made from the rest. */
 static void a_title_becomes_an_id(void **state)
 {
     static const struct {
@@ -460,7 +460,7 @@ static void faulty_documents(void **state)
     b->is_imported = true;
 }
 
-/* Wrong types in every place: never a crash, and what comes out loads. */
+/* Wrong types at every position: there is never a crash, and the result loads. */
 static void nonsense_inside(void **state)
 {
     static const char *const paths[] = {
@@ -485,7 +485,7 @@ static void nonsense_inside(void **state)
     }
 }
 
-/* The n-th allocation fails, for every n: an error, never a crash or a leak. */
+/* The n-th allocation fails, for every n: there is an error, never a crash or a leak. */
 static void memory_runs_out(void **state)
 {
     struct bench *b = *state;

@@ -1,5 +1,5 @@
 /*
- * OpenAPI operations to actions: parameters, bodies and schemas, and the lines for what is lost.
+ * OpenAPI operations to actions: parameters, bodies and schemas, and the report of what is lost.
  */
 #include "import_test.h"
 
@@ -353,7 +353,7 @@ static void an_array_says_what_its_items_are(void **state)
        "'items':{'$ref':'#/$defs/any_json'}}");
 }
 
-/* Open where the document does not close it, so that nothing is refused that the vendor takes. */
+/* Open if the document does not close it, so that nothing is refused that the vendor accepts. */
 static void a_body_is_closed_where_the_document_says_so(void **state)
 {
     struct bench *b = *state;
@@ -367,7 +367,7 @@ static void a_body_is_closed_where_the_document_says_so(void **state)
                        ""));
     AT(INPUT "additionalProperties", "false");
     ABSENT("/actions/0/request/body/others");
-    /* one that says what else there is stays whole */
+    /* a schema that says what other members may be stays complete */
     import(b, DOCUMENT("3.1.0",
                        BODY("{'type':'object','additionalProperties':{'type':'integer'},"
                             "'properties':{'a':{'type':'string'}}}"),

@@ -1,4 +1,5 @@
-/* Batches of 1 to 1000 queries give the same in both modes; errors find the guilty one only. */
+/* Batches of 1 to 1000 queries give the same results in both modes. Errors find only the guilty
+ * query. */
 #include <stdlib.h>
 
 #include "support/pg_call.h"
@@ -11,7 +12,7 @@ enum { CALLS_MAX = 1500 };
 static const char *conninfo;
 static struct pg_call *calls;
 
-/* What a call is to do. */
+/* The purpose of a call. */
 static struct todo {
     struct uuid account;
     int64_t id, n;
@@ -115,7 +116,7 @@ static void check_lists(struct pg_bench *bench, size_t count)
 {
     struct todo saved[4];
     memcpy(saved, todo, sizeof(saved));
-    for (size_t i = 0; i < 4; i++) /* twice the same, and one that has nothing */
+    for (size_t i = 0; i < 4; i++) /* the same twice, and one without a row */
         todo[i].account = items_account((uint8_t[]){0, 1, 0, 77}[i]);
     start_all(bench, 4, start_list);
     for (size_t i = 0; i < 4; i++) {
@@ -141,14 +142,14 @@ static void round_trip(enum pg_mode mode, size_t count)
     plan(count);
     pg_bench_open(&bench, &config, true);
 
-    start_all(&bench, count, start_take); /* new: each tells its own row */
+    start_all(&bench, count, start_take); /* new: each returns its own row */
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(calls[i].query.rows.count, 1);
         assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 1), todo[i].id);
         assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 2), todo[i].n);
     }
     pg_calls_end(calls, count);
-    start_all(&bench, count, start_take); /* taken: no row */
+    start_all(&bench, count, start_take); /* exists: no row */
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(calls[i].query.status, OK);
         assert_int_equal(calls[i].query.rows.count, 0);
@@ -164,7 +165,7 @@ static void round_trip(enum pg_mode mode, size_t count)
         assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 2 * todo[i].n);
     pg_calls_end(calls, count);
     for (size_t i = 0; i < count; i += 2)
-        todo[i].id = -todo[i].id; /* half of them are not there */
+        todo[i].id = -todo[i].id; /* half of them do not exist */
     start_all(&bench, count, start_drop);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(calls[i].query.rows.count, i % 2);
@@ -204,7 +205,7 @@ static double metric_now(const char *line)
 
 /* ---- reads that share an answer ---- */
 
-/* n of an account's row, and how often anything was asked. */
+/* n of an account's row, and how often there was a query. */
 static const struct pg_column shared_params[] = {PG_ARG("account_id", PG_UUID),
                                                  PG_ARG("id", PG_I64)};
 static const struct pg_column shared_columns[] = {PG_ARG("n", PG_I64), PG_ARG("asked", PG_I64)};
@@ -224,7 +225,7 @@ static void start_shared(struct pg_call *call)
     submit(call, &item_shared);
 }
 
-/* count calls of one turn for `different` rows, and one that is not there. */
+/* count calls of one turn for `different` rows, and one that does not exist. */
 static void share(enum pg_mode mode, size_t count, size_t different)
 {
     struct pg_bench bench;
@@ -304,7 +305,7 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend_stmts[t->id]);
 }
 
-/* How many of so many reads the first one's connection had. */
+/* How many of that many reads were on the connection of the first. */
 static size_t on_first(struct pg_bench *bench, size_t count, bool are_different)
 {
     size_t same = 0;
@@ -402,7 +403,7 @@ static void test_accounts_take_turns(void **state)
     }
 }
 
-/* One account with documents that go alone, each of which ends a batch, and one with small ones. */
+/* One account with large documents, each of which ends a batch, and one with small ones. */
 static void start_large_or_put(struct pg_call *call)
 {
     static char large[PG_ALONE_BYTES + 100];
@@ -435,7 +436,7 @@ static void test_what_goes_alone_holds_up_no_other_account(void **state)
     pg_bench_close(&bench);
 }
 
-/* Many changes of one row, which go one after the other, and another account's. */
+/* Many changes of one row, which run one after the other, and a change of another account. */
 static void test_a_row_that_many_change_holds_up_no_other_account(void **state)
 {
     struct pg_bench bench;
@@ -564,7 +565,7 @@ static int set_up(void **state)
     return calls ? 0 : -1;
 }
 
-/* ---- as many parameters as there can be ---- */
+/* ---- the largest number of parameters ---- */
 
 static char widest_sql[PG_PARAMS_MAX * 16 + 100], widest_names[PG_PARAMS_MAX][4];
 static struct pg_column widest_params[PG_PARAMS_MAX];
@@ -577,7 +578,8 @@ static const struct pg_stmt widest = {
     .no_account = "it reads no table",
 };
 
-/* Each parameter counts otherwise: one that travels as text, or as another, is seen. */
+/* Each parameter counts differently, so one that is passed as text or instead of another is
+ * noticed. */
 static void make_widest(void)
 {
     size_t len = (size_t)snprintf(widest_sql, sizeof(widest_sql),

@@ -1,4 +1,4 @@
-/* Parameters out of a struct, and rows into one. */
+/* Parameters from a struct, and rows into one. */
 #include "pg/bind.h"
 #include "unit.h"
 
@@ -95,7 +95,7 @@ static void test_members_become_parameters(void **state)
     assert_true(slice_eq_cstr(params[LAST].as.bytes, "end"));
 }
 
-/* What is absent is NULL where its column says so, and only there. */
+/* An absent value is NULL if its column says so, and only then. */
 static void test_what_is_absent(void **state)
 {
     struct pg_value params[PARAMS];

@@ -1,5 +1,5 @@
-/* What goes wrong: backends killed, servers restarted, locks, queues that are full, sessions
- * outlived.
+/* Failures: killed backends, restarted servers, locks, full queues, and sessions that no longer
+ * fit.
  */
 #include "pg/lane.h"
 #include "support/pg_call.h"
@@ -54,7 +54,7 @@ static void start_try(struct pg_call *call)
     submit(call, &item_try);
 }
 
-/* n >= 0 is a CHECK, whichever way it is sent. */
+/* n >= 0 is a CHECK, however it is sent. */
 static void start_bad_try(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), -2000);
@@ -155,8 +155,8 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 20);
 }
 
-/* A batch that waits for a lock holds back neither the other connections for long, nor anything but
- * its own rows: the second change of one of them waits, that of another row does not. */
+/* A batch that waits for a lock delays the other connections only briefly, and only its own rows:
+ * the second change of one of them waits, that of another row does not. */
 static void test_a_slow_batch_holds_back_its_rows_only(void **state)
 {
     struct pg_bench bench;
@@ -214,8 +214,8 @@ static bool all_are_up(void *arg)
     return count == 3;
 }
 
-/* Large reads go one at a time: the others are neither sent beside it nor keep a reader from those
- * that are small. */
+/* Large reads run one at a time: others are not sent at the same time, and they do not take a
+ * reader from small ones. */
 static void test_a_large_read_holds_back_no_small_one(void **state)
 {
     struct pg_bench bench;
@@ -251,7 +251,8 @@ static void test_a_large_read_holds_back_no_small_one(void **state)
     pg_bench_close(&bench);
 }
 
-/* What may have been done is sent as the statement that looks first; what was rolled back is not.
+/* A query that may have been done is sent as the statement that checks first. One that was rolled
+ * back is not.
  */
 static void test_the_second_sending_looks_first(void **state)
 {
@@ -261,7 +262,7 @@ static void test_the_second_sending_looks_first(void **state)
     config.lock_timeout_ms = 60000;
     config.statement_timeout_ms = 60000;
     open_with_rows(&bench, &config, 5);
-    start_all(&bench, 5, start_try); /* the third breaks a CHECK: all are rolled back */
+    start_all(&bench, 5, start_try); /* the third violates a CHECK: all are rolled back */
     pg_calls_wait(&bench, calls, 5);
     assert_int_equal(calls[2].query.status, ERR_INVALID);
     pg_calls_end(calls, 5);
@@ -302,7 +303,8 @@ static void test_killed_and_not_replayable_is_unknown(void **state)
     assert_int_equal(items_ask(conninfo, "select sum(n)::bigint from t.item"), 0);
 }
 
-/* Puts run in a ring while the server dies and comes back; each is followed when it is done. */
+/* Puts run in a ring while the server dies and comes back: each is followed by another when it is
+ * done. */
 struct crowd {
     struct pg_bench bench;
     int64_t next_id, acknowledged, unknown;
@@ -315,8 +317,8 @@ static void start_fresh(struct pg_call *call)
     submit(call, &item_put);
 }
 
-/* Notes what is done, keeps `count` calls going. Each acknowledged id is written down in n's table
- * of the test: acked[id]. */
+/* Records what is done, and keeps `count` calls under way. Each acknowledged id is recorded in
+ * acked[id]. */
 static void crowd_step(struct crowd *crowd, size_t count, uint8_t *acked, size_t acked_max)
 {
     for (size_t i = 0; i < count; i++) {
@@ -435,8 +437,8 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
-/* What an earlier sending may have done is not undone by the failure of a later one: whoever asked
- * is not told that nothing was done. What the values are refused for, they were refused for before.
+/* The failure of a later sending does not undo what an earlier one may have done: the caller is not
+ * assured that nothing was done. If the values were refused, they were refused the first time, too.
  */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {
@@ -452,7 +454,7 @@ static void test_a_later_failure_hides_no_earlier_success(void **state)
     pg_calls_wait(&bench, calls, 3);
     calls[0].is_again = calls[2].is_again = false;
     pg_sync_close(lock);
-    assert_int_equal(calls[0].query.status, ERR_CLOSED); /* waited for the lock in vain */
+    assert_int_equal(calls[0].query.status, ERR_CLOSED); /* the wait for the lock timed out */
     assert_true(calls[0].query.is_unknown);
     assert_int_equal(calls[1].query.status, OK);
     assert_int_equal(calls[2].query.status, ERR_INVALID);
@@ -476,8 +478,8 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend);
 }
 
-/* A statement's first use comes after the command that fails, and its second is on its way by then:
- * neither the session nor the statement is at fault. */
+/* A statement's first use comes after the command that fails, and its second use is on its way by
+ * then. Neither the session nor the statement is at fault. */
 static void test_a_skipped_preparation_is_made_up_for(void **state)
 {
     struct pg_bench bench;
@@ -509,8 +511,8 @@ static void test_a_skipped_preparation_is_made_up_for(void **state)
 
 /* ---- memory ---- */
 
-/* Every allocation in turn fails while 12 writes and 12 reads are under way: each query ends, and
- * what is told as done is there. */
+/* Each allocation in turn fails while 12 writes and 12 reads are under way: each query ends, and
+ * everything that is reported as done exists. */
 static void test_failing_allocations(void **state)
 {
     enum { HALF = 12 };
@@ -607,7 +609,7 @@ static void test_queue_is_bounded(void **state)
     pg_call_start(&bench, &calls[17], start_other_put, NULL);
     pg_calls_wait(&bench, &calls[17], 1);
     assert_int_equal(pg_pool_pending(bench.pool), 11);
-    calls[15].is_again = true; /* no room for it, but it may have been done before */
+    calls[15].is_again = true; /* there is no room for it, but it may have been done before */
     pg_call_start(&bench, &calls[15], start_put, NULL);
     pg_calls_wait(&bench, &calls[15], 1);
     assert_int_equal(calls[15].query.status, ERR_CLOSED);
@@ -646,8 +648,8 @@ static void start_result(struct pg_call *call)
     submit(call, &result);
 }
 
-/* Once a query has waited for a connection in vain, those that a client waits for end at once; what
- * was done is still stored, and others have their time. */
+/* Once a query has waited for a connection in vain, those that a client waits for end at once. Work
+ * that was done is still stored, and others keep their time. */
 static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
 {
     struct pg_bench bench;
@@ -694,7 +696,7 @@ static void test_queue_has_a_deadline(void **state)
     pg_bench_close(&bench);
 }
 
-/* ---- sessions that do not fit any more ---- */
+/* ---- sessions that no longer fit ---- */
 
 static void test_plans_outlived_by_a_migration(void **state)
 {

@@ -1,4 +1,4 @@
-/* Migrations: applied once, refused when they do not fit, rolled back when they fail. */
+/* Migrations: applied once, refused if they do not fit, rolled back if they fail. */
 #include "pg/migrate.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -103,12 +103,12 @@ static void test_a_failing_one_leaves_nothing(void **state)
                                   "says: column \"nonsense\" does not exist");
     assert_int_equal(items_ask(conninfo, "select (to_regclass('sluice.half') is not null)::int"),
                      0);
-    assert_int_equal(migrate(conninfo, 1, NULL, &err), OK); /* mended, it goes on */
+    assert_int_equal(migrate(conninfo, 1, NULL, &err), OK); /* repaired, it continues */
     assert_int_equal(pg_migrate(conninfo, gap, 1, NULL, NULL, &err), ERR_INVALID);
     assert_non_null(strstr(err.text, "number 0001 is due"));
 }
 
-/* Citus sends the text to other nodes, which refuse several statements in one. */
+/* Citus sends the text to other nodes, which refuse several statements in one text. */
 static void test_statement_by_statement(void **state)
 {
     const char *conninfo = pg_cluster_database(false);

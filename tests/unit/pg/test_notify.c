@@ -1,4 +1,4 @@
-/* NOTIFY between two programs, and what a lost connection does to it. */
+/* NOTIFY between two programs, and the effect of a lost connection. */
 #include "pg/notify.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
@@ -67,8 +67,8 @@ static void test_heard_by_all_and_coalesced(void **state)
     pg_bench_until_true(&bench, has_wanted, &one);
     pg_bench_until_true(&bench, has_wanted, &two);
     assert_string_equal(two.last, "key:2");
-    assert_int_equal(one.count, 2);             /* the twin was not sent */
-    pg_notify_send(two.notify, SLICE("key:1")); /* later it is news again */
+    assert_int_equal(one.count, 2);             /* the duplicate was not sent */
+    pg_notify_send(two.notify, SLICE("key:1")); /* later it is a new notification */
     wanted = 3;
     pg_bench_until_true(&bench, has_wanted, &one);
     memset(large, 'x', sizeof(large));

@@ -38,7 +38,7 @@ static void test_semicolons_that_end_nothing(void **state)
     check("a - b / c; x", "a - b / c|x|");
 }
 
-/* All of it is sent, so that the database says what is wrong. */
+/* The whole text is sent, so that the database reports the fault. */
 static void test_what_is_never_closed(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_what_is_never_closed(void **state)
     check("select 1; -- the end", "select 1|-- the end|");
 }
 
-/* A piece of a function would begin in another way. */
+/* A piece of a function would begin differently. */
 static void test_our_own_files(void **state)
 {
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* Templates: what each marker becomes in the two modes. */
+/* Templates: the text of each marker in the two modes. */
 #include "pg/stmt.h"
 #include "unit.h"
 

@@ -1,4 +1,4 @@
-/* Where the database is: addresses that are refused, several hosts, names that take long. */
+/* The database's address: addresses that are refused, several hosts, names that take long. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ static void start_show(struct pg_call *call)
     pg_submit(call->bench->pool, &call->query, &call->op);
 }
 
-/* What the operator's conninfo sets stays; a role's settings do not. */
+/* The operator's conninfo overrides. A role's settings do not. */
 static void test_settings_of_a_session(void **state)
 {
     static const char *const wants[] = {"7777ms", "1s", "force_generic_plan", "off"};
@@ -106,8 +106,8 @@ static void wait_for_gate(void)
     pthread_mutex_unlock(&gate);
 }
 
-/* Instead of the C library's, for libpq too: "slow.test" is 127.0.0.1, but not before the gate is
- * open; otherwise only numbers are known. */
+/* Replaces the C library's function, for libpq too: "slow.test" is 127.0.0.1 once the gate is open.
+ * Otherwise only numbers are known. */
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                 struct addrinfo **result)
 {
@@ -167,7 +167,7 @@ static void test_slow_lookup_does_not_stop_the_loop(void **state)
     pg_bench_open(&bench, &config, false);
     pg_bench_until_true(&bench, gate_reached, NULL);
     pg_call_start(&bench, &call, start_get, NULL);
-    for (int turn = 0; turn < 100; turn++) /* with libpq's own look-up this would not return */
+    for (int turn = 0; turn < 100; turn++) /* with libpq's own look-up, this would not return */
         loop_turn(bench.loop, false);
     assert_false(pg_pool_is_ready(bench.pool));
     pthread_mutex_lock(&gate);
@@ -176,7 +176,7 @@ static void test_slow_lookup_does_not_stop_the_loop(void **state)
     pthread_mutex_unlock(&gate);
     pg_bench_until_true(&bench, pool_is_ready, bench.pool);
     pg_calls_wait(&bench, &call, 1);
-    assert_int_equal(call.query.status, ERR_IO); /* no t.item in that database */
+    assert_int_equal(call.query.status, ERR_IO); /* that database has no t.item */
     assert_string_equal(call.query.sqlstate, "42P01");
     pg_call_end(&call);
     pg_bench_close(&bench);

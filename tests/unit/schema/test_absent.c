@@ -21,7 +21,7 @@ static const char *dropped(struct arena *arena, const char *schema, const char *
     const struct json *after = schema_drop_nulls(compile(arena, schema), before, arena);
     struct buf out;
     buf_init(&out, 64 * 1024);
-    json_write(&out, before); /* it is not changed itself */
+    json_write(&out, before); /* the input itself is not changed */
     assert_string_equal(arena_cstr(arena, buf_slice(&out)), instance);
     buf_clear(&out);
     json_write(&out, after);
@@ -35,7 +35,7 @@ static const char *dropped(struct arena *arena, const char *schema, const char *
 
 /* Each: schema, instance, what is left of it. */
 static const char *const cases[][3] = {
-    /* an optional member that takes no null */
+    /* an optional member that does not accept null */
     {"{\"properties\":{\"a\":" TEXT ",\"b\":" TEXT "}" CLOSED, "{\"a\":null,\"b\":\"x\"}",
      "{\"b\":\"x\"}"},
     {"{\"properties\":{\"a\":" TEXT "}" CLOSED, "{\"a\":null}", "{}"},
@@ -44,7 +44,7 @@ static const char *const cases[][3] = {
      "{}"},
     {"{\"$ref\":\"#/$defs/o\",\"$defs\":{\"o\":{\"properties\":{\"a\":" TEXT "}}}}", "{\"a\":null}",
      "{}"},
-    /* one that takes null, in whatever way */
+    /* one that accepts null, in any way */
     {"{\"properties\":{\"a\":{\"type\":[\"string\",\"null\"]}}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":{}}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":{\"enum\":[\"x\",null]}}}", "{\"a\":null}", "{\"a\":null}"},
@@ -55,21 +55,21 @@ static const char *const cases[][3] = {
     {"{\"additionalProperties\":true}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":" TEXT "},\"patternProperties\":{\"^a\":{}}}", "{\"a\":null}",
      "{\"a\":null}"},
-    /* an entry of a map, which is there by choice: that it is null is a mistake, or a wish */
+    /* an entry of a map, which is present by choice: its null is a mistake, or intended */
     {"{\"patternProperties\":{\"^x\":" TEXT "}" CLOSED, "{\"x1\":null}", "{\"x1\":null}"},
     {"{\"additionalProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"unevaluatedProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
-    /* one that nothing names: its sender has to learn of it */
+    /* one that is not declared: its sender has to get an error */
     {"{\"properties\":{\"a\":" TEXT "}" CLOSED, "{\"A\":null}", "{\"A\":null}"},
     {"{\"properties\":{\"a\":" TEXT "}}", "{\"b\":null}", "{\"b\":null}"},
     {"{\"properties\":{\"a\":false}}", "{\"a\":null}", "{\"a\":null}"},
     {"{}", "{\"a\":null}", "{\"a\":null}"},
     {"true", "{\"a\":null}", "{\"a\":null}"},
-    /* one that is required: the sentence is about its type */
+    /* one that is required: the message is about its type */
     {"{\"required\":[\"a\"],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"allOf\":[{\"required\":[\"a\"]}],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}",
      "{\"a\":null}"},
-    /* required of an alternative is not required */
+    /* required by an alternative is not required */
     {"{\"properties\":{\"a\":" TEXT ",\"b\":" TEXT "},\"oneOf\":[{\"required\":[\"a\"]},"
      "{\"required\":[\"b\"]}]}",
      "{\"a\":null,\"b\":\"x\"}", "{\"b\":\"x\"}"},
@@ -81,7 +81,7 @@ static const char *const cases[][3] = {
      "{\"k\":1,\"a\":null,\"b\":null}", "{\"k\":1}"},
     {"{\"dependentSchemas\":{\"k\":{\"properties\":{\"a\":" TEXT "}}}}", "{\"k\":1,\"a\":null}",
      "{\"k\":1}"},
-    /* further in */
+    /* nested */
     {"{\"properties\":{\"o\":{\"properties\":{\"a\":" TEXT "}}}}", "{\"o\":{\"a\":null},\"p\":1}",
      "{\"o\":{},\"p\":1}"},
     {"{\"properties\":{\"l\":{\"items\":{\"properties\":{\"a\":" TEXT "}}}}}",
@@ -91,7 +91,7 @@ static const char *const cases[][3] = {
     {"{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":" TEXT
      ",\"n\":{\"$ref\":\"#/$defs/n\"}}}}}",
      "{\"n\":{\"n\":{\"v\":null,\"n\":null}}}", "{\"n\":{\"n\":{}}}"},
-    /* an item is no member */
+    /* an item is not a member */
     {"{\"items\":" TEXT "}", "[null,\"a\"]", "[null,\"a\"]"},
     {"{\"properties\":{\"o\":{}}}", "{\"o\":{\"a\":null}}", "{\"o\":{\"a\":null}}"},
     /* a schema that refers to itself */
@@ -107,7 +107,7 @@ static void test_cases(void **state)
     }
 }
 
-/* What has nothing to drop is the very same value, and costs no memory. */
+/* If nothing is dropped, the result is the very same value, and costs no memory. */
 static void test_nothing_to_drop(void **state)
 {
     const struct schema *schema =
@@ -124,7 +124,7 @@ static void test_nothing_to_drop(void **state)
     }
 }
 
-/* Without memory, and past its steps, it gives the value back as it is: validation then refuses it.
+/* Without memory, or out of steps, it returns the value unchanged. Validation then refuses it.
  */
 static void test_bounds(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * Compiling: errors name the place, references across documents, limits, memory; and the parts
- * under it: keywords, URI resolution, the meta-schemas.
+ * Compiling: errors with their positions, references across documents, limits, memory; and the
+ * parts: keywords, URI resolution, the meta-schemas.
  */
 #include "support/json_test.h"
 
@@ -73,7 +73,8 @@ static void test_errors(void **state)
 
 /* ---- documents ---- */
 
-/* What is bundled under its $id is found by references that are relative to another $id. */
+/* A schema that is bundled under its $id is found by references that are relative to another
+ * $id. */
 static void test_bundled_documents(void **state)
 {
     struct err err;
@@ -102,7 +103,7 @@ static void test_bundled_documents(void **state)
                 "minimum");
 }
 
-/* The meta-schemas describe themselves, and refuse what is no schema. */
+/* The meta-schemas describe themselves, and refuse what is not a schema. */
 static void test_meta_schemas(void **state)
 {
     struct err err;
@@ -145,7 +146,7 @@ static void test_deep_chains(void **state)
     buf_append_cstr(&text, "\"d20000\":{\"type\":\"null\"}}}");
     const char *chain = arena_cstr(*state, buf_slice(&text));
     buf_deinit(&text);
-    /* Compiled without recursion; as deep while validating as is allowed, and no deeper. */
+    /* Compiled without recursion. Validation goes as deep as allowed, and no deeper. */
     const struct schema *schema = try_compile(*state, chain, &err);
     assert_non_null(schema);
     assert_false(schema_validate(schema, &json_null, NULL));
@@ -215,7 +216,7 @@ static void test_keywords(void **state)
         assert_int_equal(keyword_find(slice_cstr(strangers[i])), KW_COUNT);
 }
 
-/* RFC 3986 5.4, against http://a/b/c/d;p?q */
+/* RFC 3986 5.4, with the base http://a/b/c/d;p?q */
 static void test_uri_resolution(void **state)
 {
     static const char *const cases[][2] = {

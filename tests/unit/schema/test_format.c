@@ -1,5 +1,5 @@
 /*
- * Formats, one by one; the suite has many more where the corpora are there.
+ * Formats, one by one. The suite has many more if the corpora are present.
  */
 #include "support/json_test.h"
 
@@ -109,7 +109,7 @@ static bool is_of(struct arena *arena, const char *format, slice text)
 static void check(struct arena *arena, const struct sample *samples, size_t count, bool is_valid)
 {
     for (size_t i = 0; i < count; i++) {
-        /* A copy without anything behind it, so that ASan sees a read past the end. */
+        /* A copy without any bytes after it, so that ASan detects a read past the end. */
         char *copy = mem_alloc(samples[i].text.len + 1);
         assert_non_null(copy);
         char *text = copy + 1;
@@ -131,7 +131,7 @@ static void test_bad(void **state)
     check(*state, bad, ARRAY_LEN(bad), false);
 }
 
-/* Any prefix of a good text is judged without a read past its end, and is not always good. */
+/* Any prefix of a good text is checked without a read past its end, and is not always good. */
 static void test_prefixes(void **state)
 {
     size_t refused = 0;

@@ -1,5 +1,5 @@
 /*
- * Patterns: what ECMA-262 allows, what it means, what is refused and where.
+ * Patterns: what ECMA-262 allows, its meaning, and what is refused, with the position.
  */
 #include "support/json_test.h"
 
@@ -77,7 +77,7 @@ static void test_meaning(void **state)
         {"a(?=b)(?!c)", SLICE_INIT("ab"), true},
         {"(?<=a)b", SLICE_INIT("ab"), true},
         {"(?<!a)b", SLICE_INIT("ab"), false},
-        {"^a", SLICE_INIT("\xFF"), false}, /* no UTF-8: no match, no fault */
+        {"^a", SLICE_INIT("\xFF"), false}, /* not UTF-8: no match and no error */
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         enum schema_match got = match(*state, cases[i].pattern, cases[i].text);
@@ -164,7 +164,7 @@ static void test_limits(void **state)
     assert_int_equal(err.code, ERR_SYNTAX);
 }
 
-/* The fuel that a match takes grows with the work, whatever form the work has. */
+/* The fuel that a match takes grows with the work, whatever the kind of work. */
 static void test_fuel(void **state)
 {
     static const char *const patterns[] = {"^(a+)+$.", "^(a*)\\1[^a]", "(?:a{500}|b)c?[^a]",

@@ -1,6 +1,6 @@
 /*
- * Validation as callers see it: the sentences, the limits, and that a valid instance costs no
- * allocation. What is valid at all, the suite decides (test_suite.c).
+ * Validation as callers use it: the messages, the limits, and that a valid instance costs no
+ * allocation. test_suite.c tests what is valid at all.
  */
 #include "support/json_test.h"
 
@@ -16,7 +16,7 @@ static const struct schema *compile(struct arena *arena, const char *text)
     return schema;
 }
 
-/* Everything that is wrong, as one text; empty when valid. */
+/* All problems, as one text. It is empty if the instance is valid. */
 static const char *violations(struct arena *arena, const char *schema, const char *instance,
                               bool wants_hints)
 {
@@ -61,7 +61,7 @@ static void test_character_counts(void **state)
     }
 }
 
-/* ---- sentences ---- */
+/* ---- messages ---- */
 
 static void test_sentences(void **state)
 {
@@ -178,7 +178,7 @@ static void test_hints(void **state)
 
 static void test_alternatives(void **state)
 {
-    /* Only one form can be meant: its own faults are told. */
+    /* Only one form can be meant: its own problems are reported. */
     assert_string_equal(
         violations(*state,
                    "{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/o\"}],\"$defs\":{\"o\":"
@@ -201,7 +201,7 @@ static void test_alternatives(void **state)
                    "{\"k\":2}", false),
         "/input: matches none of the 2 allowed forms: (1) /k: must be 1 (got 2); (2) missing "
         "required property \"z\"");
-    /* One form has the member: the others are not meant. */
+    /* One form has the member, so the others are not meant. */
     const char *parents =
         "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"properties\":{\"type\":{"
         "\"const\":"
@@ -232,7 +232,8 @@ static void test_report_fields(void **state)
     struct schema_report report;
     schema_report_init(&report, arena, SLICE_NONE);
     assert_false(schema_validate(schema, parse(arena, "{\"n\":6}"), &report));
-    assert_int_equal(report.count, 1); /* both places say the same: once is enough */
+    assert_int_equal(report.count, 1); /* both positions give the same message, which is reported
+                                        * once */
     assert_false(report.is_cut);
     assert_text(report.violations[0].pointer, "/n");
     assert_text(report.violations[0].keyword, "maximum");
@@ -280,7 +281,7 @@ static void test_report_without_memory(void **state)
 
 /* ---- cost ---- */
 
-/* Every keyword once; while the instance is valid, no allocation may be tried at all. */
+/* Every keyword once. While the instance is valid, there may be no allocation at all. */
 static void test_valid_without_allocation(void **state)
 {
     const struct schema *schema = compile(
@@ -349,7 +350,7 @@ static void test_limit_sentence(void **state)
     assert_non_null(strstr(report.violations[0].message.ptr, "refer to itself without end"));
 }
 
-/* A long match may take memory for backtracking, and gives it back. */
+/* A long match may take memory for backtracking, and returns it. */
 static void test_far_backtracking(void **state)
 {
     const struct schema *schema = compile(*state, "{\"pattern\":\"^(?:a|b)*$\"}");
@@ -360,7 +361,7 @@ static void test_far_backtracking(void **state)
     mem_fail_at(1, UINT64_MAX);
     bool is_valid = schema_validate(schema, &text, NULL);
     mem_fail_at(0, 0);
-    assert_false(is_valid); /* out of memory is no licence */
+    assert_false(is_valid); /* out of memory does not mean valid */
     assert_true(schema_validate(schema, &text, NULL));
 }
 

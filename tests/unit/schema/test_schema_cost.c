@@ -1,8 +1,9 @@
 /*
- * What a validation costs: that no schema, pattern or instance holds the loop for more than 50 ms
- * of CPU, and what one of usual size takes. The release build of this program holds to that and
- * prints the figures (`make bench-micro`, and a part of `make test`); with sanitizers, many times
- * slower, it shows that every case ends, within a bound that many times looser.
+ * The cost of a validation: no schema, pattern or instance holds the loop for more than 50 ms of
+ * CPU; and the cost of one of usual size. The release build of this program keeps this limit and
+ * prints the figures (`make bench-micro`, and a part of `make test`). With sanitizers, which are
+ * many times slower, it shows that every case ends, within a limit that is looser by the same
+ * factor.
  */
 #include <string.h>
 
@@ -14,10 +15,10 @@
 enum {
     HELD_MS_MAX = 50 * BUILD_SLOWNESS,
     COMPILE_MS_MAX = 250 * BUILD_SLOWNESS, /* when a manifest loads, not while requests wait */
-    BUSY_ROOM = 3,                         /* for a machine that does other things, too */
+    BUSY_ROOM = 3,                         /* for a machine that is busy with other work, too */
     DEEP = 500,
     LEVELS = 40,
-    /* With sanitizers it is the making of such instances that takes long. */
+    /* With sanitizers, making such instances takes long. */
     MANY = BUILD_SLOWNESS == 1 ? 1000 * 1000 : 100 * 1000,
 };
 
@@ -62,7 +63,7 @@ static struct json numbers(struct arena *arena, size_t count)
     return list;
 }
 
-/* Objects that differ in their last member only. */
+/* Objects that differ only in their last member. */
 static struct json likenesses(struct arena *arena)
 {
     struct json list = json_array();
@@ -104,7 +105,7 @@ static const char *doubling(struct arena *arena, const char *keyword, const char
     return schema;
 }
 
-/* An enum of `count` items that are alike for long. */
+/* An enum of `count` items with a long common prefix. */
 static const char *huge_enum(struct arena *arena, int count)
 {
     struct buf text;
@@ -154,7 +155,7 @@ struct worst {
     const char *which;
 };
 
-/* Each would run for minutes or for ever without a limit. */
+/* Without a limit, each would run for minutes or forever. */
 static void check(struct arena *arena, const char *schema_text, const struct json *instance,
                   struct worst *worst)
 {
@@ -308,7 +309,7 @@ static void huge_instances_end_in_time(void **state)
     report_worst("instances", &worst);
 }
 
-/* ---- what is usual ---- */
+/* ---- usual sizes ---- */
 
 /* The input of a mail, as an agent sends it. */
 static const char usual_schema[] =

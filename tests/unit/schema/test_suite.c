@@ -1,6 +1,6 @@
 /*
  * JSON-Schema-Test-Suite, draft 2020-12, from the corpora (skipped without them): every required
- * test, the optional ones with what is left out by name, remotes bundled into each schema.
+ * test, the optional ones except those named here, with the remotes bundled into each schema.
  */
 #include "support/json_test.h"
 
@@ -19,7 +19,7 @@ struct tally {
     size_t passed, left_out, failed;
 };
 
-/* Tests that are known to fail: in which file, "group / test", and why. */
+/* Tests that are known to fail: the file, "group / test", and the reason. */
 struct exception {
     const char *file, *name, *reason;
 };
@@ -32,10 +32,10 @@ struct suite {
     struct tally tally;
 };
 
-/* A $schema is the name of a document that would have to be fetched before the schema is read. */
+/* A $schema names a document that would have to be fetched before the schema is read. */
 #define DIALECT "the vocabularies of a meta-schema are not read: nothing is fetched"
 
-/* Internationalized host names are checked by their shape only (schema/format.h). */
+/* Only the form of internationalized host names is checked (schema/format.h). */
 #define TABLES   "the code point tables of RFC 5892 are not built in"
 #define CONTEXT  "the context rules of RFC 5892 appendix A are not checked"
 #define BIDI     "the Bidi rule of RFC 5893 is not checked"
@@ -211,7 +211,7 @@ static void bundle_one(struct remotes *remotes, slice name, struct json document
     json_object_set(&remotes->arena, &remotes->defs, name, document);
 }
 
-/* Under its own $id, or the URI that it would be fetched from; where these differ, the URI is a
+/* Under its own $id, or under the URI that it would be fetched from. If these differ, the URI is a
  * schema that refers to the $id. */
 static void bundle(struct remotes *remotes, slice uri, struct json *document)
 {
@@ -314,7 +314,7 @@ static bool is_excepted(const struct suite *suite, const char *file, slice name)
     return false;
 }
 
-/* An answer with a report must be the answer without one, and have something to say. */
+/* An answer with a report must equal the answer without one, and the report must not be empty. */
 static bool validate_twice(struct arena *arena, const struct schema *schema,
                            const struct json *data)
 {

@@ -1,5 +1,5 @@
 /*
- * Integrations of any number, each with 50 actions, for tests of what size costs.
+ * Any number of integrations with 50 actions each, for tests of the cost of size.
  */
 #ifndef TEST_CATALOG_SYNTHETIC_H
 #define TEST_CATALOG_SYNTHETIC_H

@@ -1,5 +1,5 @@
 /*
- * What the catalog costs: a search over 2,000 actions, and 10,000 actions in memory. The release
+ * The cost of the catalog: a search over 2,000 actions, and 10,000 actions in memory. The release
  * build of this program prints the figures (`make bench-micro`, and a part of `make test`).
  */
 #include <malloc.h>
@@ -17,7 +17,7 @@ enum {
     INTENTS_BYTES_MAX = 256 * 1024,
     INTENTS_MAX = 1000,
     ROUNDS = BUILD_SLOWNESS == 1 ? 20 : 1,
-    /* The bars; that of loading with room for a machine that does other things, too. */
+    /* The limits. That of loading leaves room for a machine that is busy with other work. */
     BUSY_ROOM = 3,
     SEARCH_US_MAX = 300 * BUILD_SLOWNESS,
     LOAD_MS_MAX = 1000 * BUSY_ROOM * BUILD_SLOWNESS,
@@ -78,7 +78,8 @@ static void read_set(struct bench *b, const char *name)
     }
 }
 
-/* What people ask for, in words and in sentences, and what is typed wrongly or of another kind. */
+/* What people ask for, in words and in sentences, with typing mistakes and with queries of other
+ * kinds. */
 static void read_intents(struct bench *b)
 {
     static const char *const others[] = {
@@ -89,7 +90,7 @@ static void read_intents(struct bench *b)
         "inv",
         "search for a customer by name in app 7",
         "please list every branch that somebody moved to the archive last week and share the names",
-        /* as long as is read, every word of it known, and all in core */
+        /* as long as is read, with every word known and in the core */
         "create list get update delete search archive restore move share invoice customer ticket "
         "branch channel create list get update delete search archive restore move share invoice "
         "customer ticket branch channel create list get update delete search archive restore move "
@@ -168,7 +169,7 @@ static void ten_thousand_actions_are_loaded_fast_and_small(void **state)
     uint64_t spent = clock_thread_cpu_ns() - start;
     assert_non_null(catalog);
     assert_int_equal(catalog->action_count, 10000);
-    /* A sanitizer's heap is not asked: there only what the arena holds is known. */
+    /* With a sanitizer's heap, only the arena's use is known. */
     size_t bytes = BUILD_SLOWNESS == 1 ? heap_bytes() - before : catalog->arena.bytes_used;
     if (BUILD_SLOWNESS == 1)
         print_message("figure: loading 10,000 actions: %.0f ms of CPU (bar 1000), %.1f MB (bar "

@@ -1,8 +1,8 @@
 /*
- * Search: exact names, words, typing mistakes, beginnings, relevance, what is told and not wanted,
- * order, limits, hostile queries, failing memory. On a small catalog of its own, so that a new
- * manifest changes nothing here; how good the ranking is on the real one is
- * test_search_quality.c's.
+ * Search: exact names, words, typing mistakes, beginnings, relevance, words that are only mentioned
+ * or are unwanted, order, limits, hostile queries, failing memory. It has a small catalog of its
+ * own, so that a new manifest changes nothing here. test_search_quality.c measures the ranking with
+ * the real one.
  */
 #include "catalog/search.h"
 #include "search/reading.h"
@@ -158,7 +158,7 @@ static void one_typing_mistake_is_forgiven(void **state)
     assert_first(*state, "creaxe spredsheet", "tables_create_spreadsheet");
     assert_first(*state, "xpolish", "twin_a_polish");
     assert_nothing(*state, "pxlixh"); /* two */
-    assert_nothing(*state, "bost");   /* in a short word another letter is another word */
+    assert_nothing(*state, "bost");   /* in a short word, another letter makes another word */
     assert_nothing(*state, "kpost");
 }
 
@@ -171,7 +171,7 @@ static void beginnings_and_joined_words_are_found(void **state)
     assert_first(*state, "appendrows", "tables_append_rows");
     assert_first(*state, "deleteLetter", "post_delete_letter");
     assert_first(*state, "who am i", "tables_get_self");
-    assert_nothing(*state, "po"); /* too short to be a beginning */
+    assert_nothing(*state, "po"); /* too short for a beginning */
 }
 
 static void what_has_no_known_word_finds_nothing(void **state)
@@ -183,7 +183,7 @@ static void what_has_no_known_word_finds_nothing(void **state)
         assert_nothing(*state, queries[i]);
 }
 
-/* There is no floor: one word that is known finds what has it, whatever stands beside it. */
+/* There is no minimum: one known word finds what has it, whatever other words there are. */
 static void one_known_word_is_enough(void **state)
 {
     struct bench *b = *state;
@@ -244,7 +244,7 @@ static void fitting_hits_are_those_of_high_relevance(void **state)
     assert_int_equal(catalog_hits_keep_fitting(b->hits, b->count), b->count);
 }
 
-/* What a letter is about, whom it is to, and when, is not what to do. */
+/* The subject of a letter, its recipient and its date do not say what to do. */
 static void what_is_told_does_not_count(void **state)
 {
     struct bench *b = *state;
@@ -259,7 +259,7 @@ static void what_is_told_does_not_count(void **state)
     assert_first(b, "let Anna know that it is polished, with a letter", "post_send_letter");
 }
 
-/* As that of a twin is: the same, but for the connection. */
+/* The rank of a twin: the same, except for the connection. */
 static void what_is_connected_comes_first_among_near_equals(void **state)
 {
     struct bench *b = *state;
@@ -271,7 +271,7 @@ static void what_is_connected_comes_first_among_near_equals(void **state)
     run(b, &request);
     assert_int_equal(b->count, 2);
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_b_polish"));
-    request.query = SLICE("send a letter"); /* but not before what is better */
+    request.query = SLICE("send a letter"); /* but not before a better one */
     run(b, &request);
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_send_letter"));
     request.query = SLICE("twin_a_polish");
@@ -295,7 +295,7 @@ static void equal_hits_keep_the_catalogs_order(void **state)
         size_t count = b->count;
         catalog_unref(b->catalog);
         b->catalog = again;
-        find(b, "twin"); /* the index was built anew, its tables hashed alike or not */
+        find(b, "twin"); /* the index was built again, with the same hash keys or others */
         assert_int_equal(b->count, count);
         for (size_t i = 0; i < count; i++)
             assert_true(b->hits[i].score == first[i].score);
@@ -332,7 +332,7 @@ static void a_search_can_be_narrowed(void **state)
     assert_null(b->hits[0].action);
 }
 
-/* For an order of what somebody has chosen already: whatever the query, nothing is dropped. */
+/* To order a list of somebody's choice: nothing is dropped, whatever the query. */
 static void a_list_can_be_ranked_whole(void **state)
 {
     struct bench *b = *state;
@@ -379,7 +379,7 @@ static void the_best_are_kept_whatever_the_limit(void **state)
     }
 }
 
-/* Whatever bytes come: no fault, within the limits, and no block left. */
+/* For any bytes: no fault, within the limits, and no block left. */
 static void hostile_queries_do_no_harm(void **state)
 {
     struct bench *b = *state;

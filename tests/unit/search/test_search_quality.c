@@ -1,14 +1,14 @@
 /*
  * How often search finds what is meant: the share of the committed intents whose action is first,
- * and in the first five, among integrations and actions of everything compiled in, and of that
- * beside GitHub's own description imported (npm's @octokit/openapi, over 1,000 operations). The
- * tuning set is asserted, the held-out one reported beside it. Sentences stand in one file; a hash
- * of each says whether it is for tuning or is measured only. SLUICE_MISSES=1 prints the misses of
- * what is for tuning.
+ * or among the first five, of all built-in integrations and actions, and of these together with
+ * GitHub's own description imported (npm's @octokit/openapi, over 1,000 operations). The tuning set
+ * is asserted, and the held-out one is reported as well. Sentences are in one file. A hash of each
+ * decides whether it is for tuning or is only measured. SLUICE_MISSES=1 prints the misses of the
+ * tuning set.
  *
- * The import describes our own GitHub actions a second time. Which of two descriptions of one
- * operation (the same method and path) is found first is no matter of right or wrong: either
- * counts. An operation that merely does nearly the same does not.
+ * The import describes our own GitHub actions a second time. If two descriptions are of one
+ * operation (the same method and path), either may be found first, and both count. An operation
+ * that only does nearly the same does not.
  */
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ struct figure {
     unsigned pairs, not_applicable, first, in_first_five, high, empty;
 };
 
-/* Which lines of a set: by a hash of the words, so that a new line moves no other. */
+/* The lines of a set that are used: by a hash of the words, so that a new line moves no other. */
 enum part { PART_ALL, PART_TUNING, PART_MEASURED };
 
 static bool is_of_part(slice words, enum part part)
@@ -80,7 +80,7 @@ static slice read_set(struct arena *arena, const char *name)
     return slice_of(text, len);
 }
 
-/* The name that our own manifest has for the operation, or the name itself. */
+/* Our own manifest's name for the operation, or the name itself. */
 static slice own_name(const struct bench *b, slice tool_name)
 {
     for (size_t i = 0; i < b->twin_count; i++)
@@ -137,7 +137,7 @@ static void judge(struct bench *b, slice intent, slice wanted, bool prints_misse
     }
 }
 
-/* wanted is empty where the line has words only. */
+/* wanted is empty if the line has only words. */
 typedef void (*on_line)(struct bench *b, slice words, slice wanted, void *arg);
 
 static void read_lines(struct bench *b, const char *name, enum part part, on_line call, void *arg)
@@ -184,7 +184,7 @@ static double percent(unsigned part, unsigned all)
     return 100.0 * part / all;
 }
 
-/* Prints what was found of it, and asserts that it is no less than so many percent. */
+/* Prints the share that was found, and asserts that it is at least that many percent. */
 static void check_figure(const char *what, const struct figure *figure, double first_min,
                          double in_five_min)
 {
@@ -198,7 +198,7 @@ static void check_figure(const char *what, const struct figure *figure, double f
     assert_int_equal(figure->empty, 0);
 }
 
-/* The bars of the held-out set are what was found before sentences were. */
+/* The limits of the held-out set are what was found before sentences were supported. */
 static void judge_sets(struct bench *b)
 {
     struct figure tuning =
@@ -234,8 +234,8 @@ static void sentences_find_their_actions(void **state)
     check_figure("sentences measured only", &measured, 80, 95);
 }
 
-/* The bars of those for tuning are what was found when they were written, with 374 actions; of
- * those measured only, what is found among 789. */
+/* The limits of those for tuning are what was found when they were written, with 374 actions. Those
+ * of the measured ones are what is found among 789. */
 static void hard_sentences_find_as_many_as_before(void **state)
 {
     static const char hard[] = "search_sentences_hard.txt";
@@ -272,7 +272,7 @@ static bool has_word(struct sb_stemmer *stemmer, slice text, const struct search
     return false;
 }
 
-/* Counts the sentences that have no word of any wanted action's title or id. */
+/* Counts the sentences that share no word with any wanted action's title or id. */
 static void count_foreign(struct bench *b, slice intent, slice wanted, void *arg)
 {
     struct search_token token;
@@ -291,7 +291,7 @@ static void count_foreign(struct bench *b, slice intent, slice wanted, void *arg
     ++*(unsigned *)arg;
 }
 
-/* Else the sentences would only show that the titles are found. */
+/* Otherwise the sentences would only show that titles are found. */
 static void half_of_the_sentences_have_no_word_of_a_title(void **state)
 {
     struct bench *b = *state;
@@ -307,12 +307,12 @@ static void half_of_the_sentences_have_no_word_of_a_title(void **state)
     assert_true(2 * foreign >= all.pairs);
 }
 
-/* ---- beside GitHub's own description ---- */
+/* ---- together with GitHub's own description ---- */
 
 static const char github_document[] =
     "tests/e2e/node_modules/@octokit/openapi/generated/api.github.com.json";
 
-/* SLICE_NONE where npm has not brought it: `make test` does. */
+/* SLICE_NONE if npm has not fetched it; `make test` does. */
 static slice read_github(struct arena *arena)
 {
     const char *root = getenv("SLUICE_ROOT");
@@ -328,7 +328,7 @@ static slice read_github(struct arena *arena)
     return slice_of(text, len);
 }
 
-/* "GET /repos/{}/{}": what two descriptions of one operation have in common. */
+/* "GET /repos/{}/{}": the part that two descriptions of one operation share. */
 static slice operation_of(struct arena *arena, const struct json *action)
 {
     const struct json *request = JSON_GET(action, "request");
@@ -378,7 +378,7 @@ static void find_twins(struct bench *b, slice ours, slice imported)
     }
 }
 
-/* Everything compiled in and the imported manifest. */
+/* All built-in manifests and the imported one. */
 static void load_beside(struct bench *b, slice imported)
 {
     struct catalog_source *sources =
@@ -412,7 +412,7 @@ static void intents_find_their_actions_beside_a_large_import(void **state)
     openapi_import_free(&result);
 }
 
-/* ---- what no action does ---- */
+/* ---- requests that no action fulfills ---- */
 
 static void count_high(struct bench *b, slice words, slice wanted, void *arg)
 {
@@ -445,9 +445,9 @@ static void nonsense_is_of_low_relevance(void **state)
     }
 }
 
-/* ---- what is connected, and what another app does ---- */
+/* ---- connected apps, and actions of other apps ---- */
 
-/* Searches everything, with these apps connected (a blank between two). */
+/* Searches everything, with these apps connected (separated by a blank). */
 static size_t search_with(struct bench *b, struct arena *arena, slice words, slice connected,
                           struct catalog_hit **hits)
 {
@@ -466,8 +466,8 @@ static void another_app_or_channel_is_low(void **state)
 {
     static const struct {
         const char *words, *connected;
-        const char *first; /* NULL: nothing is high */
-        const char *high;  /* the apps that alone are */
+        const char *first; /* NULL: nothing ranks high */
+        const char *high;  /* the only apps that do */
     } cases[] = {
         {"send an SMS", "gmail", "twilio_send_message", "twilio"},
         {"send an SMS", "gmail slack telegram outlook_mail", "twilio_send_message", "twilio"},
@@ -475,7 +475,7 @@ static void another_app_or_channel_is_low(void **state)
         {"let Ada know by text message", "gmail slack", "twilio_send_message", "twilio"},
         {"send a WhatsApp message to Ada", "gmail telegram", "twilio_send_message", "twilio"},
         {"send an email", "slack telegram twilio", "sendgrid_send_email",
-         "sendgrid outlook_mail gmail stripe hubspot"}, /* by tags of their actions */
+         "sendgrid outlook_mail gmail stripe hubspot"}, /* by the tags of their actions */
         {"email Ada", "outlook_mail", "outlook_mail_send_message",
          "sendgrid outlook_mail gmail stripe hubspot"},
         {"send a message to the team on slack", "gmail discord", "slack_post_message", "slack"},
@@ -485,7 +485,7 @@ static void another_app_or_channel_is_low(void **state)
         {"post on LinkedIn that we are hiring", "slack", NULL, ""},
         {"tweet it on Twitter", "slack", NULL, ""},
         {"book a Zoom meeting", "google_calendar", NULL, ""},
-        /* what is only mentioned asks for no channel */
+        /* a mention alone does not ask for a channel */
         {"create a task from this email", "asana gmail", "asana_create_task", NULL},
         {"translate the text of the page", "", NULL, NULL},
     };
@@ -515,7 +515,7 @@ static void another_app_or_channel_is_low(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* Relevance that differs by less is a tie. */
+/* A smaller difference in relevance is a tie. */
 #define TIE 0.05f
 
 static void check_ties(struct bench *b, slice words, slice wanted, void *arg)

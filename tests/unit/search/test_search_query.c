@@ -1,7 +1,6 @@
 /*
- * Reading a query: which words are the core of what is wanted, which are said beside it, which are
- * only told, and which say nothing. On the catalog compiled in, of which only common words are
- * used.
+ * Reading a query: which words are the core of the request, which add to it, which are only
+ * mentioned, and which mean nothing. It uses the built-in catalog, but only common words of it.
  */
 #include "catalog/search.h"
 #include "search/reading.h"
@@ -44,7 +43,7 @@ static void read_query(struct bench *b, slice text)
     search_query_read(b->catalog->search, text, &b->reading);
 }
 
-/* The parts of a role as they stand in the text, a phrase or a sign as <what it means>. */
+/* The parts of a role in the order of the text, with a phrase or a sign as <its meaning>. */
 static slice parts_of(struct bench *b, enum search_role role)
 {
     struct buf out;
@@ -93,7 +92,7 @@ static void words_of_a_keyword_query_are_all_core(void **state)
 static void what_says_where_stands_beside(void **state)
 {
     assert_read(*state, "add a comment to the page", "add comment", "page", "");
-    assert_read(*state, "add a comment on slack", "add comment slack", "", ""); /* an app never */
+    assert_read(*state, "add a comment on slack", "add comment slack", "", ""); /* never an app */
     assert_read(*state, "create an invoice for the customer and send it", "create invoice",
                 "customer send", "");
 }
@@ -123,8 +122,8 @@ static void what_is_told_is_payload(void **state)
     assert_read(b, "delete the user's message, it's rude", "delete user message", "rude", "");
 }
 
-/* A verb of saying has somebody behind it, who is not wanted either; "to", "for" and "if" open what
- * is said. */
+/* The person after a verb of saying is not part of the request either. "to", "for" and "if" open
+ * the message. */
 static void what_somebody_shall_do_is_payload(void **state)
 {
     struct bench *b = *state;
@@ -134,7 +133,7 @@ static void what_somebody_shall_do_is_payload(void **state)
     assert_read(b, "invite the team to the channel", "invite team", "channel", "");
 }
 
-/* By which way, and when: neither is payload, though they stand among it. */
+/* The way and the time: neither is payload, though they are in the middle of it. */
 static void how_and_when_it_is_said_counts(void **state)
 {
     struct bench *b = *state;
@@ -162,7 +161,7 @@ static void what_something_is_done_inside_of_is_a_container(void **state)
     read_query(b, SLICE("add the numbers to the spreadsheet"));
     for (size_t i = 0; i < b->reading.count; i++)
         assert_int_equal(b->reading.parts[i].is_container, i == 5);
-    read_query(b, SLICE("reply to the message")); /* it is what is replied to */
+    read_query(b, SLICE("reply to the message")); /* it is the object of the reply */
     for (size_t i = 0; i < b->reading.count; i++)
         assert_false(b->reading.parts[i].is_container);
 }
@@ -193,7 +192,7 @@ static void phrases_stand_for_what_they_mean(void **state)
                 "page deleted");
     assert_read(b, "let me know which pages are open", "<get list> which pages open", "", "");
     assert_read(b, "\"get rid of\" page", "page", "", "get rid"); /* not in quotes */
-    /* of two with as many words the one that ends first */
+    /* of two with the same number of words, the one that ends first */
     assert_read(b, "put the page to the list on the left", "<change move update, status> page list",
                 "left", "");
 }
@@ -239,7 +238,7 @@ static void payload_is_core_where_it_is_all_there_is(void **state)
     assert_read(*state, "xyzzy about invoice", "xyzzy invoice", "", "");
 }
 
-/* Whatever bytes come: within the limits, and every source within the text. */
+/* For any bytes: within the limits, and every source is within the text. */
 static void hostile_text_is_read_within_its_limits(void **state)
 {
     struct bench *b = *state;
@@ -260,7 +259,7 @@ static void hostile_text_is_read_within_its_limits(void **state)
     }
 }
 
-/* Each phrase is found by its own words, or nobody ever uses it. */
+/* Each phrase is found by its own words. Otherwise it would never be used. */
 static void every_phrase_is_recognized(void **state)
 {
     struct bench *b = *state;

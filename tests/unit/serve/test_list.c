@@ -1,4 +1,4 @@
-/* serve/list: which arguments a list takes, what is said of others, and where pages end. */
+/* serve/list: the arguments that a list accepts, the errors for others, and where pages end. */
 #include "base/clock.h"
 #include "serve/list.h"
 #include "unit.h"
@@ -83,7 +83,7 @@ static void a_refusal_says_what_is_wanted(void **state)
     expect(arena, BEFORE, SLICE("%s\""), "before must be an id, got \"%s\\\"\"");
 }
 
-/* The first scan ends where the rest begins, whatever the bounds are. */
+/* The first scan ends where the rest begins, for any bounds. */
 static void a_page_begins_with_what_is_recent(void **state)
 {
     enum { DAY_MS = SERVE_RECENT_MS / 2 };
@@ -91,7 +91,7 @@ static void a_page_begins_with_what_is_recent(void **state)
     struct serve_list list = {.limit = 25, .scans_left = 3};
     (void)state;
     struct store_page scan = *serve_list_scan(&list);
-    /* a margin for ids of clocks that are ahead */
+    /* a margin for ids from clocks that are ahead */
     assert_in_range(uuid_v7_wall_ms(scan.before), now_ms + DAY_MS, now_ms + DAY_MS + 60000);
     assert_int_equal(uuid_v7_wall_ms(scan.before) - uuid_v7_wall_ms(scan.since), SERVE_RECENT_MS);
     assert_int_equal(scan.count_max, 26);
@@ -100,11 +100,11 @@ static void a_page_begins_with_what_is_recent(void **state)
     assert_true(uuid_is_nil(list.scan.since));
     assert_false(serve_list_goes_on(&list, nil));
     assert_true(uuid_is_nil(list.next));
-    /* no further back than is asked for */
+    /* not earlier than requested */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.since = at(now_ms)};
     assert_true(uuid_eq(serve_list_scan(&list)->since, at(now_ms)));
     assert_false(serve_list_goes_on(&list, nil));
-    /* from an address */
+    /* from a cursor */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.before = at(1)};
     assert_true(uuid_cmp(serve_list_scan(&list)->since, at(1)) <= 0);
 }
@@ -125,7 +125,7 @@ static void a_full_page_ends_at_its_last_row(void **state)
     assert_int_equal(list.count, 2);
 }
 
-/* As many rows as it may have and none after them: there is no next page. */
+/* As many rows as allowed and none after them: there is no next page. */
 static void a_page_that_just_fits_is_the_last(void **state)
 {
     struct serve_list list = {.limit = 1, .scans_left = 2};

@@ -1,11 +1,12 @@
 /*
- * serve/request: an op stands for a request. A face of its own for the tests, whose endpoints take
- * a body and then answer, or end in each of the ways in which an op may end. No caller is checked.
+ * serve/request: an op represents a request. The tests have an interface of their own, whose
+ * endpoints accept a body and then answer, or end in each way in which an op can end. No caller is
+ * checked.
  *
  *   /body   answers with the body
- *   /head   answers before a byte of the body was looked at
+ *   /head   answers before a byte of the body was read
  *   /mute   ends without an answer
- *   /fail   the same, fails
+ *   /fail   the same, with a failure
  *   /hang   waits for the test
  *   /late   is done without an answer while something holds the op, and resumes with one
  */
@@ -13,11 +14,11 @@
 
 #include "serve/request.h"
 
-/* ---- the face ---- */
+/* ---- the interface ---- */
 
 struct room {
     struct serve serve;
-    struct app app; /* for its clients; the server is the room's */
+    struct app app; /* for its clients; the server belongs to the room */
     size_t begun, ended, gone, came, finished;
     enum op_end end;
     unsigned status;
@@ -175,7 +176,7 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
         fail_msg("%s", err.text);
 }
 
-/* Whatever happened: no request is under way, each that began has ended, each was finished once. */
+/* In any case: no request is under way, each that began has ended, and each was finished once. */
 static void room_end(struct room *room)
 {
     WAIT_UNTIL(room->app.loop, room->serve.active == 0 && room->ended == room->begun);
@@ -215,7 +216,7 @@ static void a_body_is_waited_for(void **state)
     assert_int_equal(room.status, 200);
     assert_string_equal(room.route, "/{word}"); /* known though the op has ended */
     client_forget(&client);
-    SEND(&client, GET("/body")); /* none is as good as one that is here */
+    SEND(&client, GET("/body")); /* an empty body counts like one that has arrived */
     client_expect(&client, "Content-Length: 0\r\n");
     client_forget(&client);
     SEND(&client, POST("/body", "2") "hi" POST("/body", "2") "ho" GET("/body"));
@@ -236,7 +237,7 @@ static void an_answer_before_the_body_is_the_only_one(void **state)
     client_open(&client, &room.app);
     SEND(&client, POST("/head", "6"));
     client_expect(&client, "HTTP/1.1 403 ");
-    SEND(&client, "abcdef" GET("/body")); /* dropped; the connection goes on or is closed */
+    SEND(&client, "abcdef" GET("/body")); /* dropped; the connection is kept or closed */
     WAIT_UNTIL(room.app.loop, client_has(&client, "HTTP/1.1 200 ") || client.is_eof);
     assert_int_equal(client_count(&client, "HTTP/1.1 403 "), 1);
     assert_false(client_has(&client, "HTTP/1.1 500 "));
@@ -260,7 +261,7 @@ static void an_op_that_says_nothing_is_answered_for(void **state)
         client_expect(&client, "{\"error\":\"Internal error\"}");
         assert_int_equal(room.end, i ? OP_ENDED_FAILED : OP_ENDED_DONE);
         client_forget(&client);
-        SEND(&client, GET("/body")); /* the connection is none the worse */
+        SEND(&client, GET("/body")); /* the connection is still usable */
         client_expect(&client, "HTTP/1.1 200 ");
         client_close(&client);
     }
@@ -292,8 +293,7 @@ static void a_client_that_goes_ends_its_op(void **state)
     assert_true(room.gone <= 3);
 }
 
-/* Cancelled from inside, with its client still there: the client learns at once that no answer
- * comes. */
+/* Cancelled from inside, with its client still connected: the client gets the end at once. */
 static void a_cancelled_op_drops_its_exchange(void **state)
 {
     struct room room;
@@ -311,7 +311,7 @@ static void a_cancelled_op_drops_its_exchange(void **state)
     assert_int_equal(room.gone, 0);
 }
 
-/* A page that is done before what is still read of its frame. */
+/* A page that ends before its frame was read completely. */
 static void an_endpoint_that_is_done_early_is_resumed(void **state)
 {
     struct room room;
@@ -346,7 +346,7 @@ static void a_path_or_method_that_is_not_there_is_refused(void **state)
     room_end(&room);
 }
 
-/* ---- what the server answers by itself while an op waits ---- */
+/* ---- the server's own answers while an op waits ---- */
 
 static void what_the_server_refuses_ends_the_op(void **state)
 {
@@ -376,7 +376,7 @@ static void what_the_server_refuses_ends_the_op(void **state)
         WAIT_UNTIL(room.app.loop, room.ended == 1);
         assert_int_equal(room.end, OP_ENDED_CANCELLED);
         assert_int_equal(room.gone, 1);
-        client_expect_eof(&client); /* and not a reset: it can read why */
+        client_expect_eof(&client); /* and not a reset: it can read the reason */
         assert_int_equal(client_count(&client, "HTTP/1.1 "), 1);
         client_close(&client);
         room_end(&room);
@@ -406,7 +406,7 @@ static void no_memory_is_said(void **state)
     room_end(&room);
 }
 
-/* Every allocation in turn fails: one answer or none, and nothing stays. */
+/* Each allocation in turn fails: there is one answer or none, and nothing is left. */
 static void failing_allocations(void **state)
 {
     static const slice body = SLICE_INIT("{}");
@@ -415,7 +415,7 @@ static void failing_allocations(void **state)
         struct client client;
         room_begin(&room, *state, defaults);
         client_open(&client, &room.app);
-        assert_true(buf_reserve(&client.got, 4096)); /* what fails is the server's */
+        assert_true(buf_reserve(&client.got, 4096)); /* the failure is in the server */
         SEND(&client, POST("/body", "2"));
         mem_fail_at(n, 1);
         WAIT_UNTIL(room.app.loop,

@@ -1,4 +1,4 @@
-/* What is said of a PostgreSQL without Citus, and of catalogs as Citus has them. */
+/* The errors for a PostgreSQL without Citus, and reading Citus' catalogs. */
 #include "base/embed.h"
 #include "shard/citus.h"
 #include "support/pg_cluster.h"
@@ -65,7 +65,7 @@ static void test_what_a_cluster_has_to_have(void **state)
     check_demand("insert into pg_dist_node values (true, true)", NULL);
 }
 
-/* After the catalogs are there. */
+/* Once the catalogs exist. */
 static void test_a_server_is_set_as_the_tables_are(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void test_a_server_is_set_as_the_tables_are(void **state)
                  false,
                  "the tables of this database are distributed by Citus: set database-batch to "
                  "sharded");
-    /* 's' of a local table: Citus knows it for its references only */
+    /* 's' of a local table: Citus knows it only for its references */
     check_server("insert into pg_dist_partition values ('sluice.account', 'n', 's')", true,
                  "not distributed yet: sluice.account, sluice.flow: run `sluice migrate --citus`");
     check_server("update pg_dist_partition set repmodel = 't' where partmethod = 'n'; "
@@ -90,7 +90,7 @@ static void test_a_server_is_set_as_the_tables_are(void **state)
         "the database is a worker of a Citus cluster: set database-url to the coordinator");
 }
 
-/* A connection that is gone is an error, not "no Citus". */
+/* A lost connection is an error, not "no Citus". */
 static void test_a_lost_connection(void **state)
 {
     const struct citus_events events = {NULL};

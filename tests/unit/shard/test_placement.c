@@ -1,4 +1,4 @@
-/* Which shard an account lies in, by PostgreSQL's own hash; and what its tables are called there.
+/* The shard of an account, by PostgreSQL's own hash, and the names of its tables there.
  */
 #include "shard/placement.h"
 #include "support/pg_cluster.h"
@@ -80,7 +80,7 @@ static void test_tables_have_the_names_of_their_parts(void **state)
     placement_free(placement);
 }
 
-/* Each change is taken back by the next call's database. */
+/* The next call's database undoes each change. */
 static void check_refused(const char *change, int code)
 {
     struct err err = {.code = OK};

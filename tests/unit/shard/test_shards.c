@@ -1,6 +1,6 @@
 /*
- * Sharded mode over a plain database that has Citus' catalogs (support/pg_sharded.h): where queries
- * go, what a moved shard does to them, and scans of all shards.
+ * Sharded mode with a plain database that has Citus' catalogs (support/pg_sharded.h): where queries
+ * are sent, the effects of a moved shard, and scans of all shards.
  */
 #include "pg/lane.h"
 #include "shard/shards.h"
@@ -69,7 +69,7 @@ static const struct pg_stmt note_clear = {
     .is_spread = true,
 };
 
-/* What each node has a copy of, and which of it is a shard's. */
+/* The tables that each node has a copy of, and those that are sharded. */
 static const struct pg_stmt kind_of_shard = {
     .name = "kind_of_shard",
     .sql = "select :ord, c.* from @input lateral (select k.account_id, k.id, k.body "
@@ -81,7 +81,7 @@ static const struct pg_stmt kind_of_shard = {
     .spread_order = "id",
 };
 
-/* Of the coordinator, with an error that the database makes up. */
+/* For the coordinator, with an error that the database makes up. */
 static const struct pg_column fail_columns[] = {PG_ARG("count", PG_I64)};
 static const struct pg_stmt fail_write = {
     .name = "fail_write",
@@ -129,7 +129,7 @@ static void start_get(struct pg_call *call)
     start_note(call, &note_get);
 }
 
-/* arg: the statement, which has no parameters but the bounds of a hash. */
+/* arg: the statement, which has only the bounds of a hash as parameters. */
 static void start_plain(struct pg_call *call)
 {
     call->query.stmt = call->arg;
@@ -177,7 +177,7 @@ static bool all_nodes_are_ready(void)
     return true;
 }
 
-/* lanes: readers of each pool, and writers; 0: as many as usual. */
+/* lanes: readers of each pool, and writers; 0: the usual number. */
 static void begin_with(unsigned lanes)
 {
     struct pg_pool_config config = config_of();
@@ -206,7 +206,7 @@ static void begin(void)
     begin_with(0);
 }
 
-/* The shards of index 0 become two, of new names, as Citus does it. */
+/* Splits the shards of index 0 in two, with new names, as Citus does. */
 static void run_split(void)
 {
     items_tell(conninfo,
@@ -226,7 +226,7 @@ static void run_split(void)
                "delete from sluice.note_200; commit");
 }
 
-/* The placement as the pool has it. */
+/* The placement in the pool's view. */
 static int64_t group_of(unsigned index)
 {
     const struct placement *placement = shards_of_bench()->placement;
@@ -253,7 +253,7 @@ static void test_each_account_is_asked_where_it_lies(void **state)
     pg_bench_close(&bench);
 }
 
-/* The pool learns of it by the guards of the next batch, which is not lost. */
+/* The pool notices it by the guards of the next batch, which is not lost. */
 static void test_a_moved_shard_is_followed(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void test_a_moved_shard_is_followed(void **state)
     pg_bench_close(&bench);
 }
 
-/* While a move holds a shard's lock, its queries wait; those of other shards do not. */
+/* While a move holds a shard's lock, the shard's queries wait. Those of other shards do not. */
 static void test_a_shard_that_is_being_moved_holds_up_its_own(void **state)
 {
     struct err err;
@@ -381,8 +381,8 @@ static void test_a_node_that_is_away_concerns_its_own_accounts(void **state)
     pg_bench_close(&bench);
 }
 
-/* Queries of note_200 wait until this connection is closed: without it they may have been answered
- * in the turn that sent them. */
+/* Queries of note_200 wait until this connection is closed. Otherwise they could be answered in the
+ * turn that sent them. */
 static struct pg_sync *hold_up(void)
 {
     struct err err;
@@ -401,7 +401,7 @@ static void readdress(const char *host, unsigned port)
     items_tell(conninfo, sql);
 }
 
-/* A pool that does not reach its node asks where it is. */
+/* A pool that does not reach its node loads the node's address. */
 static void test_a_node_with_another_address_is_followed(void **state)
 {
     (void)state;
@@ -423,7 +423,7 @@ static void test_a_node_with_another_address_is_followed(void **state)
     pg_bench_close(&bench);
 }
 
-/* What waits, and what is in flight, goes to the new address. */
+/* Queries that wait or are in flight are sent to the new address. */
 static void test_queries_under_way_follow_their_node(void **state)
 {
     char other[256];
@@ -451,7 +451,7 @@ static void test_queries_under_way_follow_their_node(void **state)
     pg_bench_close(&bench);
 }
 
-/* Of all nodes that there ever were, those with shards count. */
+/* Of all nodes that ever existed, those with shards count. */
 static void test_nodes_without_shards_are_let_go(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void test_nodes_without_shards_are_let_go(void **state)
     pg_bench_close(&bench);
 }
 
-/* A split shard's accounts are found in its parts, whose names are new. */
+/* The accounts of a split shard are found in its parts, which have new names. */
 static void test_a_split_shard_is_followed(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void test_a_split_shard_is_followed(void **state)
     pg_bench_close(&bench);
 }
 
-/* Queries of every state: on their way to a node that is away, in flight, of a spread. */
+/* Queries of every state: on their way to an unreachable node, in flight, part of a spread. */
 static void test_a_pool_is_freed_under_way(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void test_a_pool_is_freed_under_way(void **state)
     pg_bench_close(&bench);
 }
 
-/* A cancelled caller is let go when the parts have ended. */
+/* A cancelled caller is let go once the parts have ended. */
 static void test_a_spread_is_cancelled(void **state)
 {
     (void)state;
@@ -569,7 +569,7 @@ static size_t backends(int pids[PG_LANES_MAX])
     return count;
 }
 
-/* A text that Citus cannot plan is no reason to connect anew. */
+/* A text that Citus cannot plan is not a reason to reconnect. */
 static void test_a_text_that_cannot_be_planned_costs_no_connection(void **state)
 {
     int before[PG_LANES_MAX], after[PG_LANES_MAX];

@@ -1,6 +1,6 @@
 /*
- * For the tests of executions, claims and nodes, which need one another: a claim and an execution
- * at hand, the calls, both modes of a database.
+ * For the tests of executions, claims and nodes, which depend on one another: a current claim and
+ * execution, the calls, and both modes of a database.
  */
 #ifndef STORE_EXECUTION_TEST_H
 #define STORE_EXECUTION_TEST_H
@@ -21,7 +21,7 @@ static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account, node;
 
-/* What the call at hand is about. */
+/* The current call's subject. */
 static struct claim claim;
 static struct execution execution;
 static enum claim_end claim_end;
@@ -110,7 +110,7 @@ static inline struct claim_outcome outcome_of(const struct pg_call *call)
     return outcome;
 }
 
-/* claim -> the state that it ends in */
+/* claim -> its final state */
 static inline enum claim_state claim_now(slice key)
 {
     claim = claim_of(key);
@@ -181,7 +181,7 @@ static inline int tests_begin(void)
     return calls ? 0 : 1;
 }
 
-/* What main returns. */
+/* The return value of main. */
 static inline int tests_end(int failed)
 {
     mem_free(calls);

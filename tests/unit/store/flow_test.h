@@ -1,5 +1,5 @@
 /*
- * For the tests of flows: one flow at hand, its transitions, the calls, both modes of a database.
+ * For the tests of flows: a current flow, its transitions, the calls, and both modes of a database.
  */
 #ifndef STORE_FLOW_TEST_H
 #define STORE_FLOW_TEST_H
@@ -19,7 +19,7 @@ static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account, node, other;
 
-/* What the call at hand is about. */
+/* The current call's subject. */
 static struct flow flow, got;
 static struct flow_step step;
 static struct flow_move move;
@@ -29,7 +29,7 @@ static struct uuid token;  /* of a cancel */
 static slice trace, title; /* of a start; most have neither */
 static slice key;          /* likewise */
 
-/* arg: the flow; NULL: the one at hand. */
+/* arg: the flow; NULL: the current one. */
 static inline void start_start(struct pg_call *c)
 {
     const struct flow *wanted = c->arg ? c->arg : &flow;
@@ -84,7 +84,7 @@ static inline int moved(void)
     return status;
 }
 
-/* The same once more, known to be a replay. */
+/* The same again, marked as a replay. */
 static inline int moved_again(void)
 {
     calls[0].is_again = true;
@@ -131,7 +131,7 @@ static inline void begin(void)
     pg_call_end(&calls[0]);
 }
 
-/* What ends one that waits for a person. */
+/* Ends one that waits for a person. */
 static inline struct flow_reject new_reject(slice error)
 {
     return (struct flow_reject){.account_id = account,
@@ -172,7 +172,7 @@ static inline void park(enum flow_waiting why, int64_t wake_at)
     assert_int_equal(moved(), OK);
 }
 
-/* Its pause is over: the next step is begun, or it ends. */
+/* Its pause is over: the next step begins, or the flow ends. */
 static inline void wake_into(enum flow_status status)
 {
     finish_into(status);
@@ -182,7 +182,7 @@ static inline void wake_into(enum flow_status status)
     move.is_wake = true;
 }
 
-/* Rows about this flow that meet a condition. */
+/* The number of rows of this flow that meet a condition. */
 static inline int64_t count(const char *table, const char *condition)
 {
     char sql[512], id[UUID_TEXT_LEN + 1];
@@ -228,7 +228,7 @@ static inline void tests_begin(void)
     calls = mem_calloc(CALLS_MAX, sizeof(*calls));
 }
 
-/* What main returns. */
+/* The return value of main. */
 static inline int tests_end(int failed)
 {
     mem_free(calls);

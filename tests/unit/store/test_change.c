@@ -1,4 +1,4 @@
-/* Payloads of hints, and that one is sent with its transaction. */
+/* Payloads of hints. A hint is sent with its transaction. */
 #include "pg/notify.h"
 #include "store/change.h"
 #include "support/pg_call.h"

@@ -1,4 +1,4 @@
-/* Connections: compare-and-set, defaults, HOT updates; accounts and audit beside them. */
+/* Connections: compare-and-set, defaults, HOT updates; also accounts and audit. */
 #include "base/clock.h"
 #include "store/audit.h"
 #include "store/connection.h"
@@ -140,10 +140,10 @@ static void test_a_bound(void **state)
 {
     bool is_own;
     (void)state;
-    wanted_max = 5; /* three are there */
+    wanted_max = 5; /* three exist */
     for (size_t i = 0; i < 2; i++) {
         connection = connection_of(SLICE("gmail"), SLICE("bounded"));
-        for (int round = 0; round < 2; round++) { /* another one of its id leaves it alone */
+        for (int round = 0; round < 2; round++) { /* another one with its id leaves it alone */
             assert_int_equal(run(start_insert), OK);
             assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
             assert_int_equal(is_own, round == 0);
@@ -155,7 +155,7 @@ static void test_a_bound(void **state)
     assert_int_equal(run(start_insert), OK);
     assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), ERR_LIMIT);
     done();
-    connection.id = last; /* one that is there is told as such */
+    connection.id = last; /* one that exists is reported as such */
     assert_int_equal(run(start_insert), OK);
     assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
     done();
@@ -182,7 +182,7 @@ static void test_compare_and_set(void **state)
     assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 2);
     pg_call_end(&calls[0]);
-    assert_int_equal(run(start_refresh), OK); /* another one on the old revision: too late */
+    assert_int_equal(run(start_refresh), OK); /* another one with the old revision: too late */
     assert_int_equal(store_rev_result(&calls[0].query, &rev), ERR_NOTFOUND);
     done();
     assert_int_equal(run(start_get), OK);
@@ -204,7 +204,7 @@ static void test_compare_and_set(void **state)
     assert_true(slice_eq(connection_identity_text(&got.identity), SLICE("ada@example.com")));
     done();
     wanted_rev = 3;
-    credentials.is_grant_new = true; /* by a person, and nobody knows as whom */
+    credentials.is_grant_new = true; /* by a person whose name is not known */
     assert_int_equal(run(start_refresh), OK);
     credentials.is_grant_new = false;
     done();

@@ -1,4 +1,4 @@
-/* Executions: what a replay says, sets of everything. */
+/* Executions: answers to replays, and sets of all kinds. */
 #include "execution_test.h"
 #include "store/app_use.h"
 #include "support/pg_second.h"
@@ -52,7 +52,8 @@ static void start_get_summary(struct pg_call *call)
     store_execution_get_summary(call->bench->pool, &call->query, &call->op, account, execution.id);
 }
 
-/* A large summary does not come with its row, nor with its key; by itself it comes whole. */
+/* A large summary is not loaded with its row, nor with its key. By itself it is loaded
+ * completely. */
 static void test_a_large_summary_is_read_by_itself(void **state)
 {
     char *text = mem_alloc(STORE_SUMMARY_INLINE_BYTES + 1);
@@ -107,7 +108,7 @@ static void test_release_frees_the_key(void **state)
     done();
 }
 
-/* Another node's: the same run, whose claim has a new owner. */
+/* Another node's claim: the same run, with a new owner. */
 static void test_a_claim_of_another_owner_stays(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_plain_insert_is_replayable(void **state)
     done();
 }
 
-/* ---- what one app is used for ---- */
+/* ---- the uses of one app ---- */
 
 enum { MINUTE_S = 60, HOUR_S = 3600 };
 static struct tally_row tally;
@@ -215,7 +216,7 @@ static void start_tally(struct pg_call *call)
     store_tally_add(call->bench->pool, &call->query, &call->op, &tally);
 }
 
-/* Calls so many seconds behind the begin of the range. */
+/* Calls that many seconds after the beginning of the range. */
 static void add_calls(const char *app, int64_t seconds, enum tally_outcome outcome, int64_t count)
 {
     bool is_blocked = outcome == TALLY_BLOCKED;
@@ -266,7 +267,7 @@ static void test_use_of_an_app(void **state)
     add_calls("gmail", 55 * MINUTE_S, TALLY_SUCCEEDED, 3);
     add_calls("gmail", 55 * MINUTE_S, TALLY_BLOCKED, 2);
     add_calls("gmail", 2 * HOUR_S + 5 * MINUTE_S, TALLY_FAILED, 1);
-    add_calls("gmail", -5 * MINUTE_S, TALLY_SUCCEEDED, 100); /* before, and behind */
+    add_calls("gmail", -5 * MINUTE_S, TALLY_SUCCEEDED, 100); /* before and after it */
     add_calls("gmail", 4 * HOUR_S, TALLY_SUCCEEDED, 100);
     add_calls("notion", 0, TALLY_SUCCEEDED, 100);
     new_account();
@@ -282,7 +283,7 @@ static void test_use_of_an_app(void **state)
     done();
 }
 
-/* Of a connection: each key once; not those of another connection, and what no key asked for. */
+/* For a connection: each key once, without those of another connection and calls without a key. */
 static void test_keys_of_a_connection(void **state)
 {
     struct uuid key = uuid_v7();
@@ -325,7 +326,7 @@ static void start_item_find(struct pg_call *call)
     store_claim_find(call->bench->pool, &call->query, &call->op, account, slice_cstr(item->key));
 }
 
-/* A third keeps its key, a third gives it back, a third has none. */
+/* A third keeps its key, a third returns it, and a third has none. */
 static void start_item_finish(struct pg_call *call)
 {
     struct item *item = call->arg;
@@ -427,7 +428,7 @@ static void test_sets_of_everything(void **state)
     assert_int_equal(count_of("idempotency_key"), SET / 2);
     for (size_t i = 0; i < SET; i++)
         items[i].execution.id = uuid_v7();
-    start_items(start_item_finish); /* no such claim: fenced, one and all */
+    start_items(start_item_finish); /* no such claim: all of them are fenced */
     for (size_t i = 0; i < SET; i++)
         assert_int_equal(store_hit_result(&calls[i].query), ERR_NOTFOUND);
     pg_calls_end(calls, SET);

@@ -1,6 +1,6 @@
-/* Calls of flows in the list of executions: which ones, in which order and beside which executions,
- * what is known of those whose flow is gone, and how rows that do not say what they called are
- * filled in; in both modes. */
+/* Calls of flows in the list of executions: which ones, in which order and between which
+ * executions, what is known of those whose flow was deleted, and how rows that do not say what they
+ * called are filled in; in both modes. */
 #include "base/clock.h"
 #include "store/execution.h"
 #include "store/flow.h"
@@ -50,7 +50,7 @@ static size_t list_of(int64_t since_s, int64_t before_s, size_t count_max, struc
     return read_page(list, false);
 }
 
-/* The fourth flow's row is gone, so its calls are not listed. */
+/* The fourth flow's row was deleted, so its calls are not listed. */
 static void test_by_time_over_all_flows(void **state)
 {
     struct execution *list;
@@ -85,7 +85,7 @@ static void test_a_range_and_a_bound(void **state)
     pg_call_end(&call);
     assert_int_equal(list_of(10, 21, 2, &list), 2);
     assert_int_equal(list[1].started_at, begin + 12 * 1000000);
-    page.before = next; /* the last one's place */
+    page.before = next; /* the last one's position */
     pg_call_end(&call);
     assert_int_equal(read_page(&list, false), 2);
     assert_int_equal(list[0].started_at, begin + 11 * 1000000);
@@ -132,7 +132,7 @@ static size_t calls_of(const char *app_id, const char *action_id)
     return count;
 }
 
-/* By what the rows say, whatever stands in templates. */
+/* By the rows' contents, whatever the templates say. */
 static void test_of_an_app_and_an_action(void **state)
 {
     (void)state;
@@ -177,8 +177,8 @@ static void insert_flow_of_other(void)
     items_tell(conninfo, sql);
 }
 
-/* A thousand are read, and none of them has succeeded: the page ends there, and says where. Those
- * that failed are found without reading others. */
+/* A thousand are read, and none of them has succeeded: the page ends there, and says where. Failed
+ * ones are found without reading others. */
 static void test_a_long_search_ends(void **state)
 {
     struct execution *list;
@@ -208,7 +208,7 @@ static void test_a_long_search_ends(void **state)
     filter = (struct execution_filter){.with_calls = true};
 }
 
-/* Of one microsecond there may be more than a page, or a scan, has. */
+/* One microsecond may have more than a page, or a scan. */
 static void test_calls_of_one_moment_are_all_listed(void **state)
 {
     enum { CALLS = 300 };
@@ -243,8 +243,8 @@ static void test_calls_of_one_moment_are_all_listed(void **state)
     other = first;
 }
 
-/* Steps that are no call, and those that are not filled in: of many flows at once all of these may
- * be the youngest. */
+/* Steps that are not calls, and those that are not filled in: of many flows at once, all of these
+ * may be the youngest. */
 static void test_other_steps_hide_no_call(void **state)
 {
     enum { CALLS = 3 };
@@ -270,7 +270,8 @@ static void test_other_steps_hide_no_call(void **state)
     other = first;
 }
 
-/* Each in its place by time, and neither hides the other. Without calls there are executions alone.
+/* Each in its position by time, and neither hides the other. Without calls there are only
+ * executions.
  */
 static void test_beside_executions(void **state)
 {
@@ -302,7 +303,8 @@ static void test_beside_executions(void **state)
     items_tell(conninfo, sql);
 }
 
-/* The first flow was started by a key, the second by one that is gone, the third by no key. */
+/* The first flow was started with a key, the second with one that was deleted, and the third
+ * without a key. */
 static void test_who_asked_and_what_the_flow_is_called(void **state)
 {
     struct execution *list;
@@ -354,7 +356,8 @@ static int64_t count_of(const char *where)
     return items_ask(conninfo, sql);
 }
 
-/* As the program before has written them: a call, a step that is none, and one whose flow is gone.
+/* As the previous version of the program wrote them: a call, a step that is not a call, and one
+ * whose flow was deleted.
  */
 static void test_rows_that_do_not_say_it_are_filled_in(void **state)
 {
@@ -389,7 +392,7 @@ static void test_rows_that_do_not_say_it_are_filled_in(void **state)
         pg_call_end(&call);
     }
     assert_int_equal(tools, FLOWS - 1);
-    /* one that is filled in is left as it is */
+    /* one that is filled in is left unchanged */
     one.integration_id = SLICE("other");
     assert_int_equal(pg_call_run(&bench, &call, start_fill, &one), OK);
     pg_call_end(&call);
@@ -401,7 +404,7 @@ static void test_rows_that_do_not_say_it_are_filled_in(void **state)
 
 /* ---- the rows ---- */
 
-/* insert: of what is in k. */
+/* insert: from what is in k. */
 static void tell(const char *insert, size_t i)
 {
     char sql[4096], owner[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1], a_key[UUID_TEXT_LEN + 1];

@@ -1,4 +1,5 @@
-/* Flows: every transition is fenced, harmless to repeat, and says who lost. In both batch modes. */
+/* Flows: every transition is fenced, harmless to repeat, and reports what it lost to. In both batch
+ * modes. */
 #include "flow_test.h"
 
 static struct flow_item item;
@@ -40,7 +41,8 @@ static void start_remove(struct pg_call *c)
     store_flow_remove(c->bench->pool, &c->query, &c->op, &ref, due_until);
 }
 
-/* A start that goes as far as it can by itself: one statement, taken up as any parked flow is. */
+/* A start that goes as far as it can by itself: one statement. The flow is then taken like any
+ * parked flow. */
 static void test_a_start_may_be_parked(void **state)
 {
     (void)state;
@@ -64,13 +66,14 @@ static void test_a_start_may_be_parked(void **state)
                      1);
     assert_int_equal(count("flow_doc", "waiting_input ->> 'title' = 'shown'"), 1);
     assert_int_equal(taken(FLOW_TAKE_RESUME), OK);
-    run(start_start, NULL); /* a replay that comes late changes nothing */
+    run(start_start, NULL); /* a late replay changes nothing */
     pg_call_end(&calls[0]);
     calls[0].is_again = false;
     assert_int_equal(count("flow", "status = 'running' and rev = 3"), 1);
 }
 
-/* A caller gives an id and asks twice, at two nodes: only one of them may go on with the flow. */
+/* A caller gives an id and sends the start twice, to two nodes: only one of them may go on with the
+ * flow. */
 static void test_a_start_of_another_is_not_ours(void **state)
 {
     (void)state;
@@ -109,7 +112,8 @@ static void start_loading(struct pg_call *c)
     store_flow_load(c->bench->pool, &c->query, &c->op, account, flow.id, c->arg != NULL);
 }
 
-/* With and without a trace or a title, each sent twice: the load gives what the first had. */
+/* With and without a trace or a title, each sent twice: the load returns what the first sending
+ * had. */
 static void test_a_start_keeps_its_trace_and_title(void **state)
 {
     static const char *const traces[] = {
@@ -200,7 +204,7 @@ static void test_starts_with_one_key_make_one_flow(void **state)
     key = title = SLICE_NONE;
 }
 
-/* A set of starts of which some have keys that are taken; then the keys expire. */
+/* A set of starts, some of which have keys that are taken. Then the keys expire. */
 static void test_a_key_of_a_start(void **state)
 {
     (void)state;
@@ -254,7 +258,7 @@ static void test_moves_are_fenced_and_replayable(void **state)
     assert_int_equal(moved_again(), OK);
     assert_int_equal(count("flow_step", "status = 'completed'"), 1);
     move.op_token = uuid_v7();
-    assert_int_equal(moved(), ERR_NOTFOUND); /* rev has passed */
+    assert_int_equal(moved(), ERR_NOTFOUND); /* rev has moved on */
     finish_into(FLOW_RUNNING);
     move.owner = other;
     assert_int_equal(moved(), ERR_NOTFOUND);
@@ -268,7 +272,7 @@ static void test_moves_are_fenced_and_replayable(void **state)
     assert_int_equal(moved(), ERR_NOTFOUND);
 }
 
-/* A HOT update leaves the index entry where it was; so said by the server's own counters. */
+/* A HOT update leaves the index entry unchanged. The server's own counters show this. */
 static void test_running_to_running_is_hot(void **state)
 {
     (void)state;

@@ -94,7 +94,7 @@ static void start_list(struct pg_call *c)
     store_flow_list(c->bench->pool, &c->query, &c->op, &filter);
 }
 
-/* How many flows there are with that filter, in pages of `limit`; checks their order. */
+/* The number of flows with that filter, in pages of `limit`. Checks their order. */
 static size_t walk_all(int status, const char *template_key, int64_t limit, bool alone)
 {
     struct flow_listed *list;
@@ -167,7 +167,7 @@ static void test_what_a_listed_one_holds(void **state)
     pg_call_end(&call);
 }
 
-/* How many its list has, and where that goes on. */
+/* The number in its list, and where the list goes on. */
 static size_t listed(struct uuid *next)
 {
     struct flow_listed *list;
@@ -178,7 +178,7 @@ static size_t listed(struct uuid *next)
     return count;
 }
 
-/* Of 1,500 flows the oldest alone is of that template. */
+/* Of 1,500 flows, only the oldest has that template. */
 static void test_a_search_by_template_looks_at_a_thousand(void **state)
 {
     char sql[1024], owner[UUID_TEXT_LEN + 1];
@@ -234,7 +234,7 @@ static void test_revisions_of_many_in_one_go(void **state)
 
 /* ---- the rows ---- */
 
-/* insert: of what is in k. */
+/* insert: from what is in k. */
 static void tell(const char *insert, size_t i)
 {
     char sql[4096], owner[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
@@ -247,7 +247,7 @@ static void tell(const char *insert, size_t i)
     items_tell(conninfo, sql);
 }
 
-/* Waiting, completed and failed in turn, of two templates in turn; rev counts. */
+/* Waiting, completed and failed in turn, of two templates in turn. rev counts. */
 #define FLOW                                                                                      \
     "insert into sluice.flow select account, flow, (array['tasks','other'])[n % 2 + 1], "         \
     "gen_random_uuid(), 'agent', (array['waiting','completed','failed'])[n % 3 + 1], n + 1, "     \

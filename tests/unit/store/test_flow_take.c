@@ -1,4 +1,5 @@
-/* Flows that change hands: approved, rejected, cancelled, resumed, adopted. In both batch modes. */
+/* Flows that change owners: approved, rejected, cancelled, resumed, adopted. In both batch
+ * modes. */
 #include "flow_test.h"
 
 static struct uuid was_owned_by;
@@ -90,7 +91,7 @@ static void test_cancel(void **state)
     run(start_cancel, NULL);
     assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
                      OK);
-    assert_int_equal(got.rev, rev); /* of a cancelled one nothing changes */
+    assert_int_equal(got.rev, rev); /* a cancelled one does not change */
     assert_true(was_cancelled);
     pg_call_end(&calls[0]);
     finish_into(FLOW_RUNNING);
@@ -117,7 +118,7 @@ static void test_resume_of_a_failed_one(void **state)
     assert_int_equal(got.attempt, 1);
 }
 
-/* Of the flow; it is taken as the scan found it. */
+/* The flow's revision. It is taken as the scan found it. */
 static size_t orphans_of(struct uuid owner)
 {
     struct flow_ref *refs;

@@ -1,4 +1,4 @@
-/* Claims: who wins a key, when keys expire. */
+/* Claims: which run wins a key, and when keys expire. */
 #include "execution_test.h"
 
 #include "store/retention.h"
@@ -123,8 +123,8 @@ static int64_t left_s(const char *key_text)
     return items_ask(conninfo, sql);
 }
 
-/* From the statement on, and until after what the key guards; from the run's end it lives for as
- * long as it takes those that wait for the run to load it. */
+/* Valid from the statement on, and longer than what the key guards. From the run's end on, it lives
+ * long enough for those that wait for the run to load it. */
 static void test_the_life_of_a_key(void **state)
 {
     const struct {
@@ -176,7 +176,7 @@ static void test_expired_keys(void **state)
     run(start_find);
     struct claim_outcome outcome;
     assert_int_equal(store_claim_result(&calls[0].query, &outcome),
-                     ERR_NOTFOUND); /* as good as free */
+                     ERR_NOTFOUND); /* counts as free */
     done();
     struct expired_key *list;
     size_t count;

@@ -1,6 +1,6 @@
 /*
  * Statements in the background: how many there may be, when they are sent again, what their owner
- * hears of them, and what is left where it goes.
+ * is notified of, and what is left when the owner is freed.
  */
 #include "base/clock.h"
 #include "seam/seam.h"
@@ -16,7 +16,7 @@ struct bench {
     struct pg_pool *pool;
     struct store_laters laters;
     size_t sent, ended, cancelled;
-    size_t again; /* so many results do not content it */
+    size_t again; /* that many results do not satisfy it */
 };
 
 struct note {
@@ -170,7 +170,7 @@ static void it_is_sent_until_its_owner_is_content(void **state)
     (void)begin(b, &at_once_class, NULL);
     seam_settle(b->loop);
     answer(b);
-    assert_int_equal(seam_query_count(b->pool), 1); /* without a rest */
+    assert_int_equal(seam_query_count(b->pool), 1); /* without a pause */
     answer(b);
     assert_int_equal(b->laters.count, 0);
 }
@@ -179,10 +179,10 @@ static void it_is_cancelled_at_every_place(void **state)
 {
     struct bench *b = *state;
     b->again = 1;
-    (void)begin(b, &again_class, NULL); /* rests */
+    (void)begin(b, &again_class, NULL); /* pauses */
     seam_settle(b->loop);
     answer(b);
-    (void)begin(b, &once_class, NULL); /* is with the database */
+    (void)begin(b, &once_class, NULL); /* is in the database */
     seam_settle(b->loop);
     (void)begin(b, &once_class, NULL); /* is not sent */
     store_laters_cancel(&b->laters);

@@ -1,4 +1,4 @@
-/* Nodes: who is fenced, what is recovered when one dies. */
+/* Nodes: which are fenced, and what is recovered when one dies. */
 #include "execution_test.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void start_remove(struct pg_call *call)
     store_node_remove(call->bench->pool, &call->query, &call->op, old_ids, owning_ids);
 }
 
-/* The steps of housekeeping; calls hold the texts of those before. false: no node is old. */
+/* The steps of housekeeping. Calls hold the texts of earlier ones. false: no node is old. */
 static bool sweep(void)
 {
     memset(calls, 0, 3 * sizeof(calls[0]));
@@ -62,7 +62,7 @@ static bool sweep(void)
     return is_any;
 }
 
-/* What the claims of dead nodes are; none where no node is dead. The caller ends the call. */
+/* The claims of dead nodes; none if no node is dead. The caller ends the call. */
 static size_t recoverable(struct claim **list)
 {
     struct node_dead dead;
@@ -122,7 +122,7 @@ static void test_recovery_and_fences(void **state)
     done();
     run(start_leave);
     done();
-    run(start_heartbeat); /* dead stays dead */
+    run(start_heartbeat); /* a dead node stays dead */
     assert_int_equal(store_node_heartbeat_result(&calls[0].query, &now_us), ERR_NOTFOUND);
     done();
     claim = lost;
@@ -138,7 +138,8 @@ static void test_recovery_and_fences(void **state)
         assert_true(uuid_eq(list[i].owner, dead));
         assert_true(slice_eq(list[i].key, want->key));
         assert_true(slice_eq(list[i].action_id, SLICE("send")));
-        assert_true(llabs(list[i].started_at - clock_wall_us()) < 60000000); /* the database's */
+        assert_true(llabs(list[i].started_at - clock_wall_us()) < 60000000); /* the database's
+                                                                              * clock */
         assert_true(list[i].is_write);
     }
     done();
@@ -151,7 +152,7 @@ static void test_recovery_and_fences(void **state)
     run(start_finish);
     assert_int_equal(store_hit_result(&calls[0].query), OK);
     done();
-    /* the zombie wakes up and says it succeeded: too late, and it is told */
+    /* the zombie wakes up and reports success: it is too late, and the answer says so */
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{\"status\":\"succeeded\"}")), ERR_NOTFOUND);
     run(start_find);
     struct claim_outcome outcome = outcome_of(&calls[0]);
@@ -160,7 +161,7 @@ static void test_recovery_and_fences(void **state)
     assert_true(slice_eq(outcome.summary, SLICE("{\"status\":\"failed\"}")));
     done();
 
-    assert_false(sweep()); /* not an hour dead */
+    assert_false(sweep()); /* not dead for an hour yet */
     items_tell(conninfo, "update sluice.node set lease_until = now() - interval '2 h' "
                          "where lease_until <= now()");
     assert_true(sweep()); /* it owns the other one */
@@ -172,7 +173,7 @@ static void test_recovery_and_fences(void **state)
     assert_int_equal(count_of("node"), 1);
 }
 
-/* Those of the owner alone, in flight, of that age by the database's clock, the oldest first. */
+/* Only the owner's claims in flight, of that age by the database's clock, oldest first. */
 static void test_claims_of_an_owner(void **state)
 {
     struct claim *list;

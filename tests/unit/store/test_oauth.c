@@ -1,6 +1,6 @@
 /*
- * Who may refresh a token, the end of a grant with its one audit event; OAuth clients; and
- * authorizations begun, which are taken once, by the session that began them.
+ * Which node may refresh a token, the end of a grant with its single audit event, OAuth clients,
+ * and authorizations under way, which are taken once, by the session that began them.
  */
 #include "base/clock.h"
 #include "store/connection.h"
@@ -114,7 +114,7 @@ static void test_one_holder_at_a_time(void **state)
     pg_calls_end(calls, CALLS_MAX);
     assert_int_equal(winners, 1);
     assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND);
-    assert_int_equal(claim(holder), OK); /* its own: anew */
+    assert_int_equal(claim(holder), OK); /* its own claim: taken again */
     assert_int_equal(run(start_release), OK);
     done();
     assert_int_equal(claim(uuid_v7()), OK);
@@ -157,10 +157,11 @@ static void test_a_loss_is_told_once(void **state)
     assert_int_equal(items_ask(conninfo, sql), 1);
     lease_ms = LEASE_MS;
     wanted_rev = before + 1;
-    assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* what is not live is not refreshed */
+    assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* a connection that is not live is not
+                                                       * refreshed */
 }
 
-/* ---- what a person changes ---- */
+/* ---- changes by a person ---- */
 
 static slice wanted_label;
 
@@ -204,7 +205,7 @@ static int set_result(void (*start)(struct pg_call *call))
     return result;
 }
 
-/* Events of one connection, by what they say. */
+/* Events of one connection, by their contents. */
 static int64_t events_of(int64_t id, const char *kind, const char *means)
 {
     char text[400];
@@ -233,11 +234,11 @@ static void test_what_a_person_changes(void **state)
         make_connection();
         ids[i] = connection.id;
     }
-    for (size_t i = 0; i < 5; i++) { /* in whatever order they come: one default */
+    for (size_t i = 0; i < 5; i++) { /* in any order: there is one default */
         pg_call_start(&bench, &calls[i], start_default, &ids[i]);
     }
     pg_calls_wait(&bench, calls, 5);
-    size_t winners = 0; /* two at the very same moment: one may be refused by the unique index */
+    size_t winners = 0; /* two at the very same moment: the unique index may refuse one */
     for (size_t i = 0; i < 5; i++) {
         winners += calls[i].query.status == OK;
         assert_true(calls[i].query.status == OK || calls[i].query.status == ERR_INVALID);
@@ -261,7 +262,7 @@ static void test_what_a_person_changes(void **state)
     wanted_account = account;
     assert_int_equal(set_result(start_delete), OK);
     assert_int_equal(count_of("", connection.id), 0);
-    /* an event of each change that was made, and of no other */
+    /* one event for each change that was made, and no other */
     assert_true(events_of(connection.id, "connection.default_set", "") >= 2);
     assert_int_equal(events_of(connection.id, "connection.renamed", ""), 1);
     assert_int_equal(events_of(connection.id, "connection.removed", ",\"by\":\"dashboard\""), 1);
@@ -344,7 +345,7 @@ static void test_clients(void **state)
     assert_int_equal(store_oauth_client_list_sync(sync, &arena, account, &list, &count, &err), OK);
     assert_int_equal(count, 1);
     struct oauth_client mine = list[0];
-    /* the walk of a rotation: those with a secret under another key */
+    /* the walk of a rotation: clients with a secret under another key */
     assert_int_equal(store_oauth_client_stale_sync(sync, &arena, SLICE("key0"), (struct uuid){{0}},
                                                    SLICE_NONE, &list, &count, &err),
                      OK);
@@ -368,7 +369,7 @@ static void test_clients(void **state)
     assert_int_equal(client_events("removed"), 1);
 }
 
-/* ---- authorizations begun ---- */
+/* ---- authorizations under way ---- */
 
 static void start_begun(struct pg_call *call)
 {

@@ -1,4 +1,4 @@
-/* Pages of executions and audit events: order, filters, where a page stops, what it touches. */
+/* Pages of executions and audit events: order, filters, where a page stops, and what it reads. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -35,7 +35,7 @@ static void start_audit_list(struct pg_call *c)
     store_audit_list(c->bench->pool, &c->query, &c->op, account, &page, kind, actor);
 }
 
-/* Walks on from before until the range is through; returns how many executions it met. */
+/* Pages backwards from before until the range is read. Returns how many executions it met. */
 static size_t walk(struct uuid since, struct uuid before, size_t count_max, size_t *pages)
 {
     struct execution *list;
@@ -71,7 +71,7 @@ static void test_all_in_order(void **state)
     assert_int_equal(pages, 1);
 }
 
-/* A filter that little passes: no page looks at more than it may, and each tells where it was. */
+/* A filter that matches few: no page reads more than it may, and each says where it stopped. */
 static void test_filters(void **state)
 {
     size_t pages;
@@ -166,7 +166,7 @@ static void test_audit_by_kind(void **state)
     assert_int_equal(events_of(SLICE("%")), 0);
 }
 
-/* ---- what it touches ---- */
+/* ---- what it reads ---- */
 
 static const struct pg_stmt *statement(const char *name)
 {
@@ -184,8 +184,8 @@ static long rows_of(slice line)
     return at < 0 ? 0 : strtol(line.ptr + at + strlen("actual rows="), NULL, 10);
 }
 
-/* How many partitions a page reads rows of: those that it prunes are not executed. What two scans
- * give is sorted, as much of each as is wanted; no more is. */
+/* From how many partitions a page reads rows: pruned ones are not executed. The results of two
+ * scans are sorted, at most as many of each as are wanted. */
 static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
 {
     struct err err;
@@ -273,7 +273,7 @@ static void test_partitions_are_pruned(void **state)
 
 /* ---- ---- */
 
-/* Executions n of a day, the youngest with the largest n; each account the same. */
+/* Executions n of a day, the youngest with the largest n, the same for each account. */
 #define FILL_DAY                                                                             \
     "insert into sluice.execution select a.id, (lpad(to_hex(%lld + n), 12, '0') || "         \
     "'70008000000000000000')::uuid, case when %s then 'notion' else 'gmail' end, 'get', 7, " \

@@ -1,7 +1,7 @@
 /*
- * Reads the statement table and the system catalogs, and proves what src/README.md "The database"
- * says: keys and statements carry account_id, and plans look rows up by key whatever the statistics
- * say.
+ * Reads the statement table and the system catalogs, and proves the claims of src/README.md "The
+ * database": keys and statements have account_id, and plans find rows by key, whatever the
+ * statistics say.
  */
 #include <stdlib.h>
 
@@ -98,7 +98,7 @@ static slice citus_script(void)
     return SLICE_NONE;
 }
 
-/* A table that the script lacks would be missed on a cluster only. Nodes are not distributed. */
+/* A table that the script lacks would be missing only on a cluster. Nodes are not distributed. */
 static void test_citus_distributes_every_table(void **state)
 {
     enum { SQL_BYTES_MAX = 64 * 1024 };
@@ -146,7 +146,7 @@ static void test_every_statement_names_its_account(void **state)
         buf_deinit(&sql);
     }
     assert_true(i > 20);
-    assert_int_equal(exempt, 35); /* a new one is to be thought about here */
+    assert_int_equal(exempt, 35); /* a new one needs a decision here */
 }
 
 static bool names(const struct pg_stmt *stmt, const char *verb, const char *table)
@@ -157,9 +157,9 @@ static bool names(const struct pg_stmt *stmt, const char *verb, const char *tabl
     return at && strchr(" (),'", at[strlen(text)]);
 }
 
-/* Where a statement goes on a sharded database (pg/pg.h): one without an account that reads what is
- * distributed is asked of each shard, but for those that commands ask the coordinator; one that
- * changes what each node has a copy of goes to the coordinator. */
+/* Where a statement is sent on a sharded database (pg/pg.h): a statement without an account that
+ * reads distributed tables is sent to each shard, except for those that commands send to the
+ * coordinator. One that changes a table with a copy on each node is sent to the coordinator. */
 static void test_statements_go_where_their_rows_are(void **state)
 {
     static const char *const distributed[] = {
@@ -284,11 +284,11 @@ static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, co
     fail_msg("%s: %s", stmt->name, why);
 }
 
-/* A scan of a table must be by index, with a condition, and on a tenant's table one that has
- * account_id. What a statement without account may walk over: small tables, or a bounded scan. */
+/* A scan of a table must use an index, with a condition, and on a tenant's table one that includes
+ * account_id. A statement without an account may walk over small tables, or over a bounded scan. */
 static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
 {
-    /* Of a command, which has it planned for each call. */
+    /* Used by a command, which has it planned for each call. */
     if (strcmp(stmt->name, "flow_explain_account") == 0)
         return;
     for (size_t i = 0; i < rows->count; i++) {
@@ -296,7 +296,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         slice next = i + 1 < rows->count ? pg_get_bytes(rows, i + 1, 0) : SLICE("");
         if (has(line, "Hash Join") || has(line, "Merge Join") || has(line, "Bitmap"))
             fail_plan(stmt, rows, "a join or scan that is not pinned");
-        /* What a partial index has need not be looked at in its rows. */
+        /* A partial index's condition need not be checked in the rows. */
         if (strstr(stmt->sql, "x.status = 'failed'") && has(line, "Filter: ") &&
             has(line, "status = 'failed'"))
             fail_plan(stmt, rows, "a walk over what has succeeded");
@@ -304,7 +304,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (!is_scan || has(line, "Subquery Scan") || has(line, "Function Scan") ||
             has(line, "CTE Scan"))
             continue;
-        /* Templates are no tenant's: found by their key. */
+        /* Templates do not belong to a tenant, and are found by their key. */
         if (has(line, " using flow_template_pkey on flow_template ") && has(next, "version = "))
             continue;
         bool is_flow = has(line, " on flow ");
@@ -416,7 +416,7 @@ static void test_plans_on_large_tables(void **state)
     check_all_plans();
 }
 
-/* One account's flows that wait for a time are none that its list of approvals walks over. */
+/* The list of approvals does not walk over the account's flows that wait for a time. */
 static void test_plans_with_many_timers(void **state)
 {
     (void)state;

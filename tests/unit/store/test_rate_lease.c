@@ -1,4 +1,4 @@
-/* Leases of limits: what holders of one limit have never adds up to more than it. */
+/* Leases of limits: the holders of one limit never have more than the limit together. */
 #include "store/rate_lease.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
@@ -35,8 +35,8 @@ static int64_t read_number(const char *sql)
     return items_ask(conninfo, sql);
 }
 
-/* All leases and the level are of so many milliseconds ago; below 0: they stand still, so that no
- * test depends on how fast it runs. */
+/* All leases and the level are from that many milliseconds ago. Below 0, they do not age, so that
+ * no test depends on its speed. */
 static void let_pass(int ms)
 {
     char sql[300];
@@ -82,7 +82,7 @@ static void test_the_first_has_what_it_needs_and_half_of_the_rest(void **state)
     check_sums();
 }
 
-/* However many ask at a time, and for however much. */
+/* For any number of concurrent requests, and for any amount. */
 static void test_sums_stay_within_the_limit(void **state)
 {
     struct rate_lease_ask asks[HOLDERS];
@@ -102,7 +102,7 @@ static void test_sums_stay_within_the_limit(void **state)
     }
 }
 
-/* Where all want more than there is: by need, and all of it. */
+/* If all want more than there is: by need, and all of it is given. */
 static void test_parts_follow_the_need(void **state)
 {
     const int64_t needs[HOLDERS] = {RATE, RATE, RATE, 3 * RATE};
@@ -118,7 +118,7 @@ static void test_parts_follow_the_need(void **state)
     assert_true(parts() > RATE - HOLDERS && parts() <= RATE);
 }
 
-/* One that falls silent has no part any more once its lease is over. */
+/* A silent holder has no part once its lease is over. */
 static void test_a_lease_ends_by_itself(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void test_a_lease_ends_by_itself(void **state)
     assert_int_equal(read_number("select cardinality(holders) from sluice.rate_lease"), 1);
 }
 
-/* The burst is one for all: what was used is gone until the rate has brought it again, and what
- * another may have used since it was last heard of is not given twice. */
+/* All share one burst: a used part is missing until the rate has restored it, and the part that
+ * another may have used since its last message is not given twice. */
 static void test_one_burst_for_all(void **state)
 {
     struct rate_lease_ask ask = of(0, RATE);
@@ -152,7 +152,7 @@ static void test_one_burst_for_all(void **state)
     assert_int_equal(take(ask).held, BURST);
 }
 
-/* More was used than there was, as calls that a page of a list makes: it is owed. */
+/* More was used than there was, like the calls that a list's pages make: it becomes a debt. */
 static void test_what_is_owed_is_paid(void **state)
 {
     struct rate_lease_ask ask = of(0, RATE);
@@ -164,7 +164,7 @@ static void test_what_is_owed_is_paid(void **state)
     assert_true(read_number("select level from sluice.rate_lease") < 0);
 }
 
-/* A number of calls at the same time: whole ones, and none is taken back that is in use. */
+/* A number of concurrent calls: whole ones, and none in use is taken back. */
 static void test_calls_at_the_same_time(void **state)
 {
     struct rate_lease_ask ask = of(0, 2);

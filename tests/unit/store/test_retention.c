@@ -1,4 +1,4 @@
-/* Partitions made and dropped; the schema's version. */
+/* Partitions that are made and dropped, and the schema's version. */
 #include "base/embed.h"
 #include "pg/migrate.h"
 #include "store/retention.h"
@@ -51,7 +51,8 @@ static void test_made_once(void **state)
     assert_int_equal(run(start_make, 0), 0);
     items_tell(conninfo, DROP_AHEAD("execution_", "3"));
     items_tell(conninfo, DROP_AHEAD("flow_doc_", "7"));
-    assert_int_equal(items_ask(conninfo, "select sluice.partitions_make(7)"), 2); /* the former */
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_make(7)"), 2); /* the previous
+                                                                                   * one */
     assert_int_equal(run(start_make, 0), 0);
 }
 
@@ -93,7 +94,8 @@ static void test_the_audit_trail_is_kept_longer(void **state)
                "sluice.uuid_floor(day), sluice.uuid_floor(day + 1)); end $$");
     audit_days = 90;
     assert_int_equal(run(start_drop, 5), 0);
-    assert_int_equal(items_ask(conninfo, "select sluice.partitions_drop(5)"), 0); /* the former */
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_drop(5)"), 0); /* the previous
+                                                                                   * one */
     audit_days = 10;
     assert_int_equal(run(start_drop, 30), 1);
     assert_int_equal(run(start_drop, 30), 0);

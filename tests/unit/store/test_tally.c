@@ -1,4 +1,5 @@
-/* Tallies: rows that add up, what is read and kept of them, longer times made of old ones. */
+/* Tallies: rows that add up, what is read and cached of them, and longer times made from old
+ * ones. */
 #include "base/clock.h"
 #include "store/tally_kept.h"
 #include "support/pg_call.h"
@@ -66,7 +67,7 @@ static void start_read(struct pg_call *call)
         store_tally_rows(call->bench->pool, &call->query, &call->op, account, read_range.before_at);
 }
 
-/* All sums, of what is open and what is not. */
+/* All sums, of open and closed times. */
 static size_t read_sums(struct tally_sum **list)
 {
     struct tally_part *found;
@@ -97,7 +98,7 @@ static void end_all(size_t count)
     pg_calls_end(calls, count);
 }
 
-/* Many processes add to one row at a time, and each of them its own. */
+/* Many processes add to one row at a time, each its own calls. */
 static void test_rows_add_up(void **state)
 {
     struct tally_row rows[CALLS_MAX];
@@ -126,7 +127,8 @@ static void check_sum(const struct tally_sum *sum, enum tally_kind kind, const c
 
 static void add_for_sums(void)
 {
-    add(row_of(hour - 90 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED)); /* before what is asked */
+    add(row_of(hour - 90 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED)); /* before the requested
+                                                                         * time */
     add(row_of(hour - 60 * MINUTE_US, SLICE("send"), TALLY_FAILED));    /* before the range */
     for (int64_t slot = hour; slot < hour + 90 * MINUTE_US; slot += 5 * MINUTE_US)
         add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
@@ -190,7 +192,7 @@ static void test_sums(void **state)
     is_added_up = false;
 }
 
-/* Half of what is in the row that begins before, and of the step in which now is. */
+/* Half of the row that begins before, and half of the step that includes now. */
 static void test_the_time_before_is_estimated_by_shares(void **state)
 {
     const int64_t h = 3600 * (int64_t)1000000;
@@ -264,7 +266,7 @@ static void start_fold(struct pg_call *call)
     store_tally_fold(call->bench->pool, &call->query, &call->op, call->arg);
 }
 
-/* All that are due in one set; returns how many. */
+/* All that are due in one set. Returns their number. */
 static size_t fold(void)
 {
     struct tally_old *list, old[CALLS_MAX];
@@ -301,7 +303,7 @@ static void test_old_rows_become_hours(void **state)
     assert_int_equal(ask("select cardinality(buckets) from sluice.tally where outcome = 'blocked'"),
                      0);
     assert_int_equal(fold(), 0);
-    /* A row that comes late is added to its hour. */
+    /* A late row is added to its hour. */
     add(row_of(old + 5 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
     assert_int_equal(fold(), 1);
     assert_int_equal(ask("select sum(calls) from sluice.tally where is_hour and "
@@ -320,7 +322,7 @@ static int64_t rows_at(int64_t slot)
     return ask(sql);
 }
 
-/* Hours, then six of them, then days; late ones are as long as their age asks for at once. */
+/* Hours, then six of them, then days. Late rows get the length for their age at once. */
 static void test_rows_become_longer_as_they_grow_old(void **state)
 {
     int64_t long_us = 60 * MINUTE_US, now = clock_wall_us();
@@ -335,7 +337,7 @@ static void test_rows_become_longer_as_they_grow_old(void **state)
     assert_int_equal(rows_at(quarter - 17 * long_us), 6);
     assert_int_equal(fold(), 0);
     items_tell(conninfo, "update sluice.tally set slot = slot - interval '24 hours'");
-    assert_int_equal(fold(), 2); /* the first hour is where the six are to be */
+    assert_int_equal(fold(), 2); /* the first hour is where the six will be */
     assert_int_equal(ask("select count(*) from sluice.tally"), 1);
     assert_int_equal(rows_at(quarter - 42 * long_us), 12);
     items_tell(conninfo, "delete from sluice.tally");
@@ -364,7 +366,7 @@ static void test_rows_are_kept_for_thirty_days(void **state)
     assert_int_equal(fold(), 0);
 }
 
-/* ---- what is kept ---- */
+/* ---- what is cached ---- */
 
 static struct tally_kept *kept;
 static struct tally_reading readings[3];
@@ -377,7 +379,7 @@ static void start_kept(struct pg_call *call)
     tally_kept_read(kept, call->bench->pool, reading, &call->op, kept_now);
 }
 
-/* The calls that the i-th of these readings has found, by time; ends it. */
+/* The calls that the i-th of these readings has found, by time. Ends the reading. */
 static int64_t end_kept(size_t i)
 {
     struct tally_sum *list;
@@ -396,7 +398,7 @@ static int64_t end_kept(size_t i)
     return calls_found;
 }
 
-/* Until all are read: of what is much a second query is sent. */
+/* Until all are read: if there are many, a second query is sent. */
 static void wait_kept(size_t count)
 {
     pg_calls_wait(&bench, calls, count);
@@ -425,7 +427,7 @@ static void add_many(int64_t slot, int count)
     items_tell(conninfo, sql);
 }
 
-/* What is over is read once: that it is gone meanwhile is not seen, what is new is. */
+/* Past times are read once: a deletion is not noticed, but new rows are. */
 static void test_sums_of_what_is_over_are_kept(void **state)
 {
     (void)state;
@@ -436,7 +438,7 @@ static void test_sums_of_what_is_over_are_kept(void **state)
     items_tell(conninfo, "delete from sluice.tally");
     add(row_of(hour + 65 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
     assert_int_equal(read_kept(), 603);
-    assert_int_equal(read_kept(), 603); /* not added to what is kept, as its time is not over */
+    assert_int_equal(read_kept(), 603); /* not added to the cache, as its time is not over */
     kept_now += 10 * MINUTE_US;
     assert_int_equal(read_kept(), 603); /* now it is */
     add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
@@ -460,7 +462,7 @@ static void test_few_rows_are_not_kept(void **state)
     assert_int_equal(read_kept(), 0);
 }
 
-/* Each adds what is new to its own copy. */
+/* Each adds new rows to its own copy. */
 static void test_two_that_read_at_once_count_nothing_twice(void **state)
 {
     (void)state;
@@ -477,7 +479,7 @@ static void test_two_that_read_at_once_count_nothing_twice(void **state)
     assert_int_equal(read_kept(), 1200);
 }
 
-/* The database adds up what is over TALLY_ROWS_MAX; what was before is kept with the rest. */
+/* The database adds up what exceeds TALLY_ROWS_MAX. Earlier times are cached with the rest. */
 static void test_many_rows_are_added_up_by_the_database(void **state)
 {
     (void)state;
@@ -486,7 +488,7 @@ static void test_many_rows_are_added_up_by_the_database(void **state)
     add_many(hour, 600);
     add_many(hour + 80 * MINUTE_US, 600);
     add_many(hour - 90 * MINUTE_US, 8);
-    add_many(hour - 60 * MINUTE_US, 8); /* of which half are before as long a time before now */
+    add_many(hour - 60 * MINUTE_US, 8); /* half of them are before a time as long before now */
     assert_int_equal(read_kept(), 1200);
     assert_int_equal(calls_before, 12);
     items_tell(conninfo, "delete from sluice.tally");

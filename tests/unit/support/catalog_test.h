@@ -1,5 +1,5 @@
 /*
- * Shared by tests of what stands on a catalog: an arena, a catalog, and the report of loading it.
+ * Shared by tests that need a catalog: an arena, a catalog, and the report of loading it.
  */
 #ifndef TESTS_UNIT_SUPPORT_CATALOG_TEST_H
 #define TESTS_UNIT_SUPPORT_CATALOG_TEST_H
@@ -24,7 +24,7 @@ static inline int bench_setup(void **state)
     return 0;
 }
 
-/* With the manifests compiled in. */
+/* With the built-in manifests. */
 static inline int bench_setup_all(void **state)
 {
     (void)bench_setup(state);

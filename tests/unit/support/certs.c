@@ -159,7 +159,7 @@ void certs_free(struct certs *certs)
     mem_free(certs);
 }
 
-/* Fills list (5 places) with the names of spec; ips holds the bytes of literals. */
+/* Fills list (5 slots) with the names of spec. ips holds the bytes of literals. */
 static mbedtls_x509_san_list *names_of(const struct cert_spec *spec, mbedtls_x509_san_list *list,
                                        unsigned char ips[2][16])
 {

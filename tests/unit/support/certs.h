@@ -1,6 +1,6 @@
 /*
  * A local certificate authority for tests: made with Mbed TLS in a folder of its own, so that no
- * test needs the openssl program and none holds a key in the repository.
+ * test needs the openssl program and no key is in the repository.
  */
 #ifndef TESTS_SUPPORT_CERTS_H
 #define TESTS_SUPPORT_CERTS_H

@@ -1,5 +1,5 @@
 /*
- * Shared by tests that write files: a folder of one test, files in it, and what was printed.
+ * Shared by tests that write files: a folder for one test, files in it, and printed output.
  */
 #ifndef TESTS_UNIT_SUPPORT_FOLDER_H
 #define TESTS_UNIT_SUPPORT_FOLDER_H
@@ -68,7 +68,7 @@ static inline void file_read(const char *path, char *out, size_t cap)
     fclose(file);
 }
 
-/* What a function prints to a FILE. */
+/* The output of a function to a FILE. */
 struct capture {
     FILE *file;
     char text[TEST_TEXT_MAX];

@@ -1,6 +1,6 @@
 /*
- * An op that makes one call and keeps its results until the test has looked at them; and the
- * client, resolver and policy that it needs.
+ * An op that makes one call and keeps its results until the test has read them, and the client,
+ * resolver and policy that it needs.
  */
 #ifndef TESTS_SUPPORT_HTTP_CALLER_H
 #define TESTS_SUPPORT_HTTP_CALLER_H
@@ -17,7 +17,7 @@ struct caller_world {
     struct http_peer peer;
 };
 
-/* config may be NULL; resolver, policy and tls are filled in. The policy allows "localhost" and
+/* config may be NULL. resolver, policy and tls are filled in. The policy allows "localhost" and
  * 127.0.0.1. dns may be NULL. */
 void caller_world_init(struct caller_world *world, const struct http_client_config *config,
                        const struct dns_config *dns, struct tls_context *tls,
@@ -29,18 +29,18 @@ struct caller {
     struct http_client *client;
     struct http_call call; /* fill it between caller_init and caller_start */
     char url[256];
-    unsigned deadline_in_ms; /* not 0: call.deadline_ns is so much after the call's start */
+    unsigned deadline_in_ms; /* not 0: call.deadline_ns is this much after the call's start */
     int start_code;
     bool is_done;
     enum op_end end;
 };
 
-/* A GET of "http://127.0.0.1:PORT" and path (https where the peer has TLS). */
+/* A GET of "http://127.0.0.1:PORT" and path (https if the peer has TLS). */
 void caller_init(struct caller *caller, struct caller_world *world, const char *path);
 /* From an op's first step. */
 void caller_start(struct caller *caller, struct caller_world *world, size_t arena_bytes_max);
 void caller_wait(struct caller *caller);
-/* Lets the op go, and waits until its memory is. */
+/* Lets the op go, and waits until its memory is freed. */
 void caller_deinit(struct caller *caller);
 /* init, start, wait. */
 void caller_get(struct caller *caller, struct caller_world *world, const char *path);

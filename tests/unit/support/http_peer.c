@@ -75,7 +75,7 @@ static void play_start(struct peer_connection *connection)
     play(&connection->task);
 }
 
-/* Bytes of the whole request at the front of in; 0: not whole yet. */
+/* The length of the whole request at the front of in; 0: it is not complete yet. */
 static size_t request_length(const struct buf *in, bool is_on_head)
 {
     ptrdiff_t end = slice_find(buf_slice(in), SLICE("\r\n\r\n"));

@@ -1,6 +1,6 @@
 /*
  * A scripted HTTP server in the test's own loop, for the outbound client: it reads whole requests
- * and does to each what its script says, well or badly. Plain or over TLS.
+ * and answers each as its script says, well or badly. Plain or over TLS.
  */
 #ifndef TESTS_SUPPORT_HTTP_PEER_H
 #define TESTS_SUPPORT_HTTP_PEER_H
@@ -13,7 +13,7 @@ enum peer_then {
     PEER_FIN,     /* close_notify and FIN */
     PEER_CUT,     /* FIN alone, also under TLS */
     PEER_RESET,   /* RST */
-    PEER_ENDLESS, /* repeats the reply's last `repeat` bytes for ever */
+    PEER_ENDLESS, /* repeats the reply's last `repeat` bytes forever */
     PEER_DEAF,    /* stops reading, too */
 };
 
@@ -21,7 +21,7 @@ struct peer_script {
     const char *reply; /* NULL: none */
     size_t reply_len;  /* 0: strlen */
     enum peer_then then;
-    bool is_trickled;   /* a byte a turn */
+    bool is_trickled;   /* one byte each turn */
     bool is_on_connect; /* does not wait for a request */
     bool is_on_head;    /* does not wait for the body */
     size_t repeat;
@@ -34,7 +34,7 @@ struct http_peer {
     const struct peer_script *scripts;
     size_t script_count; /* request n gets script n; the last one repeats */
     unsigned connections, requests, handshakes;
-    struct buf request; /* the newest whole one */
+    struct buf request; /* the newest complete one */
     struct list open;   /* connections */
     unsigned open_count;
 };
@@ -42,7 +42,7 @@ struct http_peer {
 void http_peer_init(struct http_peer *peer, struct loop *loop, const struct peer_script *scripts,
                     size_t script_count);
 void http_peer_scripts(struct http_peer *peer, const struct peer_script *scripts, size_t count);
-/* Closes all connections and waits for it. */
+/* Closes all connections and waits for that. */
 void http_peer_deinit(struct http_peer *peer);
 uint16_t http_peer_port(const struct http_peer *peer);
 /* Closes all its connections now: FIN, or RST. */

@@ -9,7 +9,7 @@
 #include "json/json.h"
 #include "unit.h"
 
-/* The literal's value; fails the test when it does not parse. */
+/* The literal's value. Fails the test if it does not parse. */
 static inline struct json *parse(struct arena *arena, const char *text)
 {
     struct err err = {0};
@@ -19,13 +19,13 @@ static inline struct json *parse(struct arena *arena, const char *text)
     return value;
 }
 
-/* The same of a text with ' for ". */
+/* The same for a text with ' for ". */
 static inline struct json *parse_quoted(struct arena *arena, const char *text)
 {
     return parse(arena, unit_quoted(arena, text));
 }
 
-/* The file's bytes in the arena; SLICE_NONE when it cannot be read. */
+/* The file's bytes in the arena, or SLICE_NONE if it cannot be read. */
 static inline slice read_file(struct arena *arena, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -41,7 +41,7 @@ static inline slice read_file(struct arena *arena, const char *path)
     return text ? (slice){text, (size_t)len} : SLICE_NONE;
 }
 
-/* $SLUICE_CORPORA or its default, with a path behind it. */
+/* $SLUICE_CORPORA or its default, followed by a path. */
 static inline const char *corpus_path(struct arena *arena, const char *path)
 {
     const char *root = getenv("SLUICE_CORPORA");

@@ -1,6 +1,6 @@
 /*
- * Two ends of a connection in one loop, for tests of streams: what arrives is collected, events are
- * counted, and waiting is on a condition.
+ * Two ends of a connection in one loop, for tests of streams: received bytes are collected, events
+ * are counted, and waits are for conditions.
  */
 #ifndef TESTS_SUPPORT_PEERS_H
 #define TESTS_SUPPORT_PEERS_H
@@ -20,16 +20,16 @@ struct end {
     unsigned opened, eofs, drained, closed;
     bool is_clean;         /* of the last on_eof */
     struct err why;        /* of on_closed */
-    size_t pause_at;       /* stops reading when that much has come; 0: never */
+    size_t pause_at;       /* stops reading when that much has arrived; 0: never */
     bool is_close_on_read; /* closes from inside on_read */
 };
 
 void end_init(struct end *end);
 void end_deinit(struct end *end);
-/* To be given to stream_own, tcp_connect, ...; the owner is a struct end. on_open sets stream. */
+/* For stream_own, tcp_connect, ...; the owner is a struct end. on_open sets stream. */
 extern const struct stream_events end_events;
 
-/* A listener on 127.0.0.1 that hands each connection to on_accept. */
+/* A listener on 127.0.0.1 that passes each connection to on_accept. */
 struct tcp_listener *listen_local(struct loop *loop,
                                   void (*on_accept)(struct stream *stream, void *owner),
                                   void *owner);

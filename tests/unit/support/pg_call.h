@@ -1,6 +1,6 @@
 /*
- * For tests of what sits on the database: a loop with a pool, and queries that a test can start,
- * wait for and look at, as if they were calls.
+ * For tests that use the database: a loop with a pool, and queries that a test can start, wait for
+ * and read like function calls.
  */
 #ifndef SUPPORT_PG_CALL_H
 #define SUPPORT_PG_CALL_H
@@ -17,10 +17,10 @@ struct pg_bench {
     struct pg_pool *pool;
 };
 
-/* config->conninfo and the rest are the caller's; dns is filled in. wait: for a first connection.
+/* The caller sets config->conninfo and the rest; dns is filled in. wait: for a first connection.
  */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
-/* The same with a pool of another room's making. */
+/* The same with a pool that another room made. */
 typedef struct pg_pool *pg_pool_maker(struct loop *loop, const struct pg_pool_config *config,
                                       struct err *err);
 void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
@@ -38,17 +38,17 @@ struct pg_call {
     struct pg_bench *bench;
     void (*start)(struct pg_call *call);
     void *arg;
-    size_t with_next; /* of pg_calls_start: these behind it are submitted with it */
+    size_t with_next; /* of pg_calls_start: the calls that are submitted with it */
     bool is_submitted;
     bool is_again; /* it may have been done already: pg_query.is_unknown */
     bool is_done;  /* the query has ended; its results stay until pg_call_end */
-    bool is_freed; /* the op's memory may go */
+    bool is_freed; /* the op's memory may be freed */
 };
 
 void pg_call_start(struct pg_bench *bench, struct pg_call *call,
                    void (*start)(struct pg_call *call), void *arg);
-/* The same, all in one turn, so that they may share a batch: a turn may end after each op where the
- * machine is taken away from it for a millisecond. args[i * arg_bytes] is that of calls[i]. */
+/* The same, all in one turn, so that they may share a batch: a turn may end after each op if the
+ * machine is paused for a millisecond. args[i * arg_bytes] is that of calls[i]. */
 void pg_calls_start(struct pg_bench *bench, struct pg_call *calls, size_t count,
                     void (*start)(struct pg_call *call), void *args, size_t arg_bytes);
 /* Starts, waits, and returns the query's status. */
@@ -56,7 +56,7 @@ int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(stru
                 void *arg);
 /* Waits until `count` calls are done. */
 void pg_calls_wait(struct pg_bench *bench, struct pg_call *calls, size_t count);
-/* Lets the op go and waits for its memory; the call may be used again. */
+/* Lets the op go and waits until its memory is freed. The call may be used again. */
 void pg_call_end(struct pg_call *call);
 void pg_calls_end(struct pg_call *calls, size_t count);
 

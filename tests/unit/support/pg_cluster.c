@@ -1,6 +1,6 @@
 /*
- * The private cluster: initdb once a program, or a copy of what that left; the postmaster as a
- * direct child with PDEATHSIG, so that it cannot outlive the test.
+ * The private cluster: initdb once for each program, or a copy of an earlier result. The postmaster
+ * is a direct child with PDEATHSIG, so that it cannot outlive the test.
  */
 #include "support/pg_cluster.h"
 
@@ -31,7 +31,7 @@ enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 300000, PORTS_MAX 
 
 static struct {
     bool is_known, is_foreign;
-    bool is_copy; /* of one that has the database sluice, migrated */
+    bool is_copy; /* a cluster with a migrated database sluice */
     char dir[128];
     char bin[256];
     char conninfo[CONNINFO_MAX];
@@ -56,7 +56,7 @@ static void nap(void)
 
 /* ---- children ---- */
 
-/* In the child: another user when root, no life after the parent's. */
+/* In the child: becomes another user if root, and dies with the parent. */
 static void become_child(const char *log_path)
 {
     if (geteuid() == 0) {
@@ -67,7 +67,7 @@ static void become_child(const char *log_path)
     prctl(PR_SET_PDEATHSIG, SIGQUIT); /* after setuid, which clears it */
     if (getppid() != cluster.owner)
         _exit(97);
-    setpgid(0, 0); /* a Ctrl-C at the terminal is for the test */
+    setpgid(0, 0); /* a Ctrl-C at the terminal is meant for the test */
     int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (log >= 0) {
         dup2(log, STDOUT_FILENO);
@@ -80,7 +80,7 @@ static void become_child(const char *log_path)
         close(fd);
     if (chdir("/") != 0)
         _exit(96);
-    /* a sanitizer's runtime is the test's own matter */
+    /* a sanitizer's runtime belongs to the test itself */
     unsetenv("LD_PRELOAD");
 }
 
@@ -130,7 +130,7 @@ static void find_bin(void)
     globfree(&found);
 }
 
-/* A port that nobody listens on right now; the socket file is named after it, too. */
+/* A port that is free right now. The socket file is named after it, too. */
 static unsigned free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -155,7 +155,7 @@ static void remove_dir(const char *dir)
         wait_for(pid);
 }
 
-/* What programs left that were killed; the name tells whose it was. */
+/* Removes what killed programs left. The name contains the program's pid. */
 static void remove_stale_dirs(const char *prefix)
 {
     char pattern[128];
@@ -187,7 +187,7 @@ static void make_dir(void)
         die("no user postgres to run the server as", "install the package postgresql");
 }
 
-/* Of tests/cluster.sh, for the newest PostgreSQL that is installed. */
+/* From tests/cluster.sh, for the newest PostgreSQL that is installed. */
 static bool copy_data(const char *data)
 {
     char from[256];
@@ -310,7 +310,7 @@ const char *pg_cluster_start(void)
     make_dir();
     atexit(remove_all);
     init_data();
-    for (int tries = 0;; tries++) { /* somebody may take the port first */
+    for (int tries = 0;; tries++) { /* another process may take the port first */
         cluster.port = free_port();
         if (server_start())
             break;
@@ -353,7 +353,7 @@ static void name_database(char *conninfo, const char *name)
                  cluster.port, name);
         return;
     }
-    /* of a URL only the path changes */
+    /* in a URL, only the path changes */
     const char *host = strstr(cluster.conninfo, "://");
     if (!host)
         die("SLUICE_TEST_DATABASE_URL", "give it as postgresql://user@host:port/dbname");

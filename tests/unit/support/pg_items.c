@@ -127,7 +127,7 @@ void items_fill_by(struct pg_query *query, struct uuid account, int64_t id, int6
 
 void items_fill_put(struct pg_query *query, struct uuid account, int64_t id, int64_t n)
 {
-    bool is_odd = id % 2 != 0; /* half of the rows have NULLs in all that may */
+    bool is_odd = id % 2 != 0; /* half of the rows have NULL in every nullable column */
     items_fill_by(query, account, id, n);
     query->params[3] = is_odd ? pg_null(PG_TEXT) : pg_text(SLICE("na\xC3\xAFve"));
     query->params[4] = is_odd ? pg_null(PG_JSON) : pg_json(SLICE("{\"b\": 1,\"a\":\"\\u0000\"}"));

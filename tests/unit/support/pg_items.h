@@ -1,5 +1,5 @@
 /*
- * A table and statements for the tests of pg: every marker and way of matching of pg/pg.h.
+ * A table and statements for the tests of pg: every marker and every way of matching in pg/pg.h.
  */
 #ifndef SUPPORT_PG_ITEMS_H
 #define SUPPORT_PG_ITEMS_H
@@ -21,18 +21,18 @@ extern const struct pg_stmt item_set;   /* n = :by, returns n; replayable */
 extern const struct pg_stmt item_try;   /* the same, but n = 1000 + :by when sent again */
 extern const struct pg_stmt item_get;   /* all columns by key */
 extern const struct pg_stmt item_list;  /* id, n of an account, in order of id */
-extern const struct pg_stmt item_drop;  /* delete, returns nothing but the match */
+extern const struct pg_stmt item_drop;  /* delete, returns only the match */
 extern const struct pg_stmt item_count; /* no parameters */
 
 void items_fill_put(struct pg_query *query, struct uuid account, int64_t id, int64_t n);
 void items_fill_key(struct pg_query *query, struct uuid account, int64_t id);
 void items_fill_by(struct pg_query *query, struct uuid account, int64_t id, int64_t by);
-/* An account that tests share; number tells several apart. */
+/* An account that tests share. number distinguishes several. */
 struct uuid items_account(uint8_t number);
-/* First cell of a query by a connection of its own, as a number; fails the program on an error. */
+/* The first cell of a query on a connection of its own, as a number. An error ends the program. */
 int64_t items_ask(const char *conninfo, const char *sql);
 void items_tell(const char *conninfo, const char *sql);
-/* A connection whose plans are pinned as those of a server's are; fails the program on an error. */
+/* A connection whose plans are pinned as those of a server. An error ends the program. */
 struct pg_sync *items_open_pinned(const char *conninfo);
 
 #endif

@@ -1,21 +1,22 @@
 /*
- * What meets in the database. A write that is sent a second time while its first sending is still
- * under way: its answer was lost with the connection, and the server has not done with it. A read
- * whose answer is older than a change that its reader knows of.
+ * Concurrent work in the database. A write that is sent a second time while its first sending is
+ * still under way: its answer was lost with the connection, and the server has not finished it. A
+ * read whose answer is older than a change that its reader knows of.
  */
 #ifndef SUPPORT_PG_SECOND_H
 #define SUPPORT_PG_SECOND_H
 
 #include "support/pg_call.h"
 
-/* The second sending begins while lock_sql ("select ... for update") holds its row, for the first:
- * that is made, in the same session, once the second waits, and then committed. Returns the second
- * one's status; its results stay until pg_call_end. The pool's lock_timeout_ms has to be long. */
+/* The second sending begins while lock_sql ("select ... for update") holds its row for the first.
+ * The first is made, in the same session, once the second waits, and is then committed. Returns the
+ * second one's status. Its results stay until pg_call_end. The pool's lock_timeout_ms has to be
+ * long. */
 int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock_sql,
                   struct pg_call *call, void (*start)(struct pg_call *call), void *arg);
 
-/* A read that a change overtakes: begin(arg) starts it, which is to read that table ("s.t"). When
- * this returns the database has answered it, and the loop does not know yet. */
+/* A read that a change overtakes: begin(arg) starts a read of that table ("s.t"). When this
+ * returns, the database has answered it, and the loop does not know that yet. */
 void pg_answer_unseen(struct pg_bench *bench, const char *conninfo, const char *table,
                       void (*begin)(void *arg), void *arg);
 

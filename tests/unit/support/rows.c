@@ -1,5 +1,5 @@
 /*
- * Rows that tests begin with; see rows.h.
+ * Initial rows of tests; see rows.h.
  */
 #include "support/rows.h"
 

@@ -1,6 +1,6 @@
 /*
- * Rows that tests begin with, put into their tables as they are: no event, no notification. Each
- * returns OK, or what the database said.
+ * Initial rows of tests, inserted into their tables directly: without event or notification. Each
+ * function returns OK, or the database's error.
  */
 #ifndef SUPPORT_ROWS_H
 #define SUPPORT_ROWS_H
@@ -10,11 +10,11 @@
 #include "store/connection.h"
 #include "store/oauth.h"
 
-/* account_id and name are in. */
+/* Set: account_id and name. */
 int rows_account(struct pg_sync *sync, const struct account *row) MUST_CHECK;
-/* account_id, id, hash, prefix, name, scopes, addresses and expires_at are in. */
+/* Set: account_id, id, hash, prefix, name, scopes, addresses and expires_at. */
 int rows_key(struct pg_sync *sync, const struct api_key *row) MUST_CHECK;
-/* All but the times are in; one that is there is replaced. */
+/* Everything but the times is set. An existing one is replaced. */
 int rows_client(struct pg_sync *sync, const struct oauth_client *row) MUST_CHECK;
 /* The first of its app becomes the default. */
 int rows_connection(struct pg_sync *sync, const struct connection *row) MUST_CHECK;

@@ -70,11 +70,11 @@ static void on_request(struct http_exchange *exchange, void *ctx)
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     struct app *app = ctx;
-    if (!exchange->user) { /* refused before the handler saw it */
+    if (!exchange->user) { /* refused before the handler got it */
         app->refused++;
         return;
     }
-    if (app->use) /* before it may go */
+    if (app->use) /* before it may end */
         http_body_release(exchange);
     app->finished++;
     app->last_status = exchange->status;

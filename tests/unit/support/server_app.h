@@ -1,12 +1,12 @@
 /*
- * For the tests of the server: a server on loopback with a handler that does what the path says,
- * and raw clients on the same loop.
+ * For the tests of the server: a server on loopback with a handler that acts as the path says, and
+ * raw clients on the same loop.
  *
  *   /echo      answers with the body at once
  *   /slow      is kept in app.held[]; the test answers it
- *   /wait      as /slow, and its body waits for http_body_accept
- *   /refuse    is answered 403 in on_head
- *   /small     takes bodies of 10 bytes at most
+ *   /wait      like /slow, but its body waits for http_body_accept
+ *   /refuse    is answered with 403 in on_head
+ *   /small     accepts bodies of at most 10 bytes
  */
 #ifndef TESTS_UNIT_SUPPORT_SERVER_APP_H
 #define TESTS_UNIT_SUPPORT_SERVER_APP_H
@@ -29,7 +29,7 @@ struct app {
     bool drops_when_gone;
     struct budget_use *use; /* where bodies count; NULL: nowhere */
     struct http_exchange *paused;
-    struct buf seen; /* bodies and facts that a test looks at */
+    struct buf seen; /* bodies and facts that a test checks */
 };
 
 struct client {
@@ -41,15 +41,15 @@ struct client {
 };
 
 void app_begin(struct app *app, struct loop *loop, struct http_server_config config);
-/* Frees the server and waits until its last connection and exchange have gone. */
+/* Frees the server and waits until its last connection and exchange have ended. */
 void app_end(struct app *app);
 
 void client_open(struct client *client, struct app *app);
 void client_send(struct client *client, slice bytes);
-/* Turns until what was received holds text (count times), or fails when the peer ends before. */
+/* Turns until the received bytes contain text (count times). Fails if the peer ends before. */
 void client_expect(struct client *client, const char *text);
 void client_expect_times(struct client *client, const char *text, size_t count);
-/* Turns until the server's FIN; fails on a reset. */
+/* Turns until the server's FIN. Fails on a reset. */
 void client_expect_eof(struct client *client);
 bool client_has(const struct client *client, const char *text);
 size_t client_count(const struct client *client, const char *text);

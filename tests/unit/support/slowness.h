@@ -1,7 +1,7 @@
 /*
- * How much slower than the release a build for tests may be (sanitizers, no optimisation,
- * coverage): bounds on CPU time are held to by the release build, and this many times looser by the
- * others.
+ * How much slower than the release a test build may be (sanitizers, no optimisation, coverage). The
+ * release build must keep limits on CPU time. Other builds have limits that are looser by this
+ * factor.
  */
 #ifndef TEST_SUPPORT_SLOWNESS_H
 #define TEST_SUPPORT_SLOWNESS_H
@@ -12,8 +12,8 @@
 #define BUILD_SLOWNESS 1
 #endif
 
-/* A host that stops the machine has some kernels charge that to whoever ran: what takes longer than
- * it may is measured again, so often, and is too slow when it was each time. */
+/* A host that pauses the machine makes some kernels charge that to the running process. Work that
+ * takes too long is measured again, this often, and fails if it is too slow each time. */
 enum { MEASURED_TIMES_MAX = 5 };
 
 #endif

@@ -22,12 +22,12 @@ struct pair {
     size_t write_bytes_max;
 };
 
-/* server_cert names a pair of files of certs; NULL: no TLS on the accepted side. */
+/* server_cert names a pair of files of certs. NULL: the accepted side has no TLS. */
 void pair_init(struct pair *pair, struct certs *certs, const char *server_cert,
                const struct tls_server_config *server, const struct tls_config *client);
-/* Connects; the handshake is under way as soon as TCP is. */
+/* Connects. The handshake starts once TCP is connected. */
 void pair_connect(struct pair *pair);
-/* Waits until both ends are open; fails the test with the client's sentence when it closed. */
+/* Waits until both ends are open. If one closes, fails the test with the client's message. */
 void pair_wait_open(struct pair *pair);
 /* Both ends closed; ready for another pair_connect. */
 void pair_close(struct pair *pair);

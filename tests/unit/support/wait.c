@@ -1,5 +1,5 @@
 /*
- * See wait.h. It polls libuv's own descriptor: no timer and no handle of its own disturbs what a
+ * See wait.h. It polls libuv's own descriptor, so that no timer or handle of its own changes what a
  * test counts.
  */
 #include "support/wait.h"
@@ -22,7 +22,7 @@
 enum {
     ROUND_MS = 20,
     QUIET_ROUNDS = 50,
-    CHECK_ROUNDS = 5, /* between two checks of what is not the loop's */
+    CHECK_ROUNDS = 5, /* between two checks of work outside of the loop */
     CHECKS = 3,
     TIMER_MS_MAX = 5000,
     NOTE_MS = 3000,
@@ -38,7 +38,7 @@ void wait_begin(struct wait *wait, struct loop *loop, const char *what, const ch
     wait->began_ns = clock_mono_ns();
 }
 
-/* ---- what could go on ---- */
+/* ---- what may still happen ---- */
 
 static bool has_timer_soon(const struct loop *loop)
 {
@@ -47,8 +47,8 @@ static bool has_timer_soon(const struct loop *loop)
             loop->slots[0].armed_ns < clock_mono_ns() + TIMER_MS_MAX * UINT64_C(1000000));
 }
 
-/* A connection that is being made, or bytes that the peer's kernel has not taken: a lost segment is
- * sent again after a second or more. */
+/* A connection that is being made, or bytes that the peer's kernel has not accepted: a lost segment
+ * is sent again after a second or more. */
 static bool is_sending(int fd)
 {
     struct tcp_info info;
@@ -71,7 +71,8 @@ static bool has_bytes_under_way(void)
     return found;
 }
 
-/* A child that is not PostgreSQL may do anything at any time; so may one that cannot be known. */
+/* A child that is not PostgreSQL may do anything at any time. So may one that cannot be
+ * identified. */
 static bool has_other_children(void)
 {
     char path[64], name[64];
@@ -144,7 +145,7 @@ static void print_wait(const struct wait *wait, const char *why)
     fflush(stderr);
 }
 
-/* Which test called, where the build has a sanitizer that can say it. */
+/* The test that called, if the build has a sanitizer that can tell. */
 extern void __sanitizer_print_stack_trace(void) __attribute__((weak));
 
 _Noreturn static void end_in_vain(const struct wait *wait, const char *why)

@@ -1,14 +1,17 @@
 /*
- * Waiting for a condition that the loop makes true. A wait that nothing can end any more prints
- * what waits, and ends the program, after a second; that is no matter of the machine's speed.
- * Nothing can end it when
- *   - no callback and no task has run in fifty rounds of 20 ms in a row,
- *   - no timer of the loop is due within five seconds (no healthy test waits for so long),
- *   - no work is on a thread (a test that makes threads of its own does not wait for them so), and
- * no child but PostgreSQL is there to do something,
+ * Waiting for a condition that the loop makes true. If nothing can end a wait any more, it prints
+ * what waits, and ends the program, after a second. This does not depend on the machine's speed.
+ * Nothing can end a wait if
+ *
+ *   - no callback and no task has run in fifty successive rounds of 20 ms,
+ *   - no timer of the loop is due within five seconds (no healthy test waits for that long),
+ *   - no work is on a thread (a test does not wait like this for threads of its own),
+ *   - there is no child process except PostgreSQL,
  *   - none of our TCP connections has bytes under way,
- *   - and PostgreSQL, if the program has one, has all that it was asked for answered.
- * Where one of these is in doubt it goes on; after three seconds it says so, after 300 it ends.
+ *   - and PostgreSQL, if the program has one, has answered all requests.
+ *
+ * If one of these is in doubt, the wait goes on. After three seconds it says so, and after 300 it
+ * ends.
  */
 #ifndef TESTS_SUPPORT_WAIT_H
 #define TESTS_SUPPORT_WAIT_H
@@ -29,7 +32,7 @@ struct wait {
 };
 
 void wait_begin(struct wait *wait, struct loop *loop, const char *what, const char *file, int line);
-/* Turns the loop once, and blocks until something is ready, for 20 ms at most. */
+/* Turns the loop once, and blocks until something is ready, but at most 20 ms. */
 void wait_turn(struct wait *wait);
 
 #define WAIT_UNTIL(loop_, condition)                                 \
@@ -40,8 +43,8 @@ void wait_turn(struct wait *wait);
             wait_turn(&wait_);                                       \
     } while (0)
 
-/* What the loop does not know of: whether it is still at work on something. Describes that in out
- * (may be NULL), a line each. Set by what starts PostgreSQL. */
+/* Work that the loop does not know of: whether it is still under way. Describes it in out (may be
+ * NULL), a line each. Set by the code that starts PostgreSQL. */
 extern bool (*wait_for_database)(FILE *out);
 
 #endif

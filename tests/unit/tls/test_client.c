@@ -1,6 +1,6 @@
 /*
- * TLS sessions against our own server half: versions, keys, the certificate matrix, resumption,
- * data in both directions, endings.
+ * TLS sessions with our own server half: versions, keys, the certificate matrix, resumption, data
+ * in both directions, ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +79,9 @@ static void a_name_is_required(void **state)
 }
 
 struct matrix_row {
-    const char *cert, *name; /* what is served, what is asked for */
+    const char *cert, *name; /* what is served, what is requested */
     const char *ca;          /* NULL: ca.pem */
-    const char *want;        /* part of the sentence; NULL: accepted */
+    const char *want;        /* part of the message; NULL: accepted */
 };
 
 static const struct matrix_row matrix[] = {
@@ -129,7 +129,7 @@ static void certificates_are_judged(void **state)
             if (pair.client.why.code != ERR_CRYPTO || !strstr(pair.client.why.text, row->want))
                 fail_msg("%s as %s: %s", row->cert, row->name, pair.client.why.text);
             assert_int_equal(pair.context->sessions.by_key.count, 0);
-            /* the server learns that it was refused, and gets no byte of a request */
+            /* the server notices that it was refused, and gets no byte of a request */
             WAIT_UNTIL(pair.loop, pair.accepted.closed);
             assert_int_equal(pair.accepted.got.len, 0);
         }
@@ -220,7 +220,7 @@ static void the_second_connection_resumes(void **state)
         pair.name = SLICE("x.wild.test");
         assert_false(connect_and_ping(&pair));
         assert_int_equal(pair.context->sessions.by_key.count, 2);
-        /* and a name that the certificate does not have cannot come in by a session */
+        /* and a name that is not in the certificate cannot use a session to connect */
         pair.name = SLICE("evil.test");
         pair_connect(&pair);
         WAIT_UNTIL(pair.loop, pair.client.closed);

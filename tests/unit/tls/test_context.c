@@ -1,5 +1,5 @@
 /*
- * Contexts: where trust roots come from, and the sentences when they do not.
+ * Contexts: where trust roots come from, and the messages if they are missing.
  */
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 /*
- * The engine under TLS sessions: threads and closing, data, pauses, limits, endings, failing
- * memory.
+ * The engine under TLS sessions: threads and closing, data, pauses, limits, ends, failing memory.
  */
 #include "base/metric.h"
 #include "support/tls_pair.h"
@@ -33,7 +32,7 @@ static void a_peer_may_vanish_in_the_handshake(void **state)
     }
 }
 
-/* Closing while a thread is at it must not free what it works on. */
+/* A close while a thread works on the session must not free what the thread uses. */
 static void closing_during_a_step_is_safe(void **state)
 {
     (void)state;
@@ -110,7 +109,7 @@ static void a_paused_reader_loses_nothing(void **state)
     pair.client.pause_at = 1;
     assert_int_equal(stream_write(pair.accepted.stream, &part, 1), OK);
     size_t seen = 0;
-    while (pair.client.got.len < len) { /* a record at a time: it pauses after each */
+    while (pair.client.got.len < len) { /* one record at a time: it pauses after each */
         WAIT_UNTIL(pair.loop, pair.client.got.len > seen);
         size_t now = pair.client.got.len;
         for (int i = 0; i < 2; i++)
@@ -145,7 +144,7 @@ static void the_write_queue_is_bounded(void **state)
     assert_int_equal(code, ERR_LIMIT);
     assert_true(stream_write_pending(pair.client.stream) <= (1 << 20) + (1 << 17));
     unsigned drained = pair.client.drained;
-    stream_read_start(pair.accepted.stream); /* nothing is broken: it goes on */
+    stream_read_start(pair.accepted.stream); /* nothing is broken: it continues */
     WAIT_UNTIL(pair.loop, pair.accepted.got.len == sent && pair.client.drained > drained);
     assert_int_equal(stream_write(pair.client.stream, &part, 1), OK);
     WAIT_UNTIL(pair.loop, pair.accepted.got.len == sent + len);
@@ -189,7 +188,7 @@ static void a_fin_without_close_notify_is_not_clean(void **state)
     pair_wait_open(&pair);
     pair_send(pair.accepted.stream, "half of it");
     WAIT_UNTIL(pair.loop, pair.client.got.len == 10);
-    /* the TCP stream below the server's session gets its FIN behind the session's back */
+    /* the TCP stream below the server's session gets its FIN without the session's knowledge */
     struct stream *under = tls_server_under(pair.accepted.stream);
     stream_shutdown(under);
     WAIT_UNTIL(pair.loop, pair.client.eofs);
@@ -249,7 +248,8 @@ static void a_reset_reaches_the_other_side(void **state)
     pair_deinit(&pair);
 }
 
-/* Every allocation fails once, in ours and in the library: an honest end, nothing left behind. */
+/* Each allocation fails once, in our code and in the library: a correct end, and nothing is
+ * left. */
 static void failing_memory_is_survived(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static void what_is_read_is_written(void **state)
     struct trace_context context;
     assert_true(trace_parent_read(slice_cstr(good), &context));
     assert_string_equal(trace_parent_write(&context, room).ptr, good);
-    /* a later version, and flags that are not known, become what this one knows */
+    /* a later version, and unknown flags, become what this version knows */
     assert_true(trace_parent_read(
         SLICE("cc-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-fd-what"), &context));
     assert_string_equal(trace_parent_write(&context, room).ptr, good);
@@ -60,7 +60,7 @@ static void states(void **state)
     assert_false(trace_state_fits(SLICE("a=1\r\nX-Injected: 1")));
     assert_false(trace_state_fits(SLICE("a=\xc3\xbc")));
     assert_false(trace_state_fits(SLICE("nothing")));
-    /* what fits may be sent as the value of a header, and no reader takes it for something else */
+    /* a value that fits may be sent in a header, and no reader takes it for something else */
     static const slice malformed[] = {
         SLICE_INIT(" a=1"),    SLICE_INIT("a=1 "), SLICE_INIT("\ta=1"), SLICE_INIT("a=1,b"),
         SLICE_INIT("=1"),      SLICE_INIT("a="),   SLICE_INIT("a=1=2"), SLICE_INIT("a b=1"),
@@ -91,7 +91,7 @@ static void children(void **state)
     assert_memory_equal(&one.trace, &parent.trace, sizeof(one.trace));
     assert_memory_not_equal(&one.span, &other.span, sizeof(one.span));
     assert_true(one.is_recorded && !one.is_remote);
-    /* the same on every node, and another one of another name */
+    /* the same on every node, and different for another name */
     struct uuid space = uuid_v7();
     one = trace_child_named(&parent, space, SLICE("span/1/1"));
     other = trace_child_named(&parent, space, SLICE("span/1/1"));

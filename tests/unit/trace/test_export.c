@@ -1,6 +1,6 @@
 /*
- * The tracer: which traces are recorded, the queue and its limits, and what a receiver may do. That
- * what is sent is OTLP is tests/e2e/traces.test.mjs's.
+ * The tracer: which traces are recorded, the queue and its limits, and what a receiver may do.
+ * tests/e2e/traces.test.mjs tests that the output is OTLP.
  */
 #include "json/json.h"
 #include "support/http_peer.h"
@@ -96,7 +96,7 @@ static void put_span(struct bench *b, slice name)
     trace_span_close(b->tracer);
 }
 
-/* A parent's flag can only forbid: how much is recorded is the operator's decision. */
+/* A parent's flag can only forbid. The operator decides how much is recorded. */
 static void the_ratio_decides_and_a_parent_may_forbid(void **state)
 {
     (void)state;
@@ -114,7 +114,8 @@ static void the_ratio_decides_and_a_parent_may_forbid(void **state)
 
     bench_open(&b, takes, "0.01", true);
     assert_false(trace_begin(b.tracer, slice_cstr(high), SLICE_NONE, &context));
-    assert_false(trace_read(b.tracer, slice_cstr(high), &context)); /* a flow's, on any node */
+    assert_false(trace_read(b.tracer, slice_cstr(high), &context)); /* a flow's trace, on any
+                                                                     * node */
     assert_true(trace_begin(b.tracer, slice_cstr(low), SLICE("a=1"), &context));
     assert_true(context.is_recorded && slice_eq_cstr(context.state, "a=1"));
     assert_true(trace_read(b.tracer, slice_cstr(low), &context));
@@ -136,7 +137,7 @@ static void the_ratio_decides_and_a_parent_may_forbid(void **state)
     bench_close(&b);
 }
 
-/* Without an endpoint nothing is recorded, and what comes in is passed on. */
+/* Without an endpoint nothing is recorded, and incoming contexts are passed on. */
 static void what_is_only_passed_on(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void spans_are_sent_together(void **state)
     bench_close(&b);
 }
 
-/* One export is on its way for ever; behind it the queue fills, and what does not fit is dropped.
+/* One export never ends. The queue fills meanwhile, and what does not fit is dropped.
  */
 static void a_full_queue_drops(void **state)
 {
@@ -235,7 +236,7 @@ static void large_spans_fill_it_sooner(void **state)
     struct bench b;
     memset(name, 'n', sizeof(name));
     bench_open(&b, silent, "1", true);
-    put_span(&b, slice_of(name, sizeof(name))); /* no span may be so large */
+    put_span(&b, slice_of(name, sizeof(name))); /* no span may be that large */
     assert_int_equal(counted("dropped"), 1);
     unsigned put = 0;
     while (counted("dropped") == 1) {
@@ -273,7 +274,7 @@ static void a_drain_sends_what_is_there(void **state)
     bench_close(&b);
 }
 
-/* Stopped with an export on its way and spans queued: all are counted, nothing is left. */
+/* Stopped with an export under way and spans queued: all are counted, and nothing is left. */
 static void a_stop_cuts_what_is_under_way(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void test_answers(void **state)
         assert_int_equal(asker.check.grant.scopes, 0);
     }
     assert_int_equal(ask(&bench, auth, &asker, "sk_short"), ERR_REFUSED);
-    assert_true(asker.was_at_once); /* no look-up for what is no key */
+    assert_true(asker.was_at_once); /* no look-up for a text that is not a key */
     pg_bench_until_true(&bench, has_only_links, bench.loop);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.api_key "
                                          "where last_used_at > now() - interval '1 minute'"),
@@ -190,12 +190,12 @@ static void test_addresses(void **state)
         assert_int_equal(asker.check.grant.scopes, is_allowed ? SCOPE_ALL : 0);
         assert_int_equal(asker.was_at_once, i > 0); /* one query for all */
     }
-    /* a link's visitor is not the key's holder */
+    /* a link's visitor does not hold the key */
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.check.grant.is_bound);
     assert_int_equal(ask_from(&bench, auth, &asker, broken.text, "10.1.2.3"), ERR_REFUSED);
     assert_true(asker.check.is_elsewhere);
-    /* of a key that has expired nothing is said */
+    /* nothing is said about a key that has expired */
     assert_int_equal(ask_from(&bench, auth, &asker, old.text, "10.2.0.1"), ERR_REFUSED);
     assert_false(asker.check.is_elsewhere);
     pg_bench_until_true(&bench, has_only_links, bench.loop);
@@ -222,7 +222,7 @@ static void test_single_flight_and_cancel(void **state)
     struct asker askers[CHECKS];
     struct vault_key key;
     (void)state;
-    vault_key_new(&key); /* unknown: nothing is noted afterwards */
+    vault_key_new(&key); /* unknown: no later use is recorded */
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);
@@ -232,7 +232,7 @@ static void test_single_flight_and_cancel(void **state)
     double before = misses();
     for (size_t i = 0; i < CHECKS; i++)
         ask_start(&bench, auth, &askers[i], key.text);
-    while (askers[CHECKS - 1].op.holds == 0) /* a turn may be cut after each */
+    while (askers[CHECKS - 1].op.holds == 0) /* a turn may end after each */
         loop_turn(bench.loop, false);
     op_cancel(&askers[7].op);
     assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
@@ -258,7 +258,7 @@ static void test_revoked_after_flush(void **state)
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     revoke(&row);
-    assert_int_equal(ask(&bench, auth, &asker, key.text), OK); /* still believed */
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK); /* still cached */
     vault_auth_flush(auth);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
 
@@ -272,7 +272,7 @@ static void test_revoked_after_flush(void **state)
     pg_bench_close(&bench);
 }
 
-/* Of one account: its keys are asked for again, those of others are not. */
+/* For one account: its keys are looked up again, those of others are not. */
 struct early {
     struct pg_bench bench;
     struct vault_auth *auth;
@@ -286,7 +286,7 @@ static void ask_early(void *arg)
     ask_start(&it->bench, it->auth, &it->asker, it->key.text);
 }
 
-/* Whoever asks after the revocation is refused, though a look-up from before it is under way. */
+/* A request after the revocation is refused, though a look-up from before it is under way. */
 static void test_revoked_under_way(void **state)
 {
     struct early it;
@@ -305,7 +305,7 @@ static void test_revoked_under_way(void **state)
     pg_bench_close(&it.bench);
     assert_int_equal(status, ERR_REFUSED);
     assert_int_equal(again, ERR_REFUSED);
-    assert_true(late.was_at_once); /* it was looked up once more, and that is remembered */
+    assert_true(late.was_at_once); /* it was looked up once more, and the result is cached */
 }
 
 static void test_forget_one_account(void **state)
@@ -324,7 +324,7 @@ static void test_forget_one_account(void **state)
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.was_at_once);
     assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
-    assert_false(asker.was_at_once); /* whose it could be now is not known */
+    assert_false(asker.was_at_once); /* whose key it is now is not known */
     vault_auth_forget(auth, account_id);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
     assert_false(asker.was_at_once);
@@ -354,7 +354,8 @@ static const struct vault_caller *caller_of(const struct vault_key *key)
     return &caller;
 }
 
-/* A guard is told once when its key is refused, those of others and those that stopped are not. */
+/* A guard is notified once when its key is refused. Guards of other keys, and those that stopped,
+ * are not. */
 static void test_guards_are_told(void **state)
 {
     struct pg_bench bench;
@@ -376,9 +377,10 @@ static void test_guards_are_told(void **state)
     pg_bench_until_true(&bench, is_told, &second);
     assert_int_equal(first.told + second.told, 2);
     assert_int_equal(stopped.told + others.told, 0);
-    vault_guard_stop(&first.guard); /* harmless */
+    vault_guard_stop(&first.guard); /* does no harm */
     vault_guard_stop(&others.guard);
-    first.told = 0; /* of a key that is refused already it is told, too; and one that expires */
+    first.told = 0; /* it is also notified of a key that is refused already, and of one that
+                     * expires */
     struct vault_key expiring;
     make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
     vault_guard_start(auth, &first.guard, caller_of(&key));

@@ -1,5 +1,5 @@
-/* Changes of accounts, keys and sessions, whichever face asks for them: the row, one event, the
- * cache and the notification; and what is none of the account's is left alone. */
+/* Changes of accounts, keys and sessions, whichever interface requests them: the row, one event,
+ * the cache and the notification. Rows of other accounts do not change. */
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -73,7 +73,7 @@ static int64_t events(const char *kind)
     return count("audit_event", where);
 }
 
-/* What other processes were notified of. */
+/* The notifications to other processes. */
 static unsigned notified;
 
 static void on_changed(void *owner, struct uuid changed, slice integration_id)
@@ -126,7 +126,7 @@ static void an_account_is_made_and_changed(void **state)
     assert_int_equal(change(&make, &other), OK);
     assert_true(uuid_is_nil(other));
     assert_int_equal(events("account.created"), 1);
-    make.account.account.account_id = uuid_v7(); /* another of this name */
+    make.account.account.account_id = uuid_v7(); /* another one with this name */
     assert_int_equal(change(&make, &other), ERR_INVALID);
     assert_false(uuid_is_nil(other));
     assert_int_equal(events("account.created"), 1);
@@ -169,7 +169,7 @@ static void a_key_is_made_replaced_and_revoked(void **state)
                      1);
     next = new_key();
     next.key.replaces = first;
-    next.key.replaced_until = 9000000; /* it ends before, as it would have */
+    next.key.replaced_until = 9000000; /* it ends earlier, as it would have anyway */
     assert_int_equal(change(&next, NULL), OK);
     assert_int_equal(count("api_key", "expires_at = timestamptz 'epoch' + interval '5 seconds'"),
                      1);
@@ -226,7 +226,7 @@ static void sessions_end(void **state)
     assert_int_equal(notified, 2);
 }
 
-/* No change without its event. */
+/* Each change has its event. */
 static void a_change_whose_event_is_refused_is_not_made(void **state)
 {
     struct vault_command_request make = new_key(), account = of_account(VAULT_ACCOUNT_CREATE);

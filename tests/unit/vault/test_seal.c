@@ -1,4 +1,4 @@
-/* Sealing: what opens, what does not, and the ring of master keys. */
+/* Sealing: what can be opened, what cannot, and the ring of master keys. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,13 +51,13 @@ static void test_round_trip_and_binding(void **state)
     elsewhere = place;
     elsewhere.account_id.bytes[15] = 1;
     assert_int_equal(open_at(ring, &elsewhere, id, buf_slice(&sealed)), ERR_CRYPTO);
-    for (size_t i = 0; i < sealed.len; i++) { /* not one bit may change */
+    for (size_t i = 0; i < sealed.len; i++) { /* no bit may change */
         sealed.ptr[i] = (char)(sealed.ptr[i] ^ 1);
         assert_int_equal(open_at(ring, &place, id, buf_slice(&sealed)),
                          i ? ERR_CRYPTO : ERR_SYNTAX);
         sealed.ptr[i] = (char)(sealed.ptr[i] ^ 1);
     }
-    for (size_t len = 0; len < sealed.len; len++) /* nor be missing */
+    for (size_t len = 0; len < sealed.len; len++) /* or be missing */
         assert_int_not_equal(open_at(ring, &place, id, slice_of(sealed.ptr, len)), OK);
     buf_deinit(&sealed);
     vault_ring_free(ring);
@@ -91,7 +91,7 @@ static void test_rotation(void **state)
     assert_int_equal(id.len, VAULT_KEY_ID_LEN);
     assert_int_equal(open_at(both, &place, id, buf_slice(&sealed)), OK);
     assert_int_equal(open_at(after, &place, id, buf_slice(&sealed)), ERR_NOTFOUND);
-    /* the other key's id does not help: the id is bound, too */
+    /* the other key's id does not help: it is bound, too */
     assert_int_equal(open_at(both, &place, vault_ring_key_id(both), buf_slice(&sealed)),
                      ERR_CRYPTO);
     assert_true(slice_eq(vault_ring_key_id(both), vault_ring_key_id(after)));
@@ -172,7 +172,7 @@ static void test_key_files(void **state)
     buf_deinit(&text);
 }
 
-/* Every allocation in turn fails; no crash, no leak, an honest answer. */
+/* Each allocation in turn fails: no crash, no leak, and a correct answer. */
 static void test_failing_allocations(void **state)
 {
     (void)state;

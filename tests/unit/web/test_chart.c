@@ -1,5 +1,5 @@
 /*
- * Columns of a chart: the scale, what is too small or too large to draw, and what is drawn.
+ * Columns of a chart: the scale, values that are too small or too large to draw, and what is drawn.
  */
 #include "base/embed.h"
 #include "unit.h"
@@ -72,7 +72,8 @@ static void test_numbers_have_groups_of_three(void **state)
     }
 }
 
-/* The upper edge is the next of 2, 4, 6, 8 and 10 of a power of ten, and its half is whole. */
+/* The upper edge is the next of 2, 4, 6, 8 and 10 times a power of ten, and half of it is a whole
+ * number. */
 static void test_the_scale_is_round(void **state)
 {
     static const struct {
@@ -118,7 +119,7 @@ static void test_one_column(void **state)
     check_bar(chart, 2, "warn", "M2 0h16v200h-16z");
 }
 
-/* One failure of a million is seen; huge sums neither wrap nor leave the picture. */
+/* One failure of a million is visible. Huge sums neither wrap nor exceed the picture. */
 static void test_small_and_huge_values_stay_in_the_picture(void **state)
 {
     const struct chart_column columns[] = {
@@ -136,7 +137,7 @@ static void test_small_and_huge_values_stay_in_the_picture(void **state)
     check_bar(chart, 2, "warn", "M22 0h16v0h-16z");
 }
 
-/* The data are what chart.html declares: test_markup renders it over hostile ones. */
+/* The data are those that chart.html declares: test_markup renders it with hostile ones. */
 static void test_a_day_as_the_page_has_it(void **state)
 {
     struct err err;

@@ -1,4 +1,4 @@
-/* What calls are called, and which domains an operator may name as the organisation's own. */
+/* The names of calls, and the domains that an operator may name as the organisation's own. */
 #include "unit.h"
 #include "web/effect.h"
 
@@ -31,7 +31,7 @@ static void test_verbs(void **state)
             fail_msg("%s is %.*s with %.*s, %s", cases[i].tool, SLICE_ARG(effect_verb(action)),
                      SLICE_ARG(effect_icon(action)), effect_is_final(action) ? "for good" : "not");
     }
-    /* An app that was taken out of the catalog. */
+    /* An app that was removed from the catalog. */
     assert_null(effect_verb(NULL).ptr);
     assert_false(effect_is_final(NULL));
     catalog_unref(catalog);

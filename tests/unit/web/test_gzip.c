@@ -1,5 +1,5 @@
 /*
- * Pages, compressed: they come back whole, and only for a client that takes gzip.
+ * Compressed pages: they decompress to the same bytes, and only clients that accept gzip get them.
  */
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
 /*
- * What strangers wrote stays text, wherever it stands.
+ * Text from strangers stays text, at any position.
  */
 #include "unit.h"
 #include "web/html.h"
@@ -80,7 +80,7 @@ static void test_what_is_read_is_visible(void **state)
     check("\u2068\uFFFD\u05e9\u2069");
 }
 
-/* Every byte between two others: no character that means something to a browser gets through. */
+/* Every byte between two others: no character that has a meaning in HTML gets through. */
 static void test_no_byte_gets_through(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * The language of pages: what is written, what the compiler refuses and where; and every page of
- * the dashboard over data of which each text is hostile.
+ * The language of pages: what is written, and what the compiler refuses, with the position; and
+ * every page of the dashboard with data in which each text is hostile.
  */
 #include "base/embed.h"
 #include "unit.h"
@@ -178,7 +178,7 @@ static void test_blocks_have_the_hash_of_their_content(void **state)
 static void test_what_the_compiler_refuses(void **state)
 {
     static const struct {
-        const char *page, *wanted; /* behind "pages/page.html:" */
+        const char *page, *wanted; /* after "pages/page.html:" */
     } cases[] = {
         {"<p>\n${nmae}</p>", "2: no \"nmae\" in an object of a rows"},
         {"${rows[0].nmae}", "1: no \"nmae\" in an object of id"},
@@ -281,7 +281,7 @@ static void test_data_are_checked_by_the_sample(void **state)
                          OK);
 }
 
-/* ---- every page, hostile ---- */
+/* ---- every page, with hostile data ---- */
 
 static const char *const hostile[] = {
     "\"><img src=x onerror=alert(1)> </title></script></textarea><script>alert(1)</script> & ' ` "
@@ -291,8 +291,8 @@ static const char *const hostile[] = {
     "</pre></select></option><a href=\"javascript:alert(1)\" onclick='x'>",
 };
 
-/* What moves, hides or ends the text around it; each stands in the middle, at the begin and the end
- * of a value. */
+/* Characters that move, hide or end the text around them. Each is in the middle, at the start and
+ * at the end of a value. */
 static const char *const shaping[] = {
     "\x01",
     "\x1b[31m",
@@ -339,7 +339,7 @@ static const char *const shaping[] = {
     "\u0627 1",
 };
 
-/* The sample with `text` in place of each text and anything, and two items for each array. */
+/* The sample with `text` instead of each text, and two items for each array. */
 static struct json fill(const struct json *sample, slice text, bool flag)
 {
     struct json made = *sample;
@@ -360,7 +360,7 @@ static struct json fill(const struct json *sample, slice text, bool flag)
             slice key = json_str(&sample->as.members[i].key);
             bool is_time = slice_ends_with(key, SLICE("_at")) ||
                            slice_ends_with(key, SLICE("At")) || slice_eq_cstr(key, "at");
-            /* Times are made here, by the millisecond; all else may be anything. */
+            /* Times are made here, to the millisecond. Everything else may be anything. */
             slice filled = is_time ? SLICE("2026-01-31T23:59:59.000Z") : text;
             json_object_set(&arena, &made, key, fill(&sample->as.members[i].value, filled, flag));
         }
@@ -370,8 +370,8 @@ static struct json fill(const struct json *sample, slice text, bool flag)
     }
 }
 
-/* Tags, names of attributes, and the beginnings of URLs. Read strictly: the compiler writes every
- * value in double quotes, and a value that is not escaped breaks this. */
+/* Tags, names of attributes, and the beginnings of URLs. They are parsed strictly: the compiler
+ * writes every value in double quotes, and a value that is not escaped breaks this. */
 static void read_skeleton(slice page, struct buf *skeleton)
 {
     for (size_t i = 0; i < page.len; i++) {
@@ -401,8 +401,8 @@ static void read_skeleton(slice page, struct buf *skeleton)
     }
 }
 
-/* Of a page, what is read: no hidden character is in it, and what is isolated is so to its end. An
- * attribute that is sent again, and the text of a field, are as they were. */
+/* The readable text of a page: it has no hidden character, and every isolation is closed. An
+ * attribute that is sent again, and the text of a field, are unchanged. */
 static void check_visible(slice name, slice page, const char *text)
 {
     long depth = 0;
@@ -466,7 +466,7 @@ static void test_every_page_over_hostile_data(void **state)
     for (size_t i = 0; i < set->count; i++)
         for (size_t j = 0; j < 2 * ARRAY_LEN(hostile); j++) {
             const struct markup *page = &set->items[i];
-            if (!JSON_GET(page->data, "frame")) /* it is used by pages */
+            if (!JSON_GET(page->data, "frame")) /* pages use it */
                 continue;
             for (int k = 0; k < 2; k++) {
                 slice text = k ? slice_cstr(hostile[j / 2]) : SLICE("plain");

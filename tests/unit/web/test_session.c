@@ -1,6 +1,6 @@
 /*
- * Cookies: whole they come back, changed in any bit, too old, of another account or under another
- * master key they are none.
+ * Cookies: an intact one is accepted. One that was changed in any bit, is too old, or is from
+ * another account or another master key is not.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -71,7 +71,7 @@ static void test_there_and_back(void **state)
     assert_false(back.is_open); /* the key is still to be checked */
 }
 
-/* A link's cookie opens the link's pages alone, and a sign-in's no link. */
+/* A link's cookie opens only the link's pages, and a sign-in's cookie no link. */
 static void test_a_link_is_no_sign_in(void **state)
 {
     struct web_session back;
@@ -107,7 +107,7 @@ static void test_any_bit_changed_is_refused(void **state)
     buf_deinit(&bytes);
 }
 
-/* The first 16 bytes are the account's, in clear: another one's do not open it. */
+/* The first 16 bytes are the account's id, in clear. Another account's id does not open it. */
 static void test_moved_to_another_account_it_is_refused(void **state)
 {
     struct web_session back;

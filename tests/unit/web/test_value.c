@@ -1,5 +1,5 @@
 /*
- * JSON for people: what it is called, in short, whole, and cut.
+ * JSON for people: its name, in short, whole, and cut.
  */
 #include <math.h>
 
@@ -56,7 +56,7 @@ static void test_headlines(void **state)
                    NULL);
 }
 
-/* The object that was begun, as its text. */
+/* The object that was begun, as text. */
 static void check_json(struct json_writer *w, const char *want)
 {
     json_close(w, '}');
@@ -131,7 +131,7 @@ static void test_names(void **state)
     check_name("\xC3\xA9t\xC3\xA9<b>", "\xC3\xA9t\xC3\xA9<b>");
 }
 
-/* The light of a channel as WCAG 2.2 has it, by its own numbers. */
+/* The luminance of a channel, with the numbers of WCAG 2.2. */
 static double light(unsigned channel)
 {
     double part = channel / 255.0;
