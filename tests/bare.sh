@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# The README's two commands on bare machines: tests/bare.sh [RELEASE...]
+# Runs the README's two commands on bare machines: tests/bare.sh [RELEASE...]
 #
-# For each release (stable and oldstable) a Debian in a folder, with git and make alone, a clone of HEAD in
-# it and the corpora beside the clone. First as a user without root and sudo: `make run` and `make test`
-# end with the sentence that says what to install. Then as root: `make run` until the README's three
-# requests are answered as it says, Ctrl-C, and `make test` whole. Prints the time of each step; what the
-# steps said is in build/bare/RELEASE.log.
+# For each release (stable and oldstable), it makes a Debian in a folder with only git and make,
+# with a clone of HEAD, and with the corpora next to the clone. First as a user without root and
+# sudo: `make run` and `make test` end with the message that says what to install. Then as root:
+# `make run`, the README's three requests with the answers that it shows, Ctrl-C, and the whole
+# `make test`. It prints the time of each step. The output of the steps is in
+# build/bare/RELEASE.log.
 #
-# Needs root, 127.0.0.1:8080, 6 GB below TMPDIR (/var/tmp) and half an hour a release. All of it runs in
-# namespaces of its own: mounts and processes end with them, and the folder is removed, whatever happens.
+# It needs root, 127.0.0.1:8080, 6 GB below TMPDIR (/var/tmp) and half an hour for each release. It
+# runs in namespaces of its own: mounts and processes end with them, and the folder is removed in
+# any case.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,7 +27,7 @@ fail()
 folder=
 inner=
 
-# The first process of a namespace takes all others with it, but not at once.
+# The end of a namespace's first process ends all others, but not at once.
 leave()
 {
     [ -z "$inner" ] || { kill -KILL "$inner" && wait "$inner"; } 2>/dev/null || true
@@ -42,7 +44,7 @@ outside()
     trap 'exit 143' TERM HUP
     folder=$(TMPDIR=${TMPDIR:-/var/tmp} mktemp -d -t sluice-bare-XXXXXX)
     mkdir -p build/bare
-    # Ctrl-C comes to this process alone: the other is in a session of its own.
+    # Ctrl-C reaches only this process: the other is in a session of its own.
     TMPDIR=$folder setsid unshare --mount --pid --fork --kill-child --mount-proc "$0" --inside "$@" </dev/null &
     inner=$!
     wait "$inner" || status=$?
@@ -52,7 +54,7 @@ outside()
 
 # --- Inside --------------------------------------------------------------------------------------
 
-# $1: what is done, then a command, whose output goes to the log.
+# $1: the step's name, then a command, whose output goes to the log.
 step()
 {
     local what=$1 begin=$SECONDS status=0
@@ -69,7 +71,7 @@ step()
 
 as_root()
 {
-    # bash has what runs in the background ignore SIGINT
+    # bash makes background jobs ignore SIGINT
     in_debian env --default-signal=INT,QUIT HOME=/root bash -euc "cd /root/sluice; $1"
 }
 
@@ -77,7 +79,7 @@ make_machine()
 {
     make_debian || return 1
     mount -t devpts devpts "$chroot/dev/pts" && mount -t tmpfs -o mode=1777 tmpfs "$chroot/dev/shm" || return 1
-    # authorities that this site trusts besides Debian's
+    # authorities that this machine trusts besides Debian's
     mkdir -p "$chroot/usr/local/share" && cp -a /usr/local/share/ca-certificates "$chroot/usr/local/share/" || return 1
     git clone -q --no-hardlinks . "$chroot/root/sluice" || return 1
     [ ! -d "$SLUICE_CORPORA" ] || { mkdir "$chroot/root/shared" && cp -r "$SLUICE_CORPORA" "$chroot/root/shared/corpora"; } || return 1
@@ -85,7 +87,7 @@ make_machine()
         in_debian chown -R guest: /home/guest && in_debian dpkg-query -W >"$work/packages"
 }
 
-# $1: the target. Nothing may follow the sentence but what make says of itself.
+# $1: the target. Only make's own lines may follow the message.
 says_what_to_install()
 {
     local said last
@@ -104,7 +106,7 @@ of_readme()
         /^```/ { code = 0 } inside && code' README.md
 }
 
-# $1: a file of what was answered, $2: one of what the README shows, which is shortened.
+# $1: a file with the answers, $2: a file with those of the README, which are shortened.
 answered_as_shown()
 {
     perl -MJSON::PP -e '
@@ -114,9 +116,9 @@ answered_as_shown()
         sub holds { my ($answer, $part, $at) = @_;
             if (ref $part eq "HASH") { holds(ref $answer eq "HASH" ? $answer->{$_} : undef, $part->{$_}, "$at/$_") for sort keys %$part }
             elsif (ref $part eq "ARRAY") { holds(ref $answer eq "ARRAY" ? $answer->[$_] : undef, $part->[$_], "$at/$_") for 0 .. $#$part }
-            else { ($answer // "null") eq ($part // "null") or die "answer$at is not as the README shows it\n" } }
+            else { ($answer // "null") eq ($part // "null") or die "answer$at differs from the one in the README\n" } }
         my ($answers, $shown) = map { all($_) } @ARGV;
-        @$shown == 5 && @$answers == @$shown or die "five answers are wanted, there are " . @$answers . "\n";
+        @$shown == 5 && @$answers == @$shown or die "five answers are expected, but there are " . @$answers . "\n";
         holds($answers, $shown, "")' "$1" "$2"
 }
 
@@ -134,7 +136,7 @@ is_serving()
     (: </dev/tcp/127.0.0.1/8080) 2>/dev/null
 }
 
-# It is ready once it listens: `sluice dev` does so last.
+# It is ready once it listens, which `sluice dev` does last.
 start_run()
 {
     local end=$((SECONDS + READY_S_MAX))
@@ -154,7 +156,7 @@ three_requests()
     answered_as_shown "$work/answers" "$work/shown"
 }
 
-# Ctrl-C goes to make and to all that it runs.
+# Ctrl-C goes to make and to everything that it runs.
 stop_run()
 {
     kill -INT -- "-$(cat "$chroot/tmp/make_run")" || return 1

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Makes the data folder of PostgreSQL that tests begin with a copy of: tests/cluster.sh FOLDER
+# Makes PostgreSQL's data folder that tests copy: tests/cluster.sh FOLDER
 #
-# As initdb leaves it, and with the database sluice, which SLUICE_BIN has migrated: this took more of
-# the processors than most of the tests that began with it. postgres and sluice are superusers, so that
-# unit tests and end-to-end tests can have the same. Nothing runs any more when this ends.
+# It is made with initdb, and has the database sluice, migrated with SLUICE_BIN. Without it, making
+# one took more processor time than most of the tests that needed one. postgres and sluice are
+# superusers, so that unit tests and end-to-end tests can share it. No process is left when this
+# ends.
 set -eu
 
 folder=${1:?usage: tests/cluster.sh FOLDER}
@@ -30,6 +31,6 @@ psql_do 'create database sluice owner sluice'
 DATABASE_URL="host=$folder user=sluice dbname=sluice" "$SLUICE_BIN" migrate
 as_its_user "$bin/pg_ctl" -D "$folder" -m fast -w stop
 trap - EXIT
-# One segment of the write-ahead log is enough to begin with, as after initdb.
+# One segment of the write-ahead log is enough at first, as after initdb.
 as_its_user "$bin/pg_resetwal" -D "$folder"
 rm "$folder/log"

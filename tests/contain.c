@@ -1,12 +1,12 @@
 /*
  * contain SECONDS COMMAND...: runs one test program and leaves none of its processes running.
  *
- * It makes itself the reaper of every process that the command starts, however far down and whether
- * or not it made a session of its own (a daemon does). When the command has ended, what is still
- * there gets a moment to end by itself, then is killed and reported: a test that leaves a process
- * behind has failed. SECONDS bounds the whole. The last line on stderr, "# cpu SECONDS", is the
- * processor time that all of them took. Exits with the command's status; 124 when the time ran out,
- * 125 when something was left behind, 126 when the command could not be started.
+ * It makes itself the reaper of every process that the command starts, at any depth and also in
+ * sessions of their own (like a daemon's). When the command has ended, remaining processes get a
+ * moment to end by themselves. Then they are killed and reported: a test that leaves a process has
+ * failed. SECONDS limits the whole run. The last line on stderr, "# cpu SECONDS", is the processor
+ * time of all of them. Exits with the command's status; 124 if the time ran out, 125 if a process
+ * was left, 126 if the command could not be started.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ static pid_t parent_of(const char *pid, char *name, size_t name_size)
     size_t len = fread(line, 1, sizeof(line) - 1, file);
     fclose(file);
     line[len] = '\0';
-    /* "pid (name) state parent ...": the name may hold anything, so look from the right. */
+    /* "pid (name) state parent ...": the name may contain anything, so search from the right. */
     char *open = strchr(line, '(');
     char *close = strrchr(line, ')');
     if (open == NULL || close == NULL || strlen(close) < 4)
@@ -59,7 +59,7 @@ static pid_t parent_of(const char *pid, char *name, size_t name_size)
     return (pid_t)strtol(close + 4, NULL, 10);
 }
 
-/* Kills every child of this process; what they leave becomes ours in turn. */
+/* Kills every child of this process. Their children become ours in turn. */
 static void kill_children(bool is_reported)
 {
     char self[32];
@@ -74,7 +74,7 @@ static void kill_children(bool is_reported)
         if (parent_of(entry->d_name, name, sizeof(name)) != getpid())
             continue;
         if (is_reported)
-            fprintf(stderr, "contain: left behind: %s (%s)\n", name, entry->d_name);
+            fprintf(stderr, "contain: still running: %s (%s)\n", name, entry->d_name);
         kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
     }
     closedir(dir);
@@ -86,8 +86,8 @@ static void pause_ms(long ms)
     nanosleep(&wait, NULL);
 }
 
-/* Waits until the command has ended, no child is left at all, or the time has come.
- * Returns true when no child is left. */
+/* Waits until the command has ended, no child is left at all, or the time is up. Returns true if no
+ * child is left. */
 static bool reap(pid_t command, int *status, bool *is_ended, long long until_ms)
 {
     while (stop_signal == 0 && now_ms() < until_ms) {
@@ -130,7 +130,7 @@ static pid_t start(char **command)
     pid_t pid = fork();
     if (pid != 0)
         return pid;
-    /* A killed runner takes the test with it. */
+    /* If the runner is killed, the test ends with it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
     execvp(command[0], command);

@@ -1,9 +1,10 @@
-# Counts code lines, those that are neither blank nor comment: perl tests/count.pl ROOT FILE...
-# Prints a line a room, its C apart from its data (pages, scripts, styles, fixtures), and the sum.
+# Counts code lines, which are neither blank nor comment: perl tests/count.pl ROOT FILE... Prints a
+# line for each room, with its C apart from its data (pages, scripts, styles, fixtures), and the
+# sum.
 use strict;
 use warnings;
 
-# Comments become nothing, strings stay: a quote or a slash inside the other one ends nothing.
+# Comments are removed, and strings stay: a quote or a slash inside the other one ends nothing.
 my $string = qr/"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'/s;
 my %comment = (
     c => qr{/\*.*?\*/|//(?:[^\n\\]|\\.)*}s,
@@ -33,7 +34,8 @@ sub code_lines
     return scalar grep { /\S/ } split /\n/, $text;
 }
 
-# src/<room>, bench/<part>, sql; the contract is apart, documents and generated files do not count.
+# src/<room>, bench/<part>, sql. The contract is counted apart. Documents and generated files do not
+# count.
 sub room_of
 {
     my ($path) = @_;

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Prints line coverage by room and in all, from the counters that a run left: tests/cov.sh BUILD
+# Prints line coverage by room and in total, from the counters of a run: tests/cov.sh BUILD
 #
-# `make cov` and `make cov-unit` call it. With FILES=1 it prints a line a file as well, least covered
-# first. A file that no program ran counts with all its lines: gcov reads it from its .gcno alone.
+# `make cov` and `make cov-unit` call it. With FILES=1 it also prints a line for each file, least
+# covered first. A file that no program ran counts with all its lines: gcov reads it from its .gcno
+# alone.
 set -eu
 
 build=$1
 find "$build/src" -name '*.gcno' | while read -r notes; do
     source=${notes#"$build"/}
-    # what a renamed file left is no part of the tree
+    # the remains of a renamed file are not part of the tree
     [ ! -e "${source%.gcno}.c" ] || printf '%s\0' "$notes"
 done | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
     /^File / {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Small faults that tests have to find: tests/mutants.sh [NAME...]
+# Small faults that tests must find: tests/mutants.sh [NAME...]
 #
-# Each patch of tests/mutants plants one, and its first line names the tests that must fail for it, all of
-# `make test`. They are applied to a copy of the tree, one after the other; one that builds and whose tests
-# pass is a hole in the tests.
+# Each patch of tests/mutants plants one, and its first line names the tests that must fail because
+# of it, all of them in `make test`. The patches are applied to a copy of the tree, one after the
+# other. If one builds and its tests pass, the tests have a hole.
 set -eu
 # shellcheck source=lint/files.sh
 . "$(dirname "$0")/lint/files.sh"
@@ -20,7 +20,7 @@ result()
     echo "$1ok $number - $name: $2"
 }
 
-# $1: a test. It has to fail by what it finds: not since it does not build, or since it was ended.
+# $1: a test. It must fail because of its findings, not because it does not build or was ended.
 finds()
 {
     ! run_in_tree "$1" >"$log" 2>&1 && grep -Eq '^[0-9]+ passed, [1-9][0-9]* failed' "$log" &&

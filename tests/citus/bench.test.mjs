@@ -1,5 +1,5 @@
-// `make bench-citus` works: rates of sharded mode against one PostgreSQL, at sizes that say nothing, and nothing
-// is left over. On the release build.
+// `make bench-citus` works: it measures rates of sharded mode and of one PostgreSQL, here at sizes
+// that prove nothing, and leaves no files. On the release build.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { BenchRun } from '../e2e/support/bench.mjs';
@@ -11,7 +11,7 @@ after(() => suite?.remove());
 
 const bench = (args, env) => suite.run([...SMALL, ...args], env);
 
-test('rates of both are measured, and what they cost', async () => {
+test('the rates and the costs of both are measured', async () => {
   const end = await bench(['--only', 'confirmed writes|GET of a flow']);
   const rows = await suite.report('sharded.json');
   assert.deepEqual(rows.map(({ name }) => name), ['confirmed writes', 'GET of a flow'], end.stdout + end.stderr);
@@ -21,11 +21,11 @@ test('rates of both are measured, and what they cost', async () => {
     assert.equal(row.ratio, row.sharded.rate / row.plain.rate);
     assert.match(end.stdout, new RegExp(`^${row.name}: ${row.ratio.toFixed(2)} `, 'm'));
   }
-  assert.equal(end.code, rows[0].is_met ? 0 : 1, 'the bar of writes decides');
-  assert.deepEqual(await suite.left(), [], 'nothing is left over');
+  assert.equal(end.code, rows[0].is_met ? 0 : 1, 'the limit for writes decides');
+  assert.deepEqual(await suite.left(), [], 'no files are left');
 });
 
-test('what it does not know it says', async () => {
+test('an unknown figure is reported', async () => {
   assert.match((await bench(['--only', 'no such figure'])).stderr, /no figure's name has no such figure/);
   assert.match((await bench([], { SLUICE_CITUS_BIN: '' })).stderr, /SLUICE_CITUS_BIN is not set/);
 });

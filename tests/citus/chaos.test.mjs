@@ -1,9 +1,8 @@
-// Nodes of the database are killed under a mixed load: a worker, the coordinator, all of them; one comes back
-// at another address. No confirmed write is made twice, no acknowledged result is lost, and once a node is
-// back its accounts are served.
-// A short form; SOAK_SECONDS=300 kills one every ten seconds for as long, on the release build, under 100 executions
-// and 50 starts of flows a second (SOAK_RATE: rounds of two and one).
-// Alone: it keeps both processors busy.
+// Nodes of the database are killed under a mixed load: a worker, the coordinator, all of them. One
+// comes back at another address. No confirmed write is made twice, no acknowledged result is lost,
+// and once a node is back its accounts are served. This is a short run. SOAK_SECONDS=300 kills a
+// node every ten seconds for that long, on the release build, under 100 executions and 50 flow
+// starts a second (SOAK_RATE: rounds of two and one). Alone: it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause } from '../e2e/support/client.mjs';
@@ -62,7 +61,7 @@ test('a worker comes back at another address', async () => {
   await mixed.progress();
 });
 
-test('nothing acknowledged was lost, no write was made twice', async (t) => {
+test('no acknowledged result was lost, and no write was made twice', async (t) => {
   await mixed.end();
   const { unknown } = await mixed.check();
   t.diagnostic(`figure: ${mixed.writes.size} writes, ${unknown} of unknown outcome, ${mixed.flows.size} flows`);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Prints the folder of programs of a PostgreSQL that knows `create extension citus`: SLUICE_CITUS_BIN, or
-# where that is not set the newest that is installed. Without one it says what to install, and ends with 1.
+# Prints the folder of programs of a PostgreSQL that supports `create extension citus`:
+# SLUICE_CITUS_BIN or, if that is not set, the newest that is installed. Without one, it says what
+# to install, and exits with 1.
 set -eu
 
-# $1: folder of programs; what the extension brings is in a folder beside it, or in Debian's.
+# $1: folder of programs. The extension's files are in a sibling folder, or in Debian's.
 has_citus()
 {
     local program share

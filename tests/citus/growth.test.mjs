@@ -1,5 +1,5 @@
-// A cluster grows while it serves: a busy account's shard moves, and is split, a worker is added, the shards are
-// rebalanced. No request is refused, nothing is lost.
+// A cluster grows while it serves: a busy account's shard moves and is split, a worker is added,
+// and the shards are rebalanced. No request is refused, and nothing is lost.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from '../e2e/support/client.mjs';
@@ -25,7 +25,7 @@ test('a busy shard moves there and back', async (t) => {
   const [{ id }] = mixed.accounts;
   const shard = await cluster.sql(`select get_shard_id_for_distribution_column('sluice.connection', '${id}')`);
   for (let n = 0; n < 2; n++) {
-    await until('what a move left behind is removed', async () => {
+    await until('the remains of a move are removed', async () => {
       await cluster.sql('call citus_cleanup_orphaned_resources()');
       return (await cluster.sql('select count(*) from pg_dist_cleanup')) === '0';
     });
@@ -39,8 +39,8 @@ test('a busy shard moves there and back', async (t) => {
   assert.deepEqual(mixed.refusals, []);
 });
 
-// Onto the other worker: with a part on the shard's own node Citus 13.2 waits for ever where a row is changed between
-// its replication slot and the part's primary key, which a busy shard's rows are.
+// Onto the other worker. With a part on the shard's own node, Citus 13.2 waits forever if a row is
+// changed between the replication slot and the part's primary key, and a busy shard's rows are.
 test('a busy shard is split', async (t) => {
   const [{ id }] = mixed.accounts;
   const row = await cluster.sql(
@@ -75,7 +75,7 @@ test('a worker is added, and takes its share of the shards', async (t) => {
   assert.deepEqual(mixed.refusals, []);
 });
 
-test('nothing was lost, nothing was done twice', async () => {
+test('no write was lost or made twice', async () => {
   await mixed.end();
   assert.equal((await mixed.check()).unknown, 0);
   const [flow] = mixed.flows.keys();

@@ -1,5 +1,5 @@
-// Every statement on a cluster, by EXPLAIN (test_routing.c), and how many touch one shard under a mixed
-// load, as the nodes themselves count them.
+// Every statement on a cluster, with EXPLAIN (test_routing.c), and how many touch one shard under a
+// mixed load, by the nodes' own counts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause } from '../e2e/support/client.mjs';
@@ -8,9 +8,9 @@ import { Stack } from '../e2e/support/stack.mjs';
 import { Mixed } from '../e2e/support/mixed.mjs';
 
 const ROUNDS = 200; // two executions and the start of a flow each
-const SECONDS = 60; // the rarest scan comes once in so many, and first when a server has just begun
-const RATE = 50; // rounds a second that the share is asked for
-const SHARDS = 8; // of a stack
+const SECONDS = 60; // the rarest scan runs once in this time, and first when a server has just started
+const RATE = 50; // rounds a second for which the share is measured
+const SHARDS = 8; // the number in a stack
 
 let stack;
 before(async () => {
@@ -24,8 +24,9 @@ test('the plan of every statement', async (t) => {
   assert.equal(code, 0, stdout + stderr);
 });
 
-// A scan of all shards is one statement that touches more than one, though each shard sees one of its own. Scans
-// come by time and the others by rounds, so the share is that of a given rate, whatever this machine's is.
+// A scan of all shards is one statement that touches more than one, though each shard sees one of
+// its own. Scans run by time and the others by rounds, so the share is measured at a given rate,
+// whatever this machine's is.
 test('of all statements at least 99 of 100 touch one shard', async (t) => {
   const { cluster } = stack;
   await cluster.sql('create extension pg_stat_statements');
@@ -47,7 +48,8 @@ test('of all statements at least 99 of 100 touch one shard', async (t) => {
     );
     for (const row of JSON.parse(json)) rows.push({ name, ...row });
   }
-  // A shard is a range of hashes; the parts of an account's tables have ids of their own, copies no range.
+  // A shard is a range of hashes. The parts of an account's tables have ids of their own, and
+  // copies have no range.
   const ranges = new Map(
     (await cluster.sql('select shardid, shardminvalue from pg_dist_shard where shardminvalue is not null'))
       .split('\n')

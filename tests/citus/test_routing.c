@@ -1,6 +1,6 @@
 /*
- * Where each statement goes, proved by EXPLAIN on a cluster: DATABASE_URL is its coordinator, whose
- * tables are distributed. Run by routing.test.mjs.
+ * Where each statement is sent, proved with EXPLAIN on a cluster: DATABASE_URL is its coordinator,
+ * whose tables are distributed. routing.test.mjs runs this.
  */
 #include <stdlib.h>
 
@@ -10,11 +10,11 @@
 #include "support/pg_items.h"
 #include "unit.h"
 
-/* Asked of the coordinator, over all shards: by operators' commands alone. */
+/* Sent to the coordinator, over all shards, only by operators' commands. */
 static const char *const exceptions[] = {
     "connection_stale",     /* sluice keys rotate: a page of a hundred rows */
     "oauth_client_stale",   /* sluice keys rotate */
-    "flow_explain_account", /* sluice flow explain: whose flow it is */
+    "flow_explain_account", /* sluice flow explain: the account of a flow */
 };
 
 static const char *coordinator;
@@ -30,7 +30,7 @@ static struct pg_sync *open_sync(const char *conninfo)
     return sync;
 }
 
-/* With the settings that a server's connections have; group 0 is the coordinator. */
+/* With the settings of a server's connections. Group 0 is the coordinator. */
 static struct pg_sync *open_node(int64_t group)
 {
     static char conninfo[1024];
@@ -51,7 +51,7 @@ static const char *sample(enum pg_type type)
     static const char *const samples[] = {
         [PG_UUID] = "'00000000-0000-7000-8000-000000000000'",
         [PG_I64] = "1",
-        [PG_TEXT] = "'{}'", /* of an array, too */
+        [PG_TEXT] = "'{}'", /* also of an array */
         [PG_JSON] = "'{}'",
         [PG_BYTES] = "'\\x00'",
         [PG_TIME] = "now()",
@@ -117,7 +117,7 @@ static bool has(slice text, const char *part)
     return slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* Every table of the plan is a shard of this index, or a copy; none is planned by Citus. */
+/* Every table of the plan is a shard of this index, or a copy. Citus plans none. */
 static void check_one_shard(const struct pg_stmt *stmt, slice plan, const struct shard *shard)
 {
     char sql[512];
@@ -168,7 +168,7 @@ static void test_one_shard(void **state)
     assert_true(of_account > 60);
 }
 
-/* Of a part of the plan that Citus runs; 0 where it runs none. */
+/* Of a part of the plan that Citus runs; 0 if it runs none. */
 static long tasks_max(slice plan)
 {
     static const char label[] = "Task Count: ";
@@ -189,7 +189,7 @@ static bool is_exception(const struct pg_stmt *stmt)
     return false;
 }
 
-/* What is asked of the coordinator reads its own tables or copies; the exceptions are listed. */
+/* A statement for the coordinator reads its own tables or copies. The exceptions are listed. */
 static void test_the_coordinator(void **state)
 {
     struct pg_sync *sync = open_sync(coordinator);

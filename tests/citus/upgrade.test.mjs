@@ -1,5 +1,6 @@
-// A database that was distributed by an older version is migrated: what later migrations change and add reaches
-// the shards, and the schema is the one of a database that was migrated first and distributed then.
+// A database that was distributed by an older version is migrated: what later migrations change and
+// add reaches the shards, and the schema equals that of a database that was migrated first and then
+// distributed.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
@@ -17,8 +18,8 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// Of the tables, as the coordinator has them and as each node has a shard: columns, indexes, conditions. Parts of a
-// shard are named by its id, partitions by their day.
+// The tables' columns, indexes and conditions, on the coordinator and in each node's shards. Parts
+// of a shard are named by its id, partitions by their day.
 async function schema(name) {
   const rows = await cluster.sql(
     `select c.relname, (select json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid)) order by a.attnum)

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
+#
 # The rows of the table "What to change for" of contrib/CONTRIBUTING.md; sourced. Run from the root.
-# A row's first cell links to its patch; what stands in backticks is a path, or a pattern whose * is
-# any part of a name.
+# A row's first cell links to its patch. Text in backticks is a path, or a pattern whose * is any
+# part of a name.
 
 page=contrib/CONTRIBUTING.md
 
-# "PATCH|FILES|TESTS" a row; the parts of FILES and TESTS are separated by spaces.
+# Prints "PATCH|FILES|TESTS" for each row. The parts of FILES and TESTS are separated by spaces.
 rows()
 {
     awk -F'|' '
@@ -39,7 +40,8 @@ fits()
     [[ $1 =~ ^${text//\*/[^/]*}$ ]]
 }
 
-# Lines of what the patch $1 touches beyond the patterns $2, and of what it leaves out; none: exact.
+# Prints the files that the patch $1 touches beyond the patterns $2, and those that it leaves out.
+# Without any, it matches exactly.
 differences()
 {
     local patch=$1 file pattern found

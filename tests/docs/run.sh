@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One row of the table "What to change for" of contrib/CONTRIBUTING.md, in a copy of the tree:
+# Tests one row of the table "What to change for" of contrib/CONTRIBUTING.md in a copy of the tree:
 # tests/docs/run.sh PATCH
 #
-# The row's patch touches what the row names, nothing else; with it the tree builds and the tests of
-# the row pass; and without the part of any one file the build or one of these tests fails. The
-# copy, build/docs/NAME, begins with what is built here and is removed at the end; with KEEP=1 it
-# stays, the whole patch applied.
+# The row's patch touches exactly what the row names. With it, the tree builds and the tests of the
+# row pass. Without the part of any one file, the build or one of these tests fails. The copy,
+# build/docs/NAME, starts from the present build and is removed at the end. With KEEP=1 it stays,
+# with the whole patch applied.
 set -eu
 
 patch=${1:?usage: tests/docs/run.sh PATCH}
@@ -21,7 +21,7 @@ tree=$root/build/docs/$name
 log=$root/build/docs/$name.log
 count=0
 
-# $1: what holds, $2: 0 when it does.
+# $1: the statement, $2: 0 if it is true.
 result()
 {
     count=$((count + 1))
@@ -32,7 +32,7 @@ result()
 # The tests of an app run for that app alone.
 app=$(files_of "$patch" | sed -n 's|^contrib/integrations/\([a-z_]*\)\.json$|\1|p')
 
-# Builds, and runs the tests $1 one after the other; the first that fails ends it. The log has it.
+# Builds, and runs the tests $1 one after the other until one fails. The output is in the log.
 build_and_test()
 {
     local test
@@ -41,12 +41,12 @@ build_and_test()
     for test in $1; do
         echo "$test" >>"$log"
         run_in_tree "$test" >>"$log" 2>&1 || return 1
-        # Nothing but skips proves nothing.
+        # A run of skipped tests proves nothing.
         tail -n 1 "$log" | grep -Eq '^[1-9][0-9]* passed, 0 failed' || return 1
     done
 }
 
-# The line of the log that says what was wrong, and in which step.
+# The line of the log that says what failed, and in which step.
 reason()
 {
     awk '

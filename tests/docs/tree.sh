@@ -1,17 +1,18 @@
 # shellcheck shell=bash disable=SC2154 # $tree and $patch are the sourcing script's
-# A copy of the tree that patches are applied to; sourced, from the root, where $tree names its folder and
-# $patch a patch. It begins with what is built here, so that little is compiled.
+#
+# A copy of the tree that patches are applied to; sourced, from the root. $tree names its folder and
+# $patch a patch. It starts from the present build, so that little is compiled.
 
 root=$PWD
 
-# What make of the outer tree has set is not for that of the copy. $app: tests of apps run for that one alone.
+# The outer make's settings do not apply to the copy. $app: tests of apps run for that one alone.
 in_tree()
 {
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u VARIANT -u ROOM -u T -u TEST_TIMEOUT_S \
         ${app:+"APP=$app"} make -C "$tree" --no-print-directory "$@"
 }
 
-# As `git apply`, in the copy, which is a repository of its own.
+# Like `git apply`, in the copy, which is a repository of its own.
 apply()
 {
     git -C "$tree" apply "$@" "$root/$patch"

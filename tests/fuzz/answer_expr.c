@@ -1,7 +1,7 @@
 /*
- * What the expr room makes of expressions, for comparison with another implementation
- * (differ_expr.py): each line of standard input is a JSON array of an expression and a document,
- * each line of output {"value": ...} or {"fault": "syntax" | "type" | ...}.
+ * The expr room's results, for comparison with another implementation (differ_expr.py): each line
+ * of standard input is a JSON array of an expression and a document, and each line of output is
+ * {"value": ...} or {"fault": "syntax" | "type" | ...}.
  */
 #include <stdio.h>
 #include <stdlib.h>

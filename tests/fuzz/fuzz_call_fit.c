@@ -1,7 +1,7 @@
 /*
- * Any output under any budget: what is answered of it is valid JSON, keeps the budget, and tells
- * each cut with a place that is there and a way to read on. The input is a budget in decimal, a
- * line break, and the output's JSON.
+ * Any output under any budget: the answer is valid JSON, stays within the budget, and lists each
+ * cut with its position and a way to read on. The input is a budget in decimal, a line break, and
+ * the output's JSON.
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static size_t size_of(const struct json *value)
     return size;
 }
 
-/* Reading on from a cut gives all that it left out. */
+/* Reading on from a cut returns everything that it left out. */
 static void check_cut(struct arena *arena, slice summary, const struct json *whole,
                       const struct json *cut)
 {

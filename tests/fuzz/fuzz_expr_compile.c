@@ -1,8 +1,8 @@
 /*
- * Any expression over any value: it is refused with a category and a sentence, or it compiles and
- * every evaluation ends inside its budget with a result that can be written. The input is an
- * expression, and after a NUL or a line that is "---" a JSON document; the whole is also taken as
- * a template.
+ * Any expression over any value: it is refused with a category and a message, or it compiles and
+ * every evaluation ends within its budget with a result that can be written. The input is an
+ * expression and, after a NUL or a line "---", a JSON document. The whole input is also used as a
+ * template.
  */
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return ++*seen < 1000;
 }
 
-/* The result is what the budget says: not too large, not too deep, no NaN, valid JSON. */
+/* The result is within the limits: not too large, not too deep, no NaN, valid JSON. */
 static void check_result(struct arena *arena, const struct json *result)
 {
     struct buf out;
@@ -88,7 +88,7 @@ static void run_template(struct arena *arena, slice text, const struct json *roo
         check_fault(budget.fault, &err);
 }
 
-/* Cuts the document off the input; SLICE_NONE when there is none. */
+/* Cuts the document off the input. Returns SLICE_NONE if there is none. */
 static slice take_document(slice *source)
 {
     ptrdiff_t at = slice_find(*source, SLICE("\n---\n"));

@@ -1,7 +1,6 @@
 /*
- * Any text as a flow template: it is refused with a sentence, or its canonical text compiles to the
- * same version, and a flow of it has a view that is JSON, wherever the flow stands; nothing is left
- * allocated.
+ * Any text as a flow template: it is refused with a message, or its canonical text compiles to the
+ * same version, and a flow of it has a view that is JSON, at any step. No memory is left allocated.
  */
 #include <stdlib.h>
 
@@ -30,7 +29,7 @@ static struct flow_template *compile(slice text)
     return tmpl;
 }
 
-/* One past the last step, too. */
+/* Also one past the last step. */
 static void look_at_each_step(const struct flow_template *tmpl)
 {
     struct arena arena;

@@ -1,6 +1,7 @@
 /*
- * Any bytes as a proxy's reply to CONNECT, in any pieces: one verdict, no byte read past what has
- * come, and a tunnel only where a whole head says so and nothing follows it.
+ * Any bytes as a proxy's reply to CONNECT, in any pieces: there is one verdict, no byte past the
+ * received ones is read, and a tunnel exists only if a complete head says so and nothing follows
+ * it.
  */
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* As a dial reads: up to the piece in which the head ends. 0: no head. */
+/* Like a dial: reads up to the piece in which the head ends. 0: no head. */
 static unsigned judge(slice bytes, size_t step, size_t *used)
 {
     unsigned status = 0;
@@ -30,7 +31,7 @@ static unsigned judge(slice bytes, size_t step, size_t *used)
         bytes = slice_from(bytes, step);
         *used += piece.len;
     } while (bytes.len > 0 && buf_is_ok(&head) && !proxy_is_head_whole(&head));
-    /* At the end of a block, so that a read past what has come is found. */
+    /* At the end of a block, so that a read past the received bytes is found. */
     struct buf exact = head;
     exact.ptr = mem_alloc(head.len + 1);
     check(exact.ptr != NULL);
@@ -58,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t steps[] = {1, 2 + data[0] % 7u, bytes.len / 2 + 1};
     for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         unsigned pieces = judge(bytes, steps[i], &used);
-        /* What comes in a later piece than the head's end is for TLS to refuse. */
+        /* TLS has to refuse bytes in a later piece than the head's end. */
         check(pieces == whole || (whole == 0 && has_more && pieces >= 200 && pieces < 300));
     }
     check(mem_live_blocks() == 0);

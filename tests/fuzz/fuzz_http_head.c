@@ -1,7 +1,7 @@
 /*
- * Any bytes as an HTTP message, in any pieces: one verdict, no byte read past its piece, and what
- * passes holds nothing that a second parser could read another way. The first byte says whether it
- * is a request (even) or a response, and where the bytes are cut.
+ * Any bytes as an HTTP message, in any pieces: there is one verdict, no byte is read past its
+ * piece, and an accepted message contains nothing that a second parser could read in another way.
+ * The first byte says whether it is a request (even) or a response, and where the bytes are cut.
  */
 #include <stdlib.h>
 
@@ -59,7 +59,7 @@ static void feed_parser(struct reader *reader, slice bytes)
         refuse(reader, (struct http_problem){400, "llhttp"});
 }
 
-/* What got through is as strict as the look promises. */
+/* An accepted message is as strict as the parser promises. */
 static void check_head(const struct reader *reader)
 {
     const struct http_head *head = &reader->head;
@@ -118,7 +118,7 @@ static size_t feed_body(struct reader *reader, slice bytes)
     feed_parser(reader, slice_first(bytes, used));
     if (is_done && reader->outcome.status == UNFINISHED) {
         reader->outcome.status = GOOD;
-        check(reader->parser.is_complete); /* both see the same end */
+        check(reader->parser.is_complete); /* both find the same end */
         check(reader->outcome.body_len <= BODY_MAX || reader->head.framing == HTTP_FRAMING_LENGTH);
     }
     return used;

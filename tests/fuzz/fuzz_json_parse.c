@@ -1,5 +1,5 @@
 /*
- * Any bytes: the parser refuses them with a place, or what it made survives every writer. The
+ * Any bytes: the parser refuses them with a position, or its result survives every writer. The
  * first byte chooses the limits.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Any text as YAML: it is refused with a sentence, or becomes a value within both limits that, as
- * JSON, is read back as the same; the same the second time, and nothing is left allocated.
+ * Any text as YAML: it is refused with a message, or becomes a value within both limits that is
+ * read back from JSON as the same. A second run gives the same, and no memory is left allocated.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Small, so that a short input meets them. */
+/* Small, so that a short input reaches them. */
 enum {
     INPUT_MAX = 16 * 1024,
     DEPTH_MAX = 24,
@@ -23,7 +23,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* All that a walk over it meets. */
+/* Everything that a walk over the value visits. */
 static size_t count_nodes(const struct json *value, unsigned depth)
 {
     size_t count = 1;

@@ -1,7 +1,7 @@
 /*
- * Any headers and any body as an MCP message: it is refused with a code and a sentence, or what was
- * read is what the body says, and the headers that proxies route by say the same; its id comes back
- * as it was. The input has lines "Name: value", an empty one, and the body.
+ * Any headers and any body as an MCP message: it is refused with a code and a message, or the
+ * parsed message matches the body, and the headers that proxies route by agree with it. Its id is
+ * returned unchanged. The input has lines "Name: value", an empty one, and the body.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* Those that a server would let pass. */
+/* Those that a server would accept. */
 static void read_headers(slice *text, struct http_head *head)
 {
     while (text->len > 0) {
@@ -33,7 +33,7 @@ static void read_headers(slice *text, struct http_head *head)
     }
 }
 
-/* Whether the header is there once and says that, as it is or in base64. */
+/* Whether the header occurs once and has that value, plain or in base64. */
 static bool says(const struct http_head *head, const char *name, slice wanted)
 {
     struct buf text;
@@ -50,7 +50,7 @@ static bool says(const struct http_head *head, const char *name, slice wanted)
     return is_same;
 }
 
-/* A result of it has the id that it came with. */
+/* A result for it has the id of the request. */
 static void check_id(struct arena *arena, const struct mcp_message *message)
 {
     struct mcp_result result;

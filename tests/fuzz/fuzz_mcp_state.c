@@ -1,7 +1,7 @@
 /*
- * Any bytes where a state of an MCP form is expected. By the first byte they are the text itself;
- * what was sealed, of which the header may be this caller's; or changes of a good text. None but
- * the good text opens, what is sealed is read within its bounds, and nothing is left allocated.
+ * Any bytes instead of a state of an MCP form. The first byte decides whether they are the text
+ * itself, sealed data whose header may be this caller's, or changes of a good text. Only the good
+ * text opens, sealed data are read within their bounds, and no memory is left allocated.
  */
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ static slice seal(slice plain)
     return arena_take(&request.serve.op.arena, &text);
 }
 
-/* What only a fault of this program could seal. */
+/* Only a fault of this program could seal this. */
 static void open_sealed(slice plain)
 {
     struct mcp_state state;
@@ -78,7 +78,7 @@ static void open_sealed(slice plain)
     check(slice_eq(state.filled, slice_from(plain, FIXED_LEN)));
 }
 
-/* Of this caller, for a time that has not come. */
+/* For this caller, for a time in the future. */
 static void open_own(slice rest)
 {
     struct buf plain;
@@ -92,7 +92,7 @@ static void open_own(slice rest)
     buf_deinit(&plain);
 }
 
-/* Two bytes of a position, one to write there; with 0 the text ends there. */
+/* Two bytes of a position and one to write there. With 0, the text ends there. */
 static void open_changed(slice changes)
 {
     struct mcp_state given = {.connection_id = 7, .is_confirmation = true}, state;

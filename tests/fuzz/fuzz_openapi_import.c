@@ -1,6 +1,6 @@
 /*
- * Any text as an OpenAPI document: it is refused with a sentence, or becomes a manifest that the
- * linter takes, with every operation counted; the same the second time, and nothing is left
+ * Any text as an OpenAPI document: it is refused with a message, or becomes a manifest that the
+ * linter accepts, with every operation counted. A second run gives the same, and no memory is left
  * allocated.
  */
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int import(slice document, struct import_result *result)
     struct err err = {.code = OK};
     int code = openapi_import(&options, result, &err);
     check(code == OK || slice_cstr(err.text).len > 0);
-    /* Without overrides there is nobody else to blame for a manifest that does not load. */
+    /* Without overrides, a manifest that does not load is the importer's fault. */
     check(!slice_starts_with(slice_cstr(err.text), SLICE("the manifest would be faulty")));
     check(result->total == result->imported + result->skipped);
     check(result->line_count >= result->skipped + result->weakened);

@@ -1,6 +1,7 @@
 /*
- * A text holding [schema, instance, ...]: the schema compiles or is refused with a sentence, every
- * instance gets an answer, the same with and without a report, and nothing is left allocated.
+ * A text with [schema, instance, ...]: the schema compiles or is refused with a message, every
+ * instance gets an answer, which is the same with and without a report, and no memory is left
+ * allocated.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
- * Any text as traceparent and tracestate: what is taken is well formed, is written as it was read,
- * and what is passed on is the value of a header that no call is refused for. The input is a
- * traceparent, a line break, and a tracestate.
+ * Any text as traceparent and tracestate: an accepted context is well formed and is written as it
+ * was read, and what is passed on is the value of a header with which no call is refused. The input
+ * is a traceparent, a line break, and a tracestate.
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static bool has_any(const uint8_t *bytes, size_t count)
     return false;
 }
 
-/* A version that is known has all of it, a later one more behind a hyphen. */
+/* A known version uses the whole text. A later one may have more after a hyphen. */
 static void check_parent(slice text)
 {
     char room[TRACE_PARENT_LEN + 1], other[TRACE_PARENT_LEN + 1];
@@ -38,7 +38,7 @@ static void check_parent(slice text)
     check(context.is_remote && !context.is_root && !context.is_recorded && !context.state.ptr);
     check((context.flags & ~(TRACE_SAMPLED | TRACE_RANDOM)) == 0);
     slice written = trace_parent_write(&context, room);
-    /* All but the version and the flags. */
+    /* Everything but the version and the flags. */
     check(slice_eq(slice_of(written.ptr + 3, 49), slice_of(text.ptr + 3, 49)));
     check(text.len == TRACE_PARENT_LEN || text.ptr[TRACE_PARENT_LEN] == '-');
     check(trace_parent_read(written, &again));

@@ -1,7 +1,7 @@
 /*
- * Any text as files of pages: they are refused with file and line, or their pack loads, and each is
- * written over data of which every text is hostile: no quote, no sign of a tag and no scheme of it
- * gets through. The input has up to three files, page, other and frame, with a line "----" between.
+ * Any text as files of pages: they are refused with file and line, or their pack loads. Each page
+ * is then written with data in which every text is hostile: no quote, tag character or scheme of it
+ * gets through. The input has up to three files, page, other and frame, separated by lines "----".
  */
 #include <stdlib.h>
 
@@ -14,11 +14,11 @@ enum {
     INPUT_MAX = 16 * 1024,
     ARENA_BYTES_MAX = 64 * 1024 * 1024,
     PACK_BYTES_MAX = 1024 * 1024,
-    PAGE_BYTES_MAX = 64 * 1024, /* ends what repeats itself */
+    PAGE_BYTES_MAX = 64 * 1024, /* ends texts that repeat themselves */
     FILES_MAX = 3
 };
 
-/* What no file has, on either side of each sign. */
+/* Characters that no file has, on either side of each sign. */
 #define LEFT  "\x02"
 #define RIGHT "\x03"
 static const char hostile[] = "\"><" LEFT "\"" RIGHT "'" LEFT "'" RIGHT "<" LEFT "<" RIGHT ">" LEFT
@@ -82,7 +82,7 @@ static void write_page(const struct markup_set *set, const struct markup *page, 
     buf_deinit(&out);
 }
 
-/* Such a file may use itself without an end that comes soon. */
+/* Such a file may use itself many times before it ends. */
 static bool may_repeat(slice text)
 {
     ptrdiff_t first = slice_find(text, SLICE("<use"));

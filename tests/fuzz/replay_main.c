@@ -1,8 +1,8 @@
 /*
- * The main of a fuzz program in `make test`: instead of searching, it feeds every file of the
- * corpora given on its command line to the fuzz function once, under the sanitizers of the build,
- * and the empty input first. A folder is read in order, not deeper. Prints TAP, one test a program;
- * a fault aborts, and the input that was running stands on standard error.
+ * The main of a fuzz program in `make test`: instead of searching, it passes every file of the
+ * given corpora to the fuzz function once, under the sanitizers of the build, after the empty
+ * input. A folder is read in order, without its subfolders. Prints TAP, with one test for each
+ * program. A fault aborts, and standard error names the input that was running.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static long inputs;
 static char running[PATH_BYTES_MAX];
 
-/* Called by the sanitizers before they abort. */
+/* The sanitizers call this before they abort. */
 void __asan_on_error(void);
 void __asan_on_error(void)
 {
@@ -34,7 +34,7 @@ static int replay_file(const char *path)
     uint8_t *data = malloc(INPUT_BYTES_MAX);
     size_t size = data == NULL ? 0 : fread(data, 1, INPUT_BYTES_MAX, file);
     fclose(file);
-    /* Exactly as large as the input, so that a read past its end is seen. */
+    /* Exactly as large as the input, so that a read past its end is found. */
     uint8_t *exact = malloc(size == 0 ? 1 : size);
     for (size_t i = 0; exact != NULL && i < size; i++)
         exact[i] = data[i];

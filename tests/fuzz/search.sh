@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Lets one fuzz program search for a while: tests/fuzz/search.sh PROGRAM NAME SECONDS
 #
-# It starts from tests/fuzz/corpus/<name>, which is only read; what it finds new is kept in
+# It starts from tests/fuzz/corpus/<name>, which is only read. New inputs are stored in
 # build/fuzz/corpus/NAME and crashing inputs in build/fuzz/crashes. A crash ends it with an error:
-# mend the fault and copy the input into the corpus, where `make test` replays it for ever.
+# repair the fault and copy the input into the corpus, from which `make test` replays it from then
+# on.
 set -eu
 
 program=$1

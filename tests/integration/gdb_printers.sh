@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# contrib/gdb/sluice.py on a real program: a live op, a slice, a JSON value and an id print as what they are.
+# contrib/gdb/sluice.py with a real program: a live op, a slice, a JSON value and an id are printed
+# in their readable form.
+#
 # shellcheck disable=SC2016 # the dollars are gdb's and grep's
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -29,12 +31,12 @@ in_gdb()
         -x contrib/gdb/sluice.py -ex "set args $arguments" "${commands[@]}" "$SLUICE_BIN" 2>&1 </dev/null
 }
 
-# The first hold of a server: of the op that asks for its database, which is not there.
+# The server's first hold: of the op that waits for its database, which does not exist.
 ops=$(in_gdb "serve --listen 127.0.0.1:0 --master-key $(printf '%064d' 1) --database-url postgresql://127.0.0.1:1/none" \
     'break op_hold' run 'print *op' 'op_print_all op->loop' 'print op->account_id')
 check 'an op' "$ops" '^\$1 = op [a-z_]+ step [a-z_]+ holds 0 waits for nothing'
 check 'op_print_all' "$ops" '^0x[0-9a-f]+ op [a-z_]+ step [a-z_]+ holds'
-check 'a slice that is none' "$ops" '= SLICE_NONE'
+check 'an absent slice' "$ops" '= SLICE_NONE'
 values=$(in_gdb 'catalog lint contrib/integrations/http.json' \
     'break json_parse' run 'finish' 'print *$' 'print source->text')
 check 'a slice' "$values" '= "\{.n  ."integration_id.": ."http."'

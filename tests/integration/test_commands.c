@@ -1,6 +1,6 @@
 /*
- * Every operator command against a real database: what it does, what it prints, and its sentence
- * when it cannot. Runs the real program.
+ * Every operator command with a real database: its effect, its output, and its message if it fails.
+ * Runs the real program.
  */
 #include "unit/support/folder.h"
 
@@ -47,7 +47,7 @@ static const struct json *out_json(void)
     return value;
 }
 
-/* A member of the JSON that was printed, as C text. */
+/* A member of the printed JSON, as C text. */
 static const char *out_text(const char *pointer)
 {
     const struct json *value = json_pointer(out_json(), slice_cstr(pointer));
@@ -145,12 +145,12 @@ static void accounts_live_and_are_disabled(void **state)
     assert_out("state   live");
     RUN(0, "accounts", "list", "--json");
     assert_int_equal(out_json()->count, 1);
-    /* one event a change; disabling twice is one */
+    /* one event for each change; a second disabling makes none */
     assert_string_equal(query("select string_agg(kind, ' ' order by id) from sluice.audit_event"),
                         "account.created account.disabled account.enabled");
 }
 
-/* What people see of an account: names of colours are stored as they are written in a page. */
+/* An account's title, mark and colour: names of colours are stored as pages write them. */
 static void an_account_has_a_mark_and_a_colour(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void an_account_has_a_mark_and_a_colour(void **state)
         query("select count(*) from sluice.audit_event where kind = 'account.changed'"), "3");
 }
 
-/* A transaction each: on a cluster those of a week take too long for one. */
+/* A transaction each: on a cluster, those of a week take too long for a single one. */
 static void a_command_makes_missing_partitions_one_by_one(void **state)
 {
     (void)state;
@@ -284,14 +284,14 @@ static void a_key_is_rolled_with_overlap(void **state)
     assert_string_equal(out_text("/name"), "agent");
     assert_int_equal(strncmp(out_text("/key"), "sk_", 3), 0);
     const char *fresh = out_text("/id");
-    /* In days: how long the old one has yet, and how long the new one has. */
+    /* In days: how long the old key lives on, and how long the new one lives. */
     char sql[300];
     snprintf(sql, sizeof(sql),
              "select string_agg(round(extract(epoch from expires_at - now()) / 86400)::text, ' ' "
              "order by id) from sluice.api_key where account_id = '%s'",
              account);
     assert_string_equal(query(sql), "2 90");
-    /* a longer overlap does not prolong a life */
+    /* a longer overlap does not prolong a key's lifetime */
     RUN(0, "keys", "roll", account, old, "--overlap", "9d", "--expires", "30d");
     assert_string_equal(query(sql), "2 90 30");
     snprintf(sql, sizeof(sql),
@@ -432,7 +432,7 @@ static void bad_connections_are_refused(void **state)
     assert_string_equal(query("select count(*)::text from sluice.connection"), "0");
 }
 
-/* params follow the integration's own schema, auth none takes no connection. */
+/* params follow the integration's own schema, and auth none needs no connection. */
 static void an_integrations_own_rules_hold(void **state)
 {
     (void)state;
@@ -497,8 +497,8 @@ static void rotation_seals_anew_what_the_ring_opens(void **state)
     assert_out("0 credentials resealed");
     folder_write(&folder, "master.key", master_two, 0600);
     RUN(0, "keys", "rotate");
-    /* what was moved to another row does not open, and there is more of it than fits a page: it is
-     * told, the others are done */
+    /* A credential that was moved to another row does not open, and there are more of them than fit
+     * into a page. They are reported, and the others are resealed. */
     RUN(0, "accounts", "create", "thief", "--json");
     (void)query("insert into sluice.connection (account_id, id, integration_id, label, is_default, "
                 "auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at) "

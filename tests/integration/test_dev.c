@@ -1,6 +1,6 @@
 /*
- * `sluice dev` from its first start to its end: what it makes, keeps, says and stops. Everything a
- * first user meets; as root and, where we are root, as another user too.
+ * `sluice dev` from its first start to its end: what it makes, keeps, prints and stops. Everything
+ * that a new user meets. It runs as root and, if we are root, also as another user.
  */
 #include "unit/support/folder.h"
 
@@ -73,7 +73,7 @@ static void stop(struct dev *dev, int signum, int status)
                  dev->program.err);
 }
 
-/* One HTTP reply through curl, which every machine that runs this has to have: "STATUS BODY". */
+/* One HTTP reply through curl, which every machine that runs this must have: "STATUS BODY". */
 static const char *call(const struct dev *dev, const char *path, const char *body)
 {
     struct program curl;
@@ -156,7 +156,7 @@ static void the_first_start_brings_up_everything(void **state)
     const char *reply = call(&dev, "/api/integrations", NULL);
     assert_contains(reply, "\"connection_state\":\"connected\"");
     assert_contains(reply, "\n200");
-    /* the three lines that are printed for a newcomer */
+    /* the three lines that are printed for a new user */
     reply = call(&dev, "/api/executions",
                  "{\"integration_id\":\"gmail\",\"action_id\":\"search_messages\","
                  "\"input\":{\"query\":\"is:unread newer_than:7d\"}}");
@@ -220,7 +220,8 @@ static void the_next_start_finds_all_again(void **state)
     program_free(&dev.program);
 }
 
-/* A grant marked dead, a key revoked, another master key: the demo works again after a start. */
+/* A grant is marked dead, a key revoked, the master key replaced: the demo works again after a
+ * start. */
 static void what_was_broken_is_mended(void **state)
 {
     (void)state;
@@ -307,14 +308,14 @@ static void a_child_that_dies_ends_it(void **state)
         assert_int_equal(dev.program.status, 1);
         assert_contains(dev.program.err, "was ended by signal 9");
         assert_contains(dev.program.err, children[i]);
-        while (processes_of(&dev) > 0) /* backends notice by themselves */
+        while (processes_of(&dev) > 0) /* backends notice that by themselves */
             usleep(2000);
         assert_int_equal(access(dev.ready_path, F_OK), -1);
         program_free(&dev.program);
     }
 }
 
-/* kill -9 leaves nothing behind, and the next start does not stumble over it. */
+/* kill -9 leaves no process, and the next start works. */
 static void killed_it_takes_its_children_along(void **state)
 {
     (void)state;
@@ -332,7 +333,7 @@ static void killed_it_takes_its_children_along(void **state)
     (void)unlink(dev.ready_path);
 }
 
-/* Whoever closes the window wants it gone. */
+/* A person who closes the window wants it to end. */
 static void a_closed_terminal_ends_it(void **state)
 {
     (void)state;
@@ -367,7 +368,7 @@ static void stopped_while_it_starts_it_ends_well(void **state)
     struct dev dev;
     char data[32];
     bool is_caught = false;
-    for (int tries = 0; !is_caught; tries++) { /* it may be over before we look */
+    for (int tries = 0; !is_caught; tries++) { /* it may be over before the check */
         (void)snprintf(data, sizeof(data), "interrupted%d", tries);
         begin_with(&dev, program_sluice(), data, 0);
         while (!is_caught && access(dev.ready_path, F_OK) != 0) {
@@ -387,7 +388,7 @@ static void stopped_while_it_starts_it_ends_well(void **state)
     program_free(&dev.program);
 }
 
-/* The programs lie where that user can run them: not so the build tree of a root's home. */
+/* The programs must be where that user can run them. The build tree in root's home is not. */
 static void copy(const char *from, const char *to)
 {
     struct program cp;
@@ -405,7 +406,7 @@ static void another_user_can_run_it(void **state)
     struct folder own;
     char path[TEST_PATH_MAX], from[1000];
     if (geteuid() != 0)
-        skip(); /* then all the tests above were just that */
+        skip(); /* then all the tests above ran as that user */
     own = folder;
     folder_make(&folder);
     assert_int_equal(chown(folder.path, NOBODY, NOBODY), 0);
@@ -430,7 +431,7 @@ static int setup(void **state)
     (void)state;
     arena_init(&arena, 64 * 1024 * 1024);
     folder_make(&folder);
-    return chmod(folder.path, 0711); /* PostgreSQL walks through it as another user */
+    return chmod(folder.path, 0711); /* PostgreSQL enters it as another user */
 }
 
 static int teardown(void **state)

@@ -1,5 +1,6 @@
 /*
- * `sluice flow`: templates checked and shown, and why a flow does not move. Runs the real program.
+ * `sluice flow`: checking and showing templates, and explaining why a flow does not move. Runs the
+ * real program.
  */
 #include "unit/support/folder.h"
 
@@ -77,7 +78,7 @@ static void lint_names_file_and_place(void **state)
     assert_out("/no/such/file.json: cannot be opened");
 }
 
-/* One in each of the states that matter; members: of the row. */
+/* One flow in each relevant state. members: of the row. */
 static void put_flow(const char *members)
 {
     char sql[2048];

@@ -1,7 +1,7 @@
 /*
- * The rows that the simulation runs on, compared with the statements that they stand for: what a
- * run did to them (tests/sim/sim_record.c) is done again on a real database, whose now() is that of
- * the run, and each statement has to give the same status and the same rows.
+ * The rows of the simulation, compared with the real statements: the statements of a run
+ * (tests/sim/sim_record.c) are repeated in a real database, whose now() is that of the run, and
+ * each must return the same status and the same rows.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -171,7 +171,7 @@ static void must(struct pg_sync *sync, const char *sql)
         fail_msg("%s", err.text);
 }
 
-/* A database whose now() is what the run says, at the run's first day. */
+/* A database whose now() is the run's, starting at the run's first day. */
 static struct pg_sync *open_database(void)
 {
     struct err err;

@@ -1,6 +1,6 @@
 /*
- * `sluice serve` below a service manager that speaks systemd's protocols: what it is notified of,
- * the watchdog, credentials, and sockets that it has opened. The real program, alone and with
+ * `sluice serve` below a service manager that speaks systemd's protocols: its notifications, the
+ * watchdog, credentials, and sockets that the manager has opened. The real program, alone and with
  * workers.
  */
 #include "unit/support/folder.h"
@@ -46,7 +46,7 @@ static void open_manager(bool is_abstract)
     setenv("NOTIFY_SOCKET", path, 1);
 }
 
-/* The next notification that has this line; others are skipped. text: TEXT_MAX bytes. */
+/* The next notification that has this line. Others are skipped. text: TEXT_MAX bytes. */
 static void await(const char *line, char *text)
 {
     for (;;) {
@@ -170,7 +170,7 @@ static void a_worker_that_stands_still_is_started_again(void **state)
     await("READY=1", text);
     pid_t stopped = worker_of(server.pid);
     kill(stopped, SIGSTOP);
-    /* The parent goes on answering meanwhile; each answer is a look at what it has logged. */
+    /* The parent still answers meanwhile. Each request gives time for its log to be checked. */
     do {
         await("WATCHDOG=1", text);
         program_read(&server);
@@ -193,7 +193,7 @@ static void assert_refuses_the_key(void)
     program_free(&server);
 }
 
-/* systemd gives it by an ACL, whose mask is where the mode has the group. */
+/* systemd gives access with an ACL, whose mask is in the mode's group bits. */
 static void reads_a_credential_of_the_unit(void **state)
 {
     char text[TEXT_MAX];
@@ -230,7 +230,7 @@ static uint16_t listen_for_it(void)
     return ntohs(address.sin_port);
 }
 
-/* LISTEN_PID names the process that the sockets are for, as the shell becomes it. */
+/* LISTEN_PID names the process for which the sockets are. The shell becomes that process. */
 static void serve_on_handed(const char *workers)
 {
     static const char script[] =
@@ -265,10 +265,10 @@ static void serves_on_a_socket_of_the_manager(void **state)
     serve_on_handed(*state);
     await("READY=1", text);
     snprintf(url, sizeof(url), "\nSTATUS=serving on http://127.0.0.1:%u", (unsigned)port);
-    assert_contains(text, url); /* and not on the address of the setting */
+    assert_contains(text, url); /* and not on the configured address */
     assert_answers(port);
     stop();
-    /* It is the manager's: open for the next start. */
+    /* It belongs to the manager, and stays open for the next start. */
     int is_listening = 0;
     socklen_t len = sizeof(is_listening);
     assert_int_equal(getsockopt(HANDED_FD, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len), 0);

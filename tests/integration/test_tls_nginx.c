@@ -1,7 +1,7 @@
 /*
- * TLS against a peer that is not our own library: nginx with OpenSSL, TLS 1.2 and 1.3, RSA and
- * ECDSA, resumption by tickets and by session ids, and certificates that must be refused. nginx
- * itself says in each body which protocol it spoke and whether it resumed.
+ * TLS with a peer that is not our own library: nginx with OpenSSL, TLS 1.2 and 1.3, RSA and ECDSA,
+ * resumption with tickets and with session ids, and certificates that must be refused. nginx
+ * reports in each body which protocol it used and whether it resumed.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -18,7 +18,7 @@
 
 struct site {
     const char *cert, *protocols, *more; /* directives of its server block */
-    const char *want;                    /* the protocol that it says; NULL: must fail */
+    const char *want;                    /* the protocol that it reports; NULL: must fail */
     const char *sentence;                /* of a failure */
     bool is_never_resumed;
     uint16_t port;
@@ -35,7 +35,7 @@ static struct site sites[] = {
     {"ec", "TLSv1.3", "ssl_session_tickets off; ssl_session_cache shared:ids13:1m;", "TLSv1.3",
      NULL, false, 0},
     {"ec", "TLSv1.2", "ssl_session_tickets off; ssl_session_cache off;", "TLSv1.2", NULL, true, 0},
-    /* our key share is not what it wants: HelloRetryRequest */
+    /* it does not accept our key share: HelloRetryRequest */
     {"ec", "TLSv1.3", "ssl_ecdh_curve secp384r1;", "TLSv1.3", NULL, false, 0},
     {"rsa", "TLSv1.2", "ssl_ecdh_curve prime256v1; ssl_ciphers ECDHE-RSA-CHACHA20-POLY1305;",
      "TLSv1.2", NULL, false, 0},
@@ -63,7 +63,8 @@ static pid_t nginx;
 
 /* ---- nginx ---- */
 
-/* Ports that are free now, all different; the sockets go at once, and nginx takes them. */
+/* Ports that are free now, all different. The sockets are closed at once, and nginx takes the
+ * ports. */
 static void choose_ports(void)
 {
     int fds[ARRAY_LEN(sites)];
@@ -120,7 +121,7 @@ static void write_config(const char *path)
     assert_int_equal(fclose(out), 0);
 }
 
-/* true once it listens (its pid file comes when all ports are bound), false when it ended. */
+/* true once it listens (its pid file is written when all ports are bound), false if it ended. */
 static bool nginx_start(const char *config)
 {
     pid_t parent = getpid();
@@ -143,7 +144,7 @@ static bool nginx_start(const char *config)
     return true;
 }
 
-/* Only this process is ours to end; its temporary folders go with certs_free. */
+/* We may end only this process. certs_free removes its temporary folders. */
 static void nginx_stop(void)
 {
     kill(nginx, SIGKILL);
@@ -239,7 +240,7 @@ static void bad_certificates_and_old_versions_are_refused(void **state)
         caller_deinit(&caller);
     }
     caller_world_deinit(&world);
-    /* and what is right under one authority is wrong under another */
+    /* and a certificate that is good with one authority is bad with another */
     world_init(&world, "other.pem");
     for (size_t i = 0; i < 4; i++) {
         struct caller caller;
@@ -327,7 +328,7 @@ static int setup(void **state)
         return 0;
     make_certs();
     const char *config = certs_path(certs, "nginx.conf");
-    for (int tries = 0; tries < 5; tries++) { /* somebody may take a port first */
+    for (int tries = 0; tries < 5; tries++) { /* another process may take a port first */
         write_config(config);
         if (nginx_start(config)) {
             *state = certs;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What contributors' tools do: the counter of code lines, libraries on a machine without dpkg, the runner.
+# What contributors' tools do: the counter of code lines, libraries on a machine without dpkg, and
+# the test runner.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -7,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 number=0
 
-# $1: what, $2: found, $3: wanted.
+# $1: the test's name, $2: the result, $3: the expected one.
 is()
 {
     number=$((number + 1))
@@ -43,7 +44,8 @@ END
         "base 4 0 4;web 0 3 3;sql 0 1 1;sum 4 4 8;"
 }
 
-# The programs of this machine without those of Debian's packages; ccache finds no compiler by links.
+# The programs of this machine without those of Debian's packages. ccache does not find a compiler
+# through links.
 path_without_debian()
 {
     local folder
@@ -62,7 +64,7 @@ write_pc()
         "$work/prefix" "$work/prefix" "$1" "$1" "$3" >"$work/prefix/pkgconfig/$2.pc"
 }
 
-# With SYSTEM_DEPS=skip the libraries that pkg-config knows are enough.
+# With SYSTEM_DEPS=skip, the libraries that pkg-config knows are enough.
 test_without_dpkg()
 {
     local deps
@@ -74,12 +76,12 @@ test_without_dpkg()
     write_pc mbedtls mbedtls 3.6.7
     write_pc yyjson yyjson 0.10.0
     path_without_debian
-    is "libraries come from pkg-config where there is no dpkg" \
+    is "without dpkg, libraries come from pkg-config" \
         "$(PATH="$work/bin" SYSTEM_DEPS=skip DEPS_CACHE="$work/deps" \
             PKG_CONFIG_PATH="$work/prefix/pkgconfig" deps/fetch.sh 2>&1 | grep -v 'looking for')" \
         "$(printf "deps: %s (the system's)\n" "libuv 1.44.2" "llhttp 9.4.0" "mbedtls 3.6.7" \
             "yyjson 0.10.0")"
-    is "what is missing is named where there is no dpkg" \
+    is "without dpkg, missing libraries are named" \
         "$(PATH="$work/bin" SYSTEM_DEPS=check deps/system.sh run 2>&1 | cut -d ';' -f 1)" \
         "deps: no dpkg here"
 }
@@ -90,7 +92,7 @@ test_find_citus()
     mkdir -p "$bin" "$work/pgsql/share/extension"
     touch "$bin"/{initdb,postgres,psql}
     chmod +x "$bin"/*
-    is "without Citus it is said what to install" "$(SLUICE_CITUS_BIN=$bin tests/citus/find.sh 2>&1; echo $?)" \
+    is "without Citus, the message says what to install" "$(SLUICE_CITUS_BIN=$bin tests/citus/find.sh 2>&1; echo $?)" \
         "no PostgreSQL in $bin has Citus: install the extension (package postgresql-15-citus-13.2 of Citus Data), or name another folder of programs by SLUICE_CITUS_BIN
 1"
     touch "$work/pgsql/share/extension/citus.control"
@@ -119,15 +121,16 @@ printf '# why\nok 2 - c\n1..2\n'
 touch "$work/ran"
 END
     chmod +x "$work/contain" "$work/flaky"
-    is "what passes at the second try is named" "$(run_flaky integration/none "")" \
+    is "a test that passes at the second try is named" "$(run_flaky integration/none "")" \
         "passed at the second try: integration/none: a b;2 passed, 0 failed, 0 skipped;0"
-    is "and is a failure where it has to be strict" "$(run_flaky integration/none 1)" \
+    is "and counts as a failure with STRICT=1" "$(run_flaky integration/none 1)" \
         "passed at the second try: integration/none: a b;2 passed, 0 failed, 0 skipped;1"
-    is "what counts is not run again" "$(run_flaky e2e/idempotency.test.mjs "")" \
+    is "a test that counts requests is not run again" "$(run_flaky e2e/idempotency.test.mjs "")" \
         "1 passed, 1 failed, 0 skipped;1"
 }
 
-# Node's, with suites and tests within a test; cmocka's, which died before its plan was done.
+# Node's output, with suites and nested tests, and cmocka's, which died before its plan was
+# complete.
 test_report()
 {
     cat >"$work/node" <<'END'
@@ -179,13 +182,13 @@ not ok 2 - outer
 # figure: 7 apples
 # cpu 1.5
 END
-    is "suites are no tests, and of tests within a test the inner one failed" \
+    is "suites do not count as tests, and the inner one of two nested tests failed" \
         "$(tests/report.pl x 1 2.0 "$work/node" | sed -n 1,2p && cat "$work/node.counts" "$work/node.failures" "$work/node.names")" \
         "$(printf '%s\n' 'FAIL  x                                               1 passed, 2 failed, 1 skipped  2.0 s, 1.5 s of CPU' '      7 apples' '1 2 1' \
             'failed: x (exit status 1)' '  not ok 1 - inner' "    location: 'a.mjs:3:1'" '    error: |-' '      Expected values' '      1 !== 2' \
             '    at TestContext.<anonymous> (file:///a.mjs:4:2)' inner)"
     printf '1..3\nok 1 - a\n==1==ERROR: AddressSanitizer: heap\n    #0 f\n' >"$work/died"
-    is "what did not come to its end has failed" \
+    is "a program that did not finish has failed" \
         "$(tests/report.pl y 134 0.1 "$work/died" >/dev/null && cat "$work/died.counts" "$work/died.failures")" \
         "$(printf '%s\n' '1 2 0' 'failed: y (exit status 134)' '    ==1==ERROR: AddressSanitizer: heap' '        #0 f')"
 }

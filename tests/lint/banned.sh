@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Functions that may not be called: they have no bound, no error, or no safety among threads.
-# Comments and strings are not code, and other names that end alike (localtime_r) are not meant.
-# Instead: snprintf or a base buffer; strtol and its kin with a check; gmtime_r; the base random.
-# A machine's wall clock is for logs, traces, ids, TLS and HTTP's Date alone: what another process may
-# compare goes by clock_shared_us (base/clock.h).
+# Functions that may not be called: they have no bound, no error, or are not thread-safe. Comments
+# and strings are not checked, and other names with the same end (localtime_r) are not meant. Use
+# instead: snprintf or a base buffer; strtol and its kin with a check; gmtime_r; the base random. A
+# machine's wall clock is only for logs, traces, ids, TLS and HTTP's Date. Times that another
+# process may compare come from clock_shared_us (base/clock.h).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"

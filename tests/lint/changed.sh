@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the files that differ from where this branch left origin/main (or from HEAD, where there is no
-# such branch), also those that are in no commit yet; and the source that has the name of such a header.
+# Prints the files that differ from where this branch left origin/main (or from HEAD if there is no
+# such branch), including uncommitted ones, and the source files of changed headers.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"

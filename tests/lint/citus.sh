@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tests/citus/e2e.list has a line for each end-to-end file: "run NAME", or "not NAME: why". And
-# migrations are such that a distributed database takes them.
+# migrations can be applied to a distributed database.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -26,8 +26,8 @@ check()
     done
 }
 
-# Citus wants a name for each constraint of a table that is distributed already, and none in the
-# command that adds a column.
+# In a distributed table, Citus requires a name for each constraint, and does not accept a
+# constraint in the command that adds a column.
 check_migrations()
 {
     local file number

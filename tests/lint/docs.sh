@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lists of contrib/CONTRIBUTING.md have their patches: each row of "What to change for" links to
-# one in tests/docs, which applies and touches what the row names, nothing else. `make test-docs`
-# builds and tests them. And the patches of tests/mutants apply and name tests, as tests/mutants.sh wants.
+# one in tests/docs, which applies and touches exactly what the row names. `make test-docs` builds
+# and tests them. The patches of tests/mutants apply and name tests, as tests/mutants.sh requires.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -19,7 +19,7 @@ check_row()
     differences "$patch" "$files"
     [ -n "$tests" ] || echo "$page: the row of $patch names no test"
     for name in $tests; do
-        [ -f "$name" ] || echo "$page: the row of $patch names $name, which is not there"
+        [ -f "$name" ] || echo "$page: the row of $patch names $name, which does not exist"
     done
 }
 
@@ -44,7 +44,7 @@ check_mutants()
         names=$(sed -n '1s/^Found by: //p' "$patch")
         [ -n "$names" ] || echo "$patch: the first line is not \"Found by: TEST...\""
         for name in $names; do
-            [ -f "$name" ] || echo "$patch: it names $name, which is not there"
+            [ -f "$name" ] || echo "$patch: it names $name, which does not exist"
         done
     done
 }

@@ -1,16 +1,17 @@
 # shellcheck shell=bash
-# Which files a check looks at; sourced by the checks of this folder. Prints paths from the root.
+#
+# The files that a check reads; sourced by the checks of this folder. Prints paths from the root.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
-# C sources and headers of ours, in the folders named.
+# Our C sources and headers in the named folders.
 c_files()
 {
     find "$@" -type d -name node_modules -prune -o -type f \( -name '*.c' -o -name '*.h' \) -print \
         2>/dev/null | sort
 }
 
-# All that is, or is about to be, in a commit; a tree without git is taken whole.
+# All files that are, or are about to be, in a commit. A tree without git is listed completely.
 all_files()
 {
     if git rev-parse --git-dir >/dev/null 2>&1; then
@@ -23,7 +24,7 @@ all_files()
     fi
 }
 
-# $1: name of the check, $2: what was found. Prints it and ends the check.
+# $1: name of the check, $2: its findings. Prints the result and ends the check.
 verdict()
 {
     if [ -n "$2" ]; then

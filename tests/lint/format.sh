@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that C files are as .clang-format wants them; with --apply, makes them so.
+# Checks that C files match .clang-format; with --apply, formats them.
 #
-# The style is that of version 14. That of Debian's next release breaks macros differently and all
-# else alike, so with it macros are not checked; with any other the check is skipped and says so.
+# The style is that of version 14. The version in Debian's next release formats macros differently
+# and everything else alike, so macros are not checked with it. With any other version, the check is
+# skipped and says so.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -22,7 +23,7 @@ if [ -z "$tool" ]; then
     exit 0
 fi
 
-# LINT_FILES: of these alone.
+# LINT_FILES: check only these.
 format_files()
 {
     # shellcheck disable=SC2086 # a list of words
@@ -35,7 +36,7 @@ if [ "${1:-}" = --apply ]; then
     c_files src bench tests | xargs -r "$tool" -i
     exit 0
 fi
-# Of the messages on stdin those that are not about a line of a macro.
+# Prints those messages on stdin that are not about a line of a macro.
 outside_macros()
 {
     perl -ne 'next if !/^([^:]+):(\d+):/;

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What may not stand in a commit: the host of a package registry or mirror (machines have their
-# own, see deps/apt.sh), a path of somebody's machine, generated files.
+# Text that a commit must not contain: the host of a package registry or mirror (machines have their
+# own, see deps/apt.sh), a path of a developer's machine, generated files.
 #
-# A lock file of npm is to be written without addresses: omit-lockfile-registry-resolved=true.
+# npm's lock files are written without addresses: omit-lockfile-registry-resolved=true.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
 
-# Written in parts, so that this file does not find itself.
+# Written in parts, so that this file does not match itself.
 hosts='https?://([a-z0-9-]+[.])*(deb|registry|mirrors?|snapshot|pypi|crates|npmjs)[.][a-z]'
 paths='(^|[^A-Za-z0-9_./$}-])/(home|root|tmp|work)/[A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+'
 

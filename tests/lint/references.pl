@@ -1,4 +1,4 @@
-# Of the files named on stdin: what their comments name and is not there (references.sh).
+# For the files named on stdin: names in their comments that do not exist (references.sh).
 use strict;
 use warnings;
 
@@ -34,7 +34,7 @@ sub has_section {
     return $documents{$path} =~ /^(?:#+ .*\Q$section\E|\|[^|]*\Q$section\E)/m;
 }
 
-# [text, line]: comments, their lines joined; a document whole, without its blocks.
+# [text, line]: comments, with their lines joined; a document is one text, without its blocks.
 sub prose {
     my ($path) = @_;
     my $text = slurp($path);
@@ -61,7 +61,7 @@ sub check {
         my ($name, $behind) = ($1, $2);
         my ($document) = grep { -e $_ } $name, "$dir/$name";
         if (!$document) {
-            push @found, "$where: $name is not there";
+            push @found, "$where: $name does not exist";
             next;
         }
         while ($behind =~ /"([^"]+)"/g) {
@@ -72,14 +72,14 @@ sub check {
     while ($text =~ m{(?<![\w./:*-])((?:$tops)/[\w./*<>\{\}-]*[\w/*>\}])}g) {
         my $name = $1;
         next if $name =~ m|/node_modules|;
-        push @found, "$where: $name is not there" if !is_there($name) && !is_there("$dir/$name");
+        push @found, "$where: $name does not exist" if !is_there($name) && !is_there("$dir/$name");
     }
     while ($text =~ m{(?<![@\w./:*<>-])(?:(\w+)/)?([\w-]+\.(?:c|h|mjs))\b(?![\w/*])}g) {
         my ($room, $name) = ($1, $2);
         next if $room && !$rooms{$room};
         next if !$room && ($names{$name} || $name =~ /^(?:uv|llhttp|libpq-fe|yyjson|pcre2|yaml|libstemmer|zlib|node)\.h$/);
         next if $room && grep { -e "$_/$room/$name" } 'src', 'tests/unit', $dir;
-        push @found, "$where: " . ($room ? "$room/" : '') . "$name is not there";
+        push @found, "$where: " . ($room ? "$room/" : '') . "$name does not exist";
     }
 }
 

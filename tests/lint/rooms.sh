@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# The room checker: includes go up the list of src/ROOMS only, third-party headers stay behind
-# their walls, and sources come in pairs.
+# The room checker: includes only go up the list of src/ROOMS, third-party headers are used only
+# where they may be, and sources come in pairs.
 #
 # For every file of src/ and bench/:
-#   - a quoted include is written "room/file.h", exists, and its room is its own or one it sees;
-#   - a room that src/ROOMS lists as seen is included by some file;
-#   - a third-party header that src/ROOMS names is included only by the rooms it is named for;
+#   - a quoted include is written "room/file.h", exists, and its room is the same or one that this
+#     room sees;
+#   - some file includes each room that src/ROOMS lists as seen;
+#   - a third-party header that src/ROOMS names is included only by the rooms that it is named for;
 # and in src/:
-#   - every folder is a listed room, and the table of src/README.md has each with what it sees;
+#   - every folder is a listed room, and the table of src/README.md has each with the rooms that it
+#     sees;
 #   - a source that has a header of its name includes it, itself or by a header of its room;
-#   - every header is included by some source of src/, bench/ or tests/;
+#   - some source of src/, bench/ or tests/ includes every header;
 #   - an endpoint, a page, which its header declares, is used by another source than the one that has
 #     it: else its line in a table was forgotten;
 #   - a function that a header declares is used by a program, a statement is in its list (unused.pl).
@@ -87,7 +89,7 @@ check_includes()
         }' $(c_files src bench) /dev/null
 }
 
-# The table of src/README.md: rooms in order, the third cell what they see.
+# The table of src/README.md: rooms in order, with the rooms that they see in the third cell.
 check_table()
 {
     diff <(awk -F'[:,]' '$1 != "bench" {
@@ -127,7 +129,7 @@ check_pairs()
     done
     for header in $(c_files src | grep '\.h$' || true); do
         grep -rqF "\"${header#src/}\"" --include='*.c' --include='*.h' --include='embed.sh' \
-            src bench tests deps 2>/dev/null || echo "$header: is included by nothing"
+            src bench tests deps 2>/dev/null || echo "$header: is not included anywhere"
     done
 }
 
@@ -146,7 +148,7 @@ check_tables()
         }
         END {
             for (sort keys %header) {
-                print "$header{$_}: $_ is used by nothing\n" if ($users{$_} // 0) < 2;
+                print "$header{$_}: $_ is used nowhere\n" if ($users{$_} // 0) < 2;
             }
         }' $(c_files src)
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Warns of files over 1,000 lines and functions over 70; it never fails, a person decides.
-# A function begins and ends with a brace in the first column, as .clang-format lays it out.
+# Warns about files over 1,000 lines and functions over 70. It never fails; a person decides. A
+# function begins and ends with a brace in the first column, as .clang-format puts it.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -25,7 +25,7 @@ awk '
             print "warning: " FILENAME ":" start ": " name "() has " FNR - start - 1 " lines"
         start = 0
     }
-    # The name stands on the last line that begins in the first column.
+    # The name is on the last line that begins in the first column.
     /^[A-Za-z_].*\(/ { before = $0 }
     END {
         if (lines > 1000)

@@ -1,7 +1,8 @@
-# Functions that no program uses, and statements in no list: perl tests/lint/unused.pl FILE... (all of src,
-# bench and tests). What a header of src declares has another mention in code than its declaration and its definition.
-# Functions behind a comment that says "For tests", up to the next comment or empty line, are used by tests.
-# What stands between #ifdef SLUICE_TEST_BUILD and #endif is left out.
+# Functions that no program uses, and statements in no list: perl tests/lint/unused.pl FILE... (all
+# of src, bench and tests). A function that a header of src declares must be mentioned in code
+# outside of its declaration and its definition. Functions after a comment that says "For tests", up
+# to the next comment or empty line, must be used by tests. Code between #ifdef SLUICE_TEST_BUILD
+# and #endif is skipped.
 use strict;
 use warnings;
 

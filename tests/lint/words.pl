@@ -1,10 +1,10 @@
-# See words.sh. The list, then files, are the arguments; prints what is refused, and for `words`
-# the comment share and the asserts of each room.
+# See words.sh. Arguments: the list, then files. Prints the refused words and, for the check
+# `words`, each room's share of comments and its asserts.
 use strict;
 use warnings;
 
 my ($list, @files) = @ARGV;
-my $share_least = 8; # in percent, of a room of src
+my $share_least = 8; # in percent, for a room of src
 my %asked = map { $_ => 1 } split ' ', $ENV{WORDS_CLASS} // ''; # with these alone, nothing is exempt
 my (%is_name, @phrases);
 open my $words, '<', $list or die "$list: $!\n";
@@ -33,8 +33,8 @@ sub class_of
     return '';
 }
 
-# Prints what the text, which begins in line $at, says that is refused in its class. A line with the
-# words "words: ok" is an exception; it says so where a reader sees it.
+# Prints the refused words of the text, which begins in line $at, for its class. A line with "words:
+# ok" is an exception, which readers of the line can see.
 sub check
 {
     my ($file, $at, $class, $text, $source) = @_;
@@ -53,7 +53,7 @@ sub check
     }
 }
 
-# Code and markup that is not for people becomes blanks of as many lines.
+# Replaces code and markup that is not for people with blanks on the same number of lines.
 sub blank { return $_[0] =~ s/[^\n]/ /gr }
 
 my (%lines, %comment_lines, %asserts, %functions); # functions: name to file to line
@@ -66,19 +66,19 @@ for my $file (@files) {
     my @source = split /\n/, $text, -1;
     if ($class eq 'document') {
         $text =~ s/^```.*?^```/blank($&)/gmse;
-        $text =~ s/`[^`\n]*`|\*\w[^*\n]*\*/"x" x length($&)/ge; # code, and words that are spoken of
+        $text =~ s/`[^`\n]*`|\*\w[^*\n]*\*/"x" x length($&)/ge; # code, and words that are quoted
     } elsif ($class eq 'page') {
         $text =~ s/\$\{.*?\}/blank($&)/gse;
     } elsif ($class eq 'data') {
-        $text =~ s/"tags":\s*\[.*?\]/blank($&)/gse; # words of people who search
+        $text =~ s/"tags":\s*\[.*?\]/blank($&)/gse; # words that people type into a search
     }
     if ($file !~ /\.(?:[ch]|mjs|ts|json)$/) {
         check($file, 1, $class, $text, \@source);
         next;
     }
 
-    # The file in parts: comments, strings and what is between them. Strings of C are data, not names;
-    # one of several lines is one text.
+    # The file in parts: comments, strings and the code between them. C strings are data, not names.
+    # A string of several lines is one text.
     my ($room) = $file =~ m{^(?:src/)?([a-z]+)/};
     my ($line, %has_comment) = (1);
     my $string_of = $file =~ /\.(?:mjs|ts)$/ ? qr/"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`/s
@@ -117,11 +117,11 @@ for my $room (sort keys %lines) {
     my $share = 100 * $comment_lines{$room} / $lines{$room};
     printf "# room %-8s %4.1f %% comment lines, %4d asserts, %5d lines\n", $room,
         $share, $asserts{$room} // 0, $lines{$room};
-    printf "src/$room: %.1f %% of the lines of its .c files are comments, at least $share_least %% are wanted\n",
+    printf "src/$room: %.1f %% of the lines of its .c files are comments, at least $share_least %% are required\n",
         $share if $room ne 'bench' && $share < $share_least;
 }
-# A name that several files define does not say which function is meant: a backtrace shows no file.
-# Callbacks and steps of an op are named after their event, in every file.
+# If several files define the same name, it does not say which function is meant: a backtrace shows
+# no file. Callbacks and steps of an op have the name of their event, in every file.
 for my $name (sort grep { !/^(?:on_|step_)|^main$/ } keys %functions) {
     my @defined_in = sort keys %{$functions{$name}};
     next if @defined_in < ($name =~ /_/ ? 3 : 2);

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Names, and all text that people read, keep to the glossary of contrib/CONTRIBUTING.md: words.txt has
-# what is refused. A function's name is its own: not that of functions in other files of src.
-# Prints each room's share of comment lines in .c files, which has a minimum, and its asserts.
+# Names, and all text for people, follow the glossary of contrib/CONTRIBUTING.md. words.txt lists
+# what is refused. A function's name is unique among the files of src. Prints each room's share of
+# comment lines in .c files, which has a minimum, and its asserts.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
 
 lint=$PWD/tests/lint
 
-# A text of each class, with one fault and one exception: words.pl finds the fault alone. And words.pl
-# itself sees that each phrase finds its example.
+# A text of each class, with one fault and one exception: words.pl must find only the fault.
+# words.pl itself checks that each phrase matches its example.
 check_itself()
 {
     local tree file found

@@ -1,15 +1,15 @@
-# What writes to which table, from the source itself: perl tests/lint/writes.pl
+# Which code writes to which table, from the source itself: perl tests/lint/writes.pl
 #
-# In src/store every function, statement, list and macro is a symbol; what its text says of
-# "insert into", "update" and "delete from sluice.TABLE", and the symbols that it names, say which tables
-# it writes. Functions of the schema (sql/*.sql) are symbols, too. Then:
+# In src/store every function, statement, list and macro is a symbol. Its "insert into", "update"
+# and "delete from sluice.TABLE", and the symbols that it names, show which tables it writes.
+# Functions of the schema (sql/*.sql) are symbols, too. Then:
 #   - a statement is PG_WRITE or PG_WRITE_ONCE if and only if it writes;
-#   - no face (api, web, mcp, cli, serve) calls a function of the store that writes;
+#   - no interface (api, web, mcp, cli, serve) calls a function of the store that writes;
 #   - the table of src/README.md "Changes" names for each table exactly the files that call one.
 use strict;
 use warnings;
 
-# Tools of an operator over a whole database, which no server runs: they change no noun for a caller.
+# Operators' tools over a whole database, which no server runs: they change nothing for a caller.
 my %tools = (
     "src/cli/rotate.c"        => "seals all credentials by another key, and no member of a row that a person sees",
     "src/cli/accounts_rows.c" => "erases all rows of an account, its audit events, too",
@@ -34,7 +34,7 @@ for my $path (sort glob "sql/0*.sql") {
         while $sql =~ /^create (?:or replace )?function sluice\.(\w+)\(.*?\$\$(.*?)\$\$/gms;
 }
 
-# Symbols of the store: statements and lists, functions, macros. What is static is its file's.
+# Symbols of the store: statements and lists, functions, macros. A static one belongs to its file.
 my (%statement, %public);
 for my $path (sort glob "src/store/*.[ch]") {
     my $code = slurp($path);
@@ -53,7 +53,8 @@ for my $path (sort glob "src/store/*.[ch]") {
     }
     while ($code =~ /^(static )?(?:inline )?[a-z][\w \*]*?\b(\w+)\(([^;{]*)\)\n\{\n(.*?)^\}/gms) {
         my ($static, $name, $params, $body) = ($1, $2, $3, $4);
-        # what has neither a pool nor a connection reads the result of a statement that another has sent
+        # a function without a pool or a connection reads the result of a statement that another has
+        # sent
         next if !$static && $params !~ /struct pg_(?:pool|sync) /;
         $keep->($name, $body);
         $public{$name} = "$path $name" if !$static || $path =~ /\.h$/;
@@ -110,10 +111,10 @@ for my $path (sort glob "src/*/*.[ch]") {
             $used{$path} = 1;
             next;
         }
-        push @problems, "$path: a face calls $name, which writes @written: a command of the noun's room does";
+        push @problems, "$path: an interface calls $name, which writes @written: a command of the noun's room does";
     }
 }
-push @problems, "tests/lint/writes.pl: $_ is excepted and writes nothing" for grep { !$used{$_} } sort keys %tools;
+push @problems, "tests/lint/writes.pl: $_ is an exception, but writes nothing" for grep { !$used{$_} } sort keys %tools;
 
 # ---- the table ----
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The alerts of contrib/observability by promtool: their syntax, and when each fires; and the queries of
-# the dashboard.
+# The alerts of contrib/observability, checked with promtool: their syntax, when each fires, and the
+# queries of the dashboard.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -18,7 +18,8 @@ check()
     fi
 }
 
-# Each as a rule of its own, with values for the dashboard's variables; a JSON string is one of YAML, too.
+# Each query as a rule of its own, with values for the dashboard's variables. A JSON string is also
+# a YAML string.
 check_dashboard()
 {
     local rules count
@@ -33,13 +34,13 @@ check_dashboard()
     count=$(grep -c record "$rules")
     promtool check rules "$rules"
     set -- $?
-    grep -n '\$' "$rules" && set -- 1 # a variable that has no value here
+    grep -n '\$' "$rules" && set -- 1 # a variable without a value here
     rm -f "$rules"
     [ "$1" = 0 ] && [ "$count" -gt 50 ]
 }
 
 echo 1..4
 check "the rules are well-formed" promtool check rules contrib/observability/alerts.yml
-check "each alert fires for what it is for" promtool test rules tests/operators/alerts.yml
+check "each alert fires for its condition" promtool test rules tests/operators/alerts.yml
 check "the dashboard's queries are well-formed" check_dashboard
 check "the configuration names them" promtool check config contrib/observability/prometheus.yml

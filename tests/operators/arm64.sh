@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian package for arm64 by the cross compiler, on a machine of another architecture: what it
-# holds and depends on, and that its programs run (by QEMU, without the Debian that they are for).
+# The Debian package for arm64, cross-compiled on a machine of another architecture: its files and
+# dependencies, and that its programs run (with QEMU, without their Debian).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -13,7 +13,7 @@ if [ "$(dpkg --print-architecture)" = arm64 ]; then
     exit 0
 fi
 
-# What the machine has: cross.sh must not change it.
+# The state of the machine, which cross.sh must not change.
 installed()
 {
     dpkg --print-foreign-architectures && dpkg-query -W
@@ -38,7 +38,8 @@ is_of_arm64()
     [ "$count" = 2 ] && [ "$(dpkg-deb -f "$work"/other/*.deb Architecture)" = arm64 ]
 }
 
-# $1: package. Names of packages are the same on every architecture; versions are of what it is linked with.
+# $1: package. Names of packages are the same on every architecture. Versions are those of the
+# linked libraries.
 depends_of()
 {
     dpkg-deb -f "$1" Depends | sed 's/ ([^)]*)//g' | tr ',' '\n' | sort -u
@@ -49,7 +50,7 @@ depends_on_the_same()
     depends_of "$work"/own/*.deb >"$work/own.depends" && depends_of "$work"/other/*.deb | diff "$work/own.depends" -
 }
 
-# Files apart from the programs are the same, byte for byte.
+# All files except the programs are the same, byte for byte.
 holds_the_same()
 {
     dpkg-deb -x "$work"/own/*.deb "$work/own_tree" && diff -r -x bin "$work/own_tree" "$work/tree"
@@ -65,7 +66,8 @@ on_arm64()
     qemu-aarch64-static -L "${DEPS_CACHE:-build/deps}/arm64/sysroot" "$work/tree/usr/bin/sluice" "$@"
 }
 
-# The catalog that the program of this machine packed, search over it, YAML, libstemmer, Mbed TLS, libpq.
+# Uses the catalog that this machine's program packed, search over it, YAML, libstemmer, Mbed TLS,
+# libpq.
 runs()
 {
     local text key
@@ -79,7 +81,7 @@ runs()
     case $text in *"ok    master-key"*"ok    catalog"*"FAIL  database"*"127.0.0.1"*) ;; *) return 1 ;; esac
 }
 
-# What a processor may do otherwise: characters without a sign, rounding, alignment.
+# What may differ between processors: unsigned characters, rounding, alignment.
 passes_unit_tests()
 {
     local program
@@ -91,7 +93,7 @@ passes_unit_tests()
 }
 
 echo 1..7
-check "made, and nothing of the machine's packages changed" make_packages
+check "made, without a change to the machine's packages" make_packages
 check "its programs are for arm64" is_of_arm64
 check "it depends on the same packages" depends_on_the_same
 check "it holds the same files" holds_the_same

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The container file, its steps run by sh in a Debian of their own: the image runs as its user, migrates
-# and serves, and its health check says so. The compose file is well-formed and names what it lacks.
+# The container file, its steps run by sh in a Debian of their own: the image runs as its user,
+# migrates and serves, and its health check says so. The compose file is well-formed and reports
+# missing settings.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -11,7 +12,7 @@ declare -A folder_of=() image=() variables=()
 
 # --- The steps -----------------------------------------------------------------------------------
 
-# A line each, as in a container file: comments out, continued lines joined.
+# One step on each line, as in a container file, without comments and with continued lines joined.
 steps()
 {
     grep -v '^#' "$file" | sed -e ':a' -e '/\\$/{N;s/\\\n *//;ba' -e '}' -e '/^$/d'
@@ -28,7 +29,7 @@ begin_stage()
     [ "${2:-}" != AS ] || folder_of[$3]=$root
 }
 
-# $1: user, then a command, which the environment and folder of the image are for.
+# $1: user, then a command that runs with the image's environment and folder.
 in_image()
 {
     local user=$1 key given=()
@@ -40,13 +41,13 @@ in_image()
         chroot --userspec="$(id_of "$user")" "$root" sh -c 'cd "$0" && exec "$@"' "${image[WORKDIR]}" "$@"
 }
 
-# Of a user of the image: "UID:GID".
+# The "UID:GID" of a user of the image.
 id_of()
 {
     awk -F: -v name="$1" '$1 == name { print $3 ":" $4 }' "$root/etc/passwd"
 }
 
-# From the sources without what is ignored, or from a stage before.
+# From the sources without ignored files, or from an earlier stage.
 copy()
 {
     case $1 in
@@ -89,7 +90,7 @@ run_steps()
 
 # --- What it made --------------------------------------------------------------------------------
 
-# The words of ["a", "b"], which the container file's lists of words are.
+# The words of ["a", "b"], the form of the container file's lists.
 words_of()
 {
     printf '%s' "$1" | sed -e 's/^.*\[//' -e 's/\].*$//' -e 's/[",]//g'
@@ -143,7 +144,7 @@ is_up()
     done
 }
 
-# The function that began it waits for it in a shell of its own.
+# The function that started it waits for it in a shell of its own.
 is_down()
 {
     kill -s "${image[STOPSIGNAL]}" "$(pgrep -P "$server")" && wait "$server" && ! is_healthy
@@ -169,9 +170,9 @@ test_image()
     check "each step of the container file runs" run_steps
     more=("SLUICE_DATABASE_URL=postgresql://sluice@127.0.0.1:$port/postgres" "SLUICE_LISTEN=127.0.0.1:$((port + 1))")
     more+=("SLUICE_MASTER_KEY=$(sluice keys master)")
-    check "the image has a user of its own, and neither sources nor package" is_no_root
+    check "the image has a user of its own, and contains neither sources nor the package" is_no_root
     check "it migrates a database" is_migrated
-    check "it serves, which its health check says" is_up
+    check "it serves, and its health check says so" is_up
     check "it ends well at its stop signal" is_down
     stop_all
 }
@@ -202,4 +203,4 @@ echo 1..7
 more=()
 test_image
 check "the compose file is well-formed" is_well_formed
-check "it names what .env lacks" names_what_it_lacks
+check "it names the settings that .env lacks" names_what_it_lacks

@@ -1,9 +1,9 @@
-// The primary dies under load and its synchronous standby takes over: promoted by hand, with PgBouncer
-// in between, and by Patroni. The service answers again within five seconds of the promotion, no
-// acknowledged result is lost, no confirmed write is made twice.
-// At 300 executions and 150 starts of flows a second (RATE: rounds of two and one), on the release build. That it is
-// reached before the first fault is a part of the test; behind it clients make up for what they could not send.
-// Alone: it keeps both processors busy.
+// The primary dies under load and its synchronous standby takes over: promoted by hand, through
+// PgBouncer, and by Patroni. The service answers again within five seconds of the promotion, no
+// acknowledged result is lost, and no confirmed write is made twice. The load is 300 executions and
+// 150 flow starts a second (RATE: rounds of two and one), on the release build. The test checks
+// that this rate is reached before the first fault. After it, clients catch up with what they could
+// not send. Alone: it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Mixed } from '../e2e/support/mixed.mjs';
@@ -14,7 +14,7 @@ const RATE = Number(process.env.RATE ?? 150);
 const RATE_SECONDS = 5;
 const BACK_MS_MAX = 5000;
 
-// Runs under load on a database of that kind, then checks all that was answered.
+// Applies the load to a database of that kind, then checks every answer.
 async function under(t, kind, work) {
   const stack = await Stack.start({ cluster: kind, postgres: { max_connections: 100 } });
   try {
@@ -41,7 +41,7 @@ async function under(t, kind, work) {
   }
 }
 
-// The primary dies, then the one that took its place.
+// The primary dies, then its replacement.
 async function byHand(pair, promoted) {
   for (const name of ['b', 'a']) {
     const dead = pair.primary;
@@ -54,7 +54,7 @@ async function byHand(pair, promoted) {
 
 test('a standby is promoted by hand', (t) => under(t, Pair, byHand));
 
-test('the same through PgBouncer, which is pointed to it', (t) => under(t, PooledPair, byHand));
+test('the same through PgBouncer, which is switched over to it', (t) => under(t, PooledPair, byHand));
 
 test('Patroni promotes it when the primary dies, and on demand', (t) =>
   under(t, Patroni, async (patroni, promoted) => {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first day of contrib/deploy/README.md, its lines run in a Debian of their own. It has no init: a
-# small systemctl there runs what the unit says.
+# The first day of contrib/deploy/README.md: its commands run in a Debian of their own. That has no
+# init. A small systemctl there runs the commands of the unit.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/operators/support/debian.sh
 page=contrib/deploy/README.md
 
-# The sections' lines of shell: "# NAME" in front of each block, from the sentence before it.
+# The sections' lines of shell, each block preceded by "# NAME" from the sentence before it.
 blocks()
 {
     awk '/^### /{ inside = /^### The first day/ }
@@ -18,13 +18,13 @@ blocks()
         inside && NF { name = $0 }' "$page"
 }
 
-# $1: which block, from 1.
+# $1: the block's number, from 1.
 block()
 {
     blocks | awk -v wanted="$1" '/^# /{ number++ } number == wanted'
 }
 
-# What the page does with systemctl, by the unit's own lines.
+# The page's uses of systemctl, with the unit's own lines.
 put_systemctl()
 {
     cat >"$chroot/usr/local/bin/systemctl" <<'END'
@@ -62,7 +62,7 @@ stop()
         while [ -n "$(servers)" ]; do sleep 0.1; done
     fi
 }
-# Of this folder: its root is the one that this runs in.
+# For this folder: its root is that of the script's machine.
 servers()
 {
     for at in /proc/[0-9]*; do
@@ -81,7 +81,7 @@ END
     chmod 755 "$chroot/usr/local/bin/systemctl"
 }
 
-# Each in the shell that ran those before, as on one terminal.
+# Each block runs in the shell of the earlier ones, as on one terminal.
 run_block()
 {
     block "$1" >"$chroot/tmp/block"
@@ -92,7 +92,7 @@ make_machine()
 {
     make -s deb DEB_FOLDER="$work/made" && make_debian && put_systemctl || return 1
     cp "$work"/made/*.deb "$chroot/tmp/" && : >"$chroot/tmp/state"
-    # what no init is there for
+    # these need an init
     printf '#!/bin/sh\nexit 101\n' >"$chroot/usr/sbin/policy-rc.d" && chmod 755 "$chroot/usr/sbin/policy-rc.d"
     in_debian apt-get -qq -y --no-install-recommends install postgresql || return 1
     echo "listen_addresses = ''" >>"$chroot/etc/postgresql-common/createcluster.conf" # of the standby

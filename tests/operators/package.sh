@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=support/debian.sh
 . tests/operators/support/debian.sh
 
-# $1: folder, $2: version to pretend, or none.
+# $1: folder, $2: version to use, or none.
 make_package()
 {
     make -s deb DEB_FOLDER="$1" && [ -n "$(ls "$1"/*.deb)" ] || return 1
@@ -32,7 +32,7 @@ install_package()
         --allow-downgrades -o Dpkg::Options::=--force-confold install /sluice.deb
 }
 
-# $1: path below the chroot, $2: wanted "MODE USER:GROUP".
+# $1: path below the chroot, $2: expected "MODE USER:GROUP".
 is_mode()
 {
     local found
@@ -66,8 +66,8 @@ says_what_is_missing()
     case $text in *"FAIL  master-key"*"FAIL  database"*) ;; *) return 1 ;; esac
 }
 
-# Its lines for the first time: the key is the server's alone, and the next one goes as far as the
-# database, which is not here.
+# Its commands for the first start: only the server can read the key, and the next command gets as
+# far as the database, which does not exist here.
 says_how_to_begin()
 {
     local lines text
@@ -79,7 +79,7 @@ says_how_to_begin()
         rm "$chroot/etc/sluice/master-key"
 }
 
-# zsh shows what its function would: it reads no keys here.
+# zsh shows what its function would do, since it reads no keys here.
 completes_words()
 {
     in_debian apt-get -qq -y --no-install-recommends install zsh fish || return 1
@@ -105,7 +105,7 @@ keeps_settings()
         [ "$(in_debian dpkg-query -W sluice)" = "sluice	9.9.9" ]
 }
 
-# Stands in for the program's own word on the schema, and for systemd. $1: exit code of the first.
+# Replaces the program's own check of the schema, and systemd. $1: exit code of the former.
 restarts()
 {
     printf '#!/bin/sh\nexit %s\n' "$1" >"$chroot/usr/local/bin/sluice"
@@ -122,9 +122,9 @@ is_restarted_on_its_schema()
     chmod 755 "$chroot/usr/local/bin/deb-systemd-invoke"
     : >"$chroot/usr/local/bin/sluice" && chmod 755 "$chroot/usr/local/bin/sluice"
     restarts 0 && ! restarts 1 && rm "$chroot/usr/local/bin/sluice" &&
-        # the program itself: there is no database here
+        # the real program: there is no database here
         install_package "$work/one" && install_package "$work/next" >"$work/said" 2>&1 &&
-        [ ! -e "$chroot/tmp/asked" ] && grep 'not started anew' "$work/said"
+        [ ! -e "$chroot/tmp/asked" ] && grep 'not restarted' "$work/said"
     local result=$?
     cat "$work/said"
     rm -rf "$chroot/run/systemd/system" "$chroot/etc/apt/apt.conf.d/path" "$chroot"/usr/local/bin/*
@@ -162,10 +162,10 @@ test_in_debian()
     make_debian >"$work/debian.log" 2>&1 || { sed 's/^/# /' "$work/debian.log" | tail -n 20; }
     check "installed: user, modes, units, man pages" is_installed_well
     check "doctor says what is missing, as the server's user" says_what_is_missing
-    check "what it says to do first is right" says_how_to_begin
+    check "its advice for the first start is right" says_how_to_begin
     check "zsh and fish complete commands, verbs and flags" completes_words
     check "upgraded: changed settings stay" keeps_settings
-    check "upgraded: started anew where the schema is the program's" is_restarted_on_its_schema
+    check "upgraded: restarted if the schema is the program's" is_restarted_on_its_schema
     check "removed: settings stay" is_removed
     check "purged: the master key stays" is_purged_but_for_the_key
     check "purged: nothing stays" is_purged

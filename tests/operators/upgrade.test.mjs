@@ -1,5 +1,6 @@
-// An upgrade: the version before goes on beside today's on the schema that today's `sluice migrate` makes. Both
-// serve one load, each looks up what the other did, and each adopts the flows of the other when that dies.
+// An upgrade: the previous version keeps running next to today's, on the schema of today's `sluice
+// migrate`. Both serve one load, each reads what the other did, and each adopts the flows of the
+// other when that dies.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from '../e2e/support/client.mjs';
@@ -10,7 +11,7 @@ import { Stack } from '../e2e/support/stack.mjs';
 const WRITES = 200;
 const script = new URL('support/before.sh', import.meta.url).pathname;
 const former = (await must(script, [])).trim();
-const skip = former ? false : 'no commit of the version before is here';
+const skip = former ? false : 'the previous version’s commit is not in this clone';
 
 let stack, account;
 before(async () => {
@@ -55,7 +56,7 @@ test('a key that one version has run is answered by the other', { skip }, async 
   }
 });
 
-for (const [name, dies] of [['today\'s adopts flows of the one before', true], ['the one before adopts flows of today\'s', false]])
+for (const [name, dies] of [['today’s version adopts flows of the previous one', true], ['the previous version adopts flows of today’s', false]])
   test(name, { skip }, async () => {
     const dying = await stack.serve({ bin: dies ? former : undefined });
     const heir = await stack.serve({ bin: dies ? undefined : former });

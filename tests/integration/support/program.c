@@ -17,7 +17,7 @@ const char *program_sluice(void)
 {
     const char *path = getenv("SLUICE_BIN");
     if (!path || access(path, X_OK) != 0)
-        fail_msg("SLUICE_BIN is no program: %s", path ? path : "(not set)");
+        fail_msg("SLUICE_BIN is not a program: %s", path ? path : "(not set)");
     return path;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds `sluice` of the version before this one, and prints where it is; prints nothing where there is none to
-# build: no git here, or a clone that does not go back so far. That is the last tag before this commit or, where
-# there is none, the last commit whose migrations are today's without the newest: a program serves the schema
-# that it knows and the next one.
+# Builds the previous version of `sluice`, and prints its path. It prints nothing if there is none
+# to build: without git, or in a clone that does not go back far enough. The previous version is the
+# last tag before this commit or, without a tag, the last commit whose migrations are today's
+# without the newest, since a program serves the schema that it knows and the next one.
 set -eu
 cd "$(dirname "$0")/../../.."
 
@@ -34,12 +34,12 @@ if [ ! -x "$tree/build/sluice" ]; then
     rm -rf "$tree"
     mkdir -p "$tree"
     git archive "$commit" | tar -x -C "$tree"
-    # Where its libraries are built as today's are, these are the same.
+    # If its libraries are built like today's, they are the same.
     if git diff --quiet "$commit" HEAD -- deps/recipes.sh deps/mbedtls_config.h; then
         mkdir -p "$tree/build/deps"
         tar -c -C "${DEPS_CACHE:-build/deps}" --exclude=./arm64 . | tar -x -m -C "$tree/build/deps"
     fi
-    # Make hands its own settings on by the environment: they are of today's sources.
+    # Make passes its own settings on in the environment. They are for today's sources.
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u DEPS_CACHE SYSTEM_DEPS=skip \
         make -C "$tree" -j "$(nproc)" build/sluice >"$tree/build.log" 2>&1 || {
         tail -n 50 "$tree/build.log" >&2

@@ -1,15 +1,16 @@
-# A Debian of a test's own, in a folder; sourced, from the root of the sources. What it makes is
-# removed when the script ends.
+# A Debian for a test, in a folder; sourced, from the root of the sources. It is removed when the
+# script ends.
+#
 # shellcheck shell=bash
 
 work=$(mktemp -d)
 chroot=$work/debian
 debian_release=machine # so that the package's libraries fit
-debian_packages=systemd,ca-certificates # besides the least of Debian
+debian_packages=systemd,ca-certificates # in addition to the minimum of Debian
 trap 'remove_debian; rm -rf "$work"' EXIT
 number=0
 
-# $1: what, then a command; its output is shown where it fails.
+# $1: the step's name, then a command, whose output is printed if it fails.
 check()
 {
     local what=$1
@@ -28,7 +29,7 @@ may_chroot()
     [ "$(id -u)" = 0 ] && chroot / true 2>/dev/null
 }
 
-# From the mirror of this machine, with its apt's settings, and with Debian's sources alone.
+# From the mirror of this machine, with its apt's settings, and only with Debian's sources.
 make_debian()
 {
     local apt_dir=$work/apt suite=$debian_release mirror security

@@ -6,9 +6,9 @@ import { Pooler } from '../../e2e/support/pooler.mjs';
 import { Running, freePort, must, run } from '../../e2e/support/process.mjs';
 
 const root = '/usr/lib/postgresql';
-const DOWN_MS = 60_000; // Patroni waits for the leader's key to expire
+const DOWN_MS = 60_000; // Patroni waits until the leader's key expires
 
-// What both have in common: where the nodes are, and to ask one of them.
+// What both have in common: the nodes' addresses, and queries to one of them.
 class Nodes {
   names = ['a', 'b'];
   nodes = {};
@@ -38,7 +38,7 @@ class Nodes {
     return `host=127.0.0.1,127.0.0.1 port=${ports} user=sluice dbname=sluice target_session_attrs=read-write`;
   }
 
-  // One that can be written to; undefined while there is none.
+  // A node that accepts writes, or undefined while there is none.
   async findPrimary() {
     for (const name of this.names)
       if ((await this.psql('select pg_is_in_recovery()', 'postgres', name)).stdout.trim() === 'f') return name;
@@ -55,7 +55,7 @@ class Nodes {
     return answer.stdout.trim();
   }
 
-  // A commit is acknowledged from here on when both have it.
+  // From here on, a commit is acknowledged once both have it.
   isSynchronous() {
     return until('the standby is synchronous', async () => {
       const state = await this.psql('select sync_state from pg_stat_replication', 'postgres');
@@ -92,7 +92,7 @@ export class Pair extends Nodes {
     }, DOWN_MS);
   }
 
-  // A copy of the primary that follows it, and is waited for.
+  // A copy of the primary that follows it. Waits until it does.
   async follow(name) {
     const data = join(this.home, name);
     await rm(data, { recursive: true, force: true });
@@ -114,7 +114,7 @@ export class Pair extends Nodes {
   }
 }
 
-// The same with clients that come through PgBouncer, which knows of the primary alone.
+// The same with clients that connect through PgBouncer, which knows only the primary.
 export class PooledPair extends Pair {
   static async start(dir, settings) {
     const pair = await super.start(dir, settings);
@@ -142,7 +142,7 @@ export class PooledPair extends Pair {
   }
 }
 
-// Two nodes of Patroni, and the etcd that it keeps its leader in.
+// Two nodes of Patroni, and the etcd that stores its leader.
 export class Patroni extends Nodes {
   static async start(dir, settings) {
     const patroni = new this();
@@ -197,7 +197,7 @@ export class Patroni extends Nodes {
     this.nodes[name] = new Running('/usr/bin/patroni', [this.fileOf(name)], { ...this.user, cwd: this.home });
   }
 
-  // Its agent and its postmaster die at once, as with their machine.
+  // Its agent and its postmaster die at once, as if the machine died.
   async kill(name) {
     const pid = (await must('head', ['-1', join(this.home, name, 'postmaster.pid')])).trim();
     this.nodes[name].kill('SIGKILL');
@@ -210,7 +210,7 @@ export class Patroni extends Nodes {
     this.primary = name;
   }
 
-  // Patroni refuses one that it does not know to be synchronous yet.
+  // Patroni refuses one that is not known to be synchronous yet.
   async switchOver(name) {
     const args = ['-c', this.fileOf(name), 'switchover', 'sluice', '--master', this.primary, '--candidate', name, '--force'];
     await until(`${name} is switched over to`, async () => {
