@@ -61,12 +61,12 @@ static enum op_result ask(struct api_request *request, const struct flow_request
 {
     struct arena *arena = &request->serve.op.arena;
     struct mcp_state state = {.connection_id = 0};
-    const struct json *shown = with_confirm(arena, in->input, NULL);
-    if (!shown)
+    const struct json *asked_input = with_confirm(arena, in->input, NULL);
+    if (!asked_input)
         return api_reply_no_memory(request);
     if (!mcp_state_digest_start(in, tmpl, state.call))
         return mcp_confirm_refuse_large(request);
-    return mcp_confirm_send(request, &state, show_start(arena, tmpl, shown));
+    return mcp_confirm_send(request, &state, show_start(arena, tmpl, asked_input));
 }
 
 /* ---- the answer ---- */
