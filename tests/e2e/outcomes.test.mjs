@@ -49,6 +49,7 @@ const ELSEWHERE = {
   unavailable: 'the database must be away: tests/e2e/database.test.mjs',
   still_running: 'a guard error without an envelope: its own test below',
   cancelled: 'its client has disconnected, so there is no reply: tests/e2e/idempotency.test.mjs',
+  not_in_scope: 'a guard error without an envelope: tests/e2e/scopes.test.mjs',
   internal: 'a fault of ours: there is none to call forth; its envelope is in tests/unit/api',
 };
 
