@@ -10,11 +10,11 @@
 static const char help[] =
     "usage: sluice-bench --base URL [--scenario NAME[:WEIGHT][,...]] [options]\n"
     "\n"
-    "Loads a sluice server and tells throughput and latencies.\n"
+    "Loads a sluice server and reports throughput and latencies.\n"
     "\n"
     "  --base URL           the server: http://127.0.0.1:8080, https://...\n"
     "  --ca-file FILE       trust roots for https (the system's)\n"
-    "  --key KEY            the API key; or, seen by nobody else, in the environment variable\n"
+    "  --key KEY            the API key; or, hidden from other users, in the variable\n"
     "                       SLUICE_KEY or in a file:\n"
     "  --key-file FILE\n"
     "  --scenario LIST      what to do: names (--list) or files, with weights for a mix (read)\n"
@@ -166,7 +166,7 @@ static int parse_one(struct load_options *options, const char *name, char *value
         return parse_var(options, value, err);
     if (strcmp(name, "--scenario") == 0)
         return parse_scenarios(options, slice_cstr(value), err);
-    return err_set(err, ERR_INVALID, "%s is no option: see --help", name);
+    return err_set(err, ERR_INVALID, "%s is not an option. See --help", name);
 }
 
 static int check_options(struct load_options *options, struct err *err)

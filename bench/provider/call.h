@@ -51,7 +51,7 @@ struct call {
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
 /* The JSON of the request, of a GET its query; requests (NULL: any): the schema of {name of the
- * route: body}. ERR_INVALID: err says what it does not allow; others: it is no JSON. */
+ * route: body}. ERR_INVALID: err says what it does not allow; others: it is not JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* The route's write was carried out. */

@@ -1,6 +1,6 @@
 /*
  * The provider's certificates, made at each start: a CA of its own (ECDSA P-256, 10 years), whose
- * key is thrown away, and a leaf for localhost, 127.0.0.1 and ::1 (1 year), in the data folder:
+ * key is discarded, and a leaf for localhost, 127.0.0.1 and ::1 (1 year), in the data folder:
  *
  *   ca.pem    the trust root for clients
  *   cert.pem  the leaf and the CA

@@ -107,7 +107,7 @@ static inline struct gmail_mail *gmail_mail(const struct record *mail)
 
 /* ---- search (gmail_search.c) ---- */
 
-/* Whether a mail is found by `q`, which never fails on what a person may type. What lies in the
+/* Whether a mail is found by `q`, which never fails on what a person may type. What is in the
  * trash or in spam is only found where the text asks for it, or shows_hidden. */
 bool gmail_matches(const struct gmail *gmail, const struct record *mail, slice q, int64_t now_us,
                    bool shows_hidden);

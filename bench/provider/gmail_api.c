@@ -496,7 +496,7 @@ static bool write_draft(struct call *call)
     return mail && reply_new(call, mail, GMAIL_A_DRAFT);
 }
 
-/* The draft is gone and a new message with SENT takes its place. A `message` in the request
+/* The draft is deleted and a new message with SENT takes its place. A `message` in the request
  * replaces the draft's content. */
 static bool send_draft(struct call *call)
 {
@@ -612,7 +612,7 @@ static bool delete_record(struct call *call)
 #define LABEL_VIEW     READ_SCOPES " labels"
 #define LABEL_SCOPES   MODIFY_SCOPES " labels"
 
-/* Behind users/{userId}/. */
+/* After users/{userId}/. */
 static const struct route routes[] = {
     {GET, "messages", list, READ_SCOPES, GMAIL_MESSAGE, "list"},
     {POST, "messages/send", send_mail, SEND_SCOPES, GMAIL_NONE, "messages.send"},

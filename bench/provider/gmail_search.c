@@ -10,7 +10,7 @@
 
 enum { DEPTH_MAX = 20 };
 
-/* Whether a term holds; where there was none, it is no condition. */
+/* Whether a term holds; NOTHING: there was no term, so there is no condition. */
 enum verdict { NO, YES, NOTHING };
 
 struct search {
@@ -65,7 +65,7 @@ static bool words_at(slice words, slice value)
     return true;
 }
 
-/* The value's words next to each other; one without words is no condition. */
+/* The value's words next to each other; one without words is not a condition. */
 static bool words_term(struct search *s, const struct prefix *op, slice value)
 {
     slice words = s->mail->words[op->number];

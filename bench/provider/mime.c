@@ -28,7 +28,7 @@ slice mime_base64url(struct arena *arena, slice bytes)
     return arena_take(arena, &out);
 }
 
-/* What is no UTF-8 is read as Latin-1, whatever charset is named. */
+/* What is not UTF-8 is read as Latin-1, whatever charset is named. */
 static slice to_utf8(struct arena *arena, slice bytes)
 {
     struct buf out;
@@ -267,8 +267,8 @@ static void read_body(struct arena *arena, slice text, struct mime_part *part)
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth,
                      struct mime_part *part);
 
-/* Where the next line is that begins with the mark, which has its line end in front, and nothing
- * but blanks behind, or (*is_last) two dashes; -1: nowhere. */
+/* Where the next line is that begins with the mark, with its line end before it, and nothing
+ * but blanks after it, or (*is_last) two dashes; -1: nowhere. */
 static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
 {
     for (size_t from = 0;;) {

@@ -1,6 +1,6 @@
 /*
  * RFC 5322 and MIME reading, as far as Gmail shows it: each part as the MessagePart of a reply, and
- * decoded. What had to be decoded lies in the arena given, the rest points into the raw mail, which
+ * decoded. What had to be decoded is in the arena given, the rest points into the raw mail, which
  * must live as long.
  */
 #ifndef PROVIDER_MIME_H
@@ -16,18 +16,18 @@ enum {
     MIME_HEADERS_MAX = 500,
 };
 
-/* A part; those inside it, and those behind it, are next, in the order of the text. */
+/* A part; those inside it, and those after it, are next, in the order of the text. */
 struct mime_part {
     slice type;          /* lower case, "text/plain" by default */
     slice filename;      /* "" when there is none */
-    slice attachment_id; /* "" where it is no attachment */
+    slice attachment_id; /* "" where it is not an attachment */
     slice body;          /* without transfer encoding; text in UTF-8; empty for a multipart */
     struct json headers; /* [{name, value}], unfolded, encoded words decoded, UTF-8 */
     struct json json;    /* {partId, mimeType, filename, headers, body, parts} */
     struct mime_part *next;
 };
 
-/* Reads a header section; *text is the body behind the empty line. ERR_SYNTAX: there is none;
+/* Reads a header section; *text is the body after the empty line. ERR_SYNTAX: there is none;
  * ERR_LIMIT, ERR_NOMEM. */
 int mime_read_head(struct arena *arena, slice *text, struct mime_part *out,
                    struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
  * The emulated provider: one process that answers like Gmail and Notion, with its state in memory,
  * faults on request and a ledger of every write. A peer for `sluice dev`, tests and benchmarks; it
- * is no part of the server. README.md here lists endpoints, tokens and fixed ids.
+ * is not a part of the server. README.md here lists endpoints, tokens and fixed ids.
  *
  * A handler is a plain function from a request to a reply; it knows nothing of connections. One
  * request at a time, one thread.
@@ -111,7 +111,7 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
 #define OBJECT(arena, keys, ...)                                         \
     provider_object((arena), (keys), (const struct json[]){__VA_ARGS__}, \
                     sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
-/* The object's members as a new object, shared; {} of what is no object. */
+/* The object's members as a new object, shared; {} of what is not an object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
 /* Whether the query has that parameter (whose name begins so) with that value, or does not have it
  * at all; in any case. */

@@ -33,7 +33,7 @@ struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 void *owner, struct err *err) MUST_CHECK;
 
 /* The stream below, so that a fault can be put there: a FIN without close_notify, a forged record.
- * NULL once it is gone. */
+ * NULL once it has been closed. */
 struct stream *tls_server_under(struct stream *stream);
 
 #endif

@@ -163,7 +163,7 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
     PRINTF_LIKE(3, 4);
 /* A sentence in the op's arena, or a constant one if there is no memory: never SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* 503 with Retry-After, for a temporary condition: the text ends with ", try again". */
+/* 503 with Retry-After, for a temporary condition; the text says to try again. */
 enum op_result api_reply_later(struct api_request *request, slice text);
 enum op_result api_reply_no_memory(struct api_request *request);
 /* For a failed query: 503 with Retry-After, or 500 with the cause in the log. */

@@ -114,7 +114,7 @@ static uint64_t uuid_ms(int64_t wall_ms)
     return ms > UUID_MS_MAX ? UUID_MS_MAX : ms;
 }
 
-/* Monotonic random (RFC 9562 6.2 method 2): within a millisecond, and while the clock is behind the
+/* Monotonic random (RFC 9562 6.2 method 2): within a millisecond, and while the clock is before the
  * last id, b grows by a random 40-bit step, so the next id cannot be guessed from the last. a
  * starts with its top bit clear, which leaves 2^11 carries before a millisecond must be
  * borrowed. */
@@ -225,8 +225,8 @@ int uuid_cmp(struct uuid a, struct uuid b)
 }
 
 /* A new millisecond starts its 12 bits at random, so that two processes rarely collide. Within one,
- * and while the clock is behind, ids count on, past the 12 bits into the next millisecond. The 41
- * bits last until September 2095. */
+ * and while the clock is before the last id, ids count on, past the 12 bits into the next
+ * millisecond. The 41 bits last until September 2095. */
 int64_t short_id_new(void)
 {
     static int64_t last;

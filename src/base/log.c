@@ -57,7 +57,7 @@ static void drain(void)
         done += (size_t)wrote;
         wrote = log_sink_write(&sink, slice_of(buffer + done, buffer_len - done));
     } while (wrote > 0);
-    if (wrote < 0) { /* the reader is gone, so these lines are lost */
+    if (wrote < 0) { /* the reader has closed, so these lines are lost */
         dropped += lines_in(slice_of(buffer + done, buffer_len - done));
         done = buffer_len;
     }

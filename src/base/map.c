@@ -155,7 +155,7 @@ int map_put(struct map *map, slice key, void *value, void **old)
         if (map->count >= map->cap / 4 * 3) {
             if (!grow_slots(map))
                 return ERR_NOMEM;
-            /* The slot found before lies in the table that growing has freed. */
+            /* The slot found before is in the table that growing has freed. */
             slot = probe(map, key, hash);
         }
         map->count++;

@@ -18,7 +18,7 @@ static inline void token_bucket_init(struct token_bucket *bucket, double burst, 
     *bucket = (struct token_bucket){burst, now_ns};
 }
 
-/* Adds the tokens since the last reading. A clock that stands still or goes back adds none. */
+/* Adds the tokens since the last reading. A clock that does not advance or goes back adds none. */
 static inline void token_bucket_fill(struct token_bucket *bucket, double rate_per_s, double burst,
                                      uint64_t now_ns)
 {

@@ -173,7 +173,7 @@ static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
 }
 
 /* The link may have been passed on, so its account is informed. The event is written before the
- * answer, and the refusal stands even if it cannot be written (step_check_refusal). */
+ * answer, and the refusal is final even if it cannot be written (step_check_refusal). */
 static enum op_result audit_refusal(struct call_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
@@ -213,7 +213,7 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
     else
         (void)stop_enrol(enrol, CALL_ENROL_UNKNOWN_IDENTITY,
                          arena_printf(arena,
-                                      "%s %.*s, but the login at %.*s could not be found out. "
+                                      "%s %.*s, but the login at %.*s could not be determined. "
                                       "Nothing was stored or changed. Try again. %.*s",
                                       what, SLICE_ARG(whom), SLICE_ARG(app),
                                       SLICE_ARG(enrol->probe.identity_message)));

@@ -27,11 +27,12 @@ enum call_enrolled {
 
 /* Borrowed until the op has ended. */
 struct call_enrol_request {
-    struct connect_keep_request keep; /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
-                                         the app's name for it; identity: none, it is looked up */
-    slice id_token;                   /* that came with a grant; SLICE_NONE: none */
-    bool is_grant;                    /* fresh from the app: not tested */
-    bool may_change_identity;         /* for a reconnect, never by a link */
+    struct connect_keep_request
+        keep;                 /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
+                                 the app's name for it; identity: none, since it is looked up */
+    slice id_token;           /* that came with a grant; SLICE_NONE: none */
+    bool is_grant;            /* fresh from the app: not tested */
+    bool may_change_identity; /* for a reconnect, never by a link */
 };
 
 struct call_enrol {

@@ -64,7 +64,7 @@ static enum op_result ask_for_token(struct call_probe *probe)
         status = http_call_start(probe->http, &probe->call, &probe->op);
     if (status == OK)
         return OP_WAIT;
-    return stop_unmade(probe, status, SLICE("The request for a token cannot be made from it."));
+    return stop_unmade(probe, status, SLICE("A token cannot be requested with this credential."));
 }
 
 /* With client credentials the test needs a token first; a stored connection may have one already,

@@ -20,12 +20,12 @@ static const struct status_words *status_words(unsigned status)
                                             "connected account can see them.";
     static const struct status_words table[] = {
         {404, "found nothing there", check_ids},
-        {409, "reports a conflict with the present state",
-         NOTHING "Read the present state, then send a request that fits it."},
+        {409, "reports a conflict with the current state",
+         NOTHING "Read the current state, then send a request that fits it."},
         {410, "says that this was deleted for good",
          NOTHING "Do not send it again. List or search again to see what exists now."},
         {412, "says that this was changed in the meantime",
-         NOTHING "Read it again, then send the change for its present version."},
+         NOTHING "Read it again, then send the change for its current version."},
         {413, "does not take a request of that size",
          NOTHING "Send less: a smaller file, a shorter text, or fewer items at a time."},
         {0, "reported an error", check_ids},

@@ -439,8 +439,9 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
                      "a GET does not write, but side_effect_level says %s: one of the two is wrong",
                      catalog_level_name(action->level));
     if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
-        reader_error(&lint->reader, "request/method",
-                     "a DELETE is no read: side_effect_level must be delete, write or admin");
+        reader_error(
+            &lint->reader, "request/method",
+            "a DELETE does not only read: side_effect_level must be delete, write or admin");
 }
 
 /* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
@@ -456,8 +457,7 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
         reader_error(&lint->reader, NULL,
                      "member \"done\" is missing: what the requests before this one have done, for "
                      "the error of a run in which this one fails (\"The file was uploaded\", with "
-                     "\"not_done\": \"it was not posted\"), or false where they do nothing that "
-                     "lasts");
+                     "\"not_done\": \"it was not posted\"), or false if they do nothing permanent");
     else if (action->level == LEVEL_READ && then->done)
         reader_error(&lint->reader, "done", "has no meaning in a read, which does nothing");
     else if (is_done && !then->done)
@@ -473,8 +473,8 @@ static void check_url(struct lint *lint, const struct catalog_request *request, 
     ASSERT(earlier != 0); /* only a later request may have one */
     if (expr_template_is_constant(request->url))
         reader_error(&lint->reader, "request/url",
-                     "must come from an earlier reply, as \"${first.body.upload_url}\"; write a "
-                     "known URL as \"base_url\" and \"path\"");
+                     "must come from an earlier reply, such as \"${first.body.upload_url}\"; write "
+                     "a known URL as \"base_url\" and \"path\"");
     check_template(lint, "request/url", earlier, request->url);
 }
 
@@ -529,7 +529,7 @@ static void check_recipients(struct lint *lint, const struct catalog_action *act
         const struct catalog_part *part = &action->recipients.items[i];
         if (!slice_is_name(part->name, RECIPIENT_NAME_MAX))
             reader_error(&lint->reader, "recipients",
-                         "its name must be words for people, as \"To\"");
+                         "its name must be words for people, such as \"To\"");
         if (expr_template_is_constant(part->value))
             reader_error(&lint->reader, "recipients",
                          "\"%.*s\" must be a ${...} over the input: its addresses",

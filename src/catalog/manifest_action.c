@@ -125,8 +125,8 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
     for (uint32_t i = 0; i < request->hosts->count; i++)
         if (!is_host_entry(json_str(&request->hosts->as.items[i])))
             reader_error(r, "hosts",
-                         "item %u must be a host, as \"files.example.com\", \"example.com:8443\" "
-                         "or \"*.example.com\" for those below it",
+                         "item %u must be a host, such as \"files.example.com\", "
+                         "\"example.com:8443\" or \"*.example.com\" for its subdomains",
                          i);
 }
 

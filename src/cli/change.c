@@ -131,8 +131,8 @@ static int say_kept(struct session *session, enum connect_kept kept,
     if (kept == CONNECT_KEEP_FULL)
         return err_set(
             err, ERR_LIMIT,
-            "the account already has the most connections that account-kept-connections allows "
-            "(%zu). Nothing was connected. Remove one that is no longer used, or reconnect one",
+            "the account already has as many connections as account-kept-connections allows (%zu). "
+            "Nothing was connected. Remove one that is no longer used, or reconnect one",
             connect_kept_max(service));
     if (kept == CONNECT_KEEP_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");

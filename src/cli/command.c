@@ -197,7 +197,7 @@ static int run_call(struct command_call *call)
     call->args.scopes = call->command->scopes;
     call->args.options = call->verb->options;
     call->args.option_count = call->verb->option_count;
-    /* Settings are read before the arguments are counted, since flags may stand between them. */
+    /* Settings are read before the arguments are counted, since flags may come between them. */
     if (config_init(&config, &err) != OK || config_read(&config, &call->args, &err) != OK ||
         open_log(call, &err) != OK) {
         result = command_misuse(call, "%s", err.text);

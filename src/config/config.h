@@ -112,7 +112,7 @@ bool config_parse_ms(slice text, uint64_t *ms) MUST_CHECK;
 /* help.c: the settings of these scopes, wrapped for a terminal. */
 void config_print_help(FILE *out, unsigned scopes);
 void config_print_options(FILE *out, const struct config_option *options, size_t count);
-/* Words of text, wrapped at 78 columns behind an indent. */
+/* Words of text, wrapped at 78 columns after an indent. */
 void config_print_wrapped(FILE *out, int indent, const char *text);
 
 #endif

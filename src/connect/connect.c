@@ -252,8 +252,8 @@ slice connect_say_full(const struct connect_service *service, struct arena *aren
 {
     return arena_printf(
         arena,
-        "This account already has the most connections that it may have (%zu). Nothing was "
-        "connected. Remove one that is no longer used, or reconnect one.",
+        "This account already has as many connections as it may have (%zu). Nothing was connected. "
+        "Remove one that is no longer used, or reconnect one.",
         service->config.kept_max);
 }
 

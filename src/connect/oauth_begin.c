@@ -261,8 +261,8 @@ static enum op_result step_keep(struct op *op)
     if (!find_server(begin))
         return stop_begin(begin, OAUTH_UNSUPPORTED,
                           arena_printf(&op->arena,
-                                       "%.*s has a sign-in address of your own. The form asks for "
-                                       "a part of its host name, which is required.",
+                                       "You sign in to %.*s at an address of your own. Enter the "
+                                       "part of its host name that the form asks for.",
                                        SLICE_ARG(begin->integration->name)));
     if (is_full(begin, &status))
         return stop_begin(begin, OAUTH_FULL, connect_say_full(begin->service, &op->arena));

@@ -82,13 +82,12 @@ static enum op_result check_answer(struct oauth_finish *finish)
     bool is_word = in->error.len > 0 && in->error.len <= ERROR_MAX && http_is_visible(in->error);
     slice sent_to = json_get_str(finish->asked, SLICE("authorize_url"));
     if (in->iss.ptr && !is_issuer(in->iss, sent_to.len > 0 ? sent_to : finish->auth->authorize_url))
-        return stop_finish(
-            finish, OAUTH_ISSUER_WRONG,
-            arena_printf(&finish->op.arena,
-                         "The answer that your browser brought did not come from %.*s. It was not "
-                         "used, and nothing was connected. Start again on the app's page. If it "
-                         "happens again, tell your operator.",
-                         SLICE_ARG(app)));
+        return stop_finish(finish, OAUTH_ISSUER_WRONG,
+                           arena_printf(&finish->op.arena,
+                                        "The answer in your browser did not come from %.*s. It was "
+                                        "not used, and nothing was connected. Start again on the "
+                                        "app's page. If it happens again, tell your operator.",
+                                        SLICE_ARG(app)));
     if (in->error.ptr && slice_eq_cstr(in->error, "access_denied"))
         return stop_finish(
             finish, OAUTH_DENIED,

@@ -151,8 +151,8 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
         user = getpwnam("nobody");
     if (!user)
         return err_set(err, ERR_NOTFOUND,
-                       "PostgreSQL will not run as root and there is no user postgres or nobody; "
-                       "run sluice dev as another user");
+                       "PostgreSQL does not run as root: create the user postgres, or run sluice "
+                       "dev as another user");
     pg->uid = user->pw_uid;
     pg->gid = user->pw_gid;
     return OK;

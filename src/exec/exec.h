@@ -84,7 +84,7 @@ void exec_service_cancel_all(struct exec_service *service);
 
 /*
  * Proof that a flow still belongs to this process: its row has that revision and that owning
- * incarnation. Anything that takes the flow away changes the revision, and a process that cancels
+ * incarnation. Anything that ends this ownership changes the revision, and a process that cancels
  * it waits for longer than EXEC_PROOF_MS before the cancel is acknowledged. So a statement's proof
  * is valid for that long, measured from before the statement was sent, on a clock that also runs
  * while the process is suspended. An older proof is renewed by a query.
@@ -125,8 +125,8 @@ struct exec_request {
     int64_t connection_id;   /* 0: the default one; EXEC_CONNECTION_NONE: one that cannot exist */
     struct call_file *files; /* their bytes are filled in */
     size_t file_count;
-    /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing is
-     * claimed, stored, audited or rendered; only out is the result. */
+    /* The caller's own rows are intent and record (a step of a flow): no key is loaded and nothing
+     * is claimed, stored, audited or rendered; only out is the result. */
     bool is_recorded_by_caller;
     /* With it: the proof that lets it send, which the caller updates; nothing is sent without
      * one. */
@@ -161,7 +161,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
 const struct exec_outcome *exec_outcome_of(const struct exec *exec);
 /* JSON text; SLICE_NONE: a guard error, or recorded by its caller. */
 slice exec_summary_of(const struct exec *exec);
-/* The op in whose memory the two lie. */
+/* The op in whose memory the two are. */
 struct op *exec_op_of(struct exec *exec);
 /* As op_cancel: at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);

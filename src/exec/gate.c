@@ -351,7 +351,7 @@ static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *er
     return refuse_execution(
         exec, EXEC_REPLY_UNREADABLE,
         "The next request cannot be made from the reply of {app}: {detail}. It was not sent.",
-        "Nothing that lasts was done. Try again later, or ask the operator of this server to check "
+        "Nothing permanent was done. Try again later, or ask the operator of this server to check "
         "what answers there.",
         slice_cstr(err->text));
 }

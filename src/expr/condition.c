@@ -164,7 +164,7 @@ static bool check_sides(const struct expr_node *one, const struct expr_node *oth
     else if (is_status(one, is_at_root) && text.ptr)
         (void)err_set(err, ERR_INVALID,
                       "status is a number and never equal to text: compare it with a number in "
-                      "backticks, as `401`");
+                      "backticks, such as `401`");
     else
         return false;
     return true;

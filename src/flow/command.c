@@ -229,6 +229,7 @@ static enum op_result refuse_input(struct flow_command *command, const struct fl
         UNREACHABLE("it was refused a moment ago");
     buf_init(&text, REPORT_BYTES_MAX);
     schema_report_write(&report, &text);
+    buf_append_char(&text, '.');
     return answer_command(command, FLOW_ANSWER_INVALID, arena_take(answer_arena(command), &text));
 }
 

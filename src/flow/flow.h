@@ -161,9 +161,9 @@ enum { FLOW_NOTE_CHARS_MAX = 2000 };
 bool flow_note_fits(slice note) MUST_CHECK;
 /* The error's message of a rejected approval. note SLICE_NONE: none. */
 slice flow_rejection_message(slice actor, slice note, struct arena *arena);
-/* Who decided an approval, from its output where it was approved, its error where it was rejected
- * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: not a person, it has
- * expired. Borrowed from these. */
+/* The person who decided an approval, from its output where it was approved, its error where it was
+ * rejected (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: not a person; the
+ * approval has expired. Borrowed from these. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
 /* For the command: submits the audit event of a change that is durable, which holds op. */
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -24,7 +24,7 @@ struct flow_load {
     struct flow_template_find find;
 };
 
-/* Holds parent until it is done. NULL: out of memory, nothing was started. */
+/* Holds parent until it is done. NULL: out of memory. Nothing was started. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
 /* The same, but only for the view: if the view of the current revision is cached or can be made

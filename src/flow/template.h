@@ -11,8 +11,8 @@
  * currentTime is the time at which the step's attempt began: it is the one thing that is not the
  * same when a step is evaluated again, and a confirmed write may not refer to it (lint).
  *
- * Titles (flow_title, and those of steps that are no approvals) say how flows and steps are called
- * on pages, and change nothing that a flow does: they are no part of the version, nor of the text
+ * Titles (flow_title, and those of steps that are not approvals) say how flows and steps are called
+ * on pages, and change nothing that a flow does: they are not part of the version, nor of the text
  * that is stored. An older version calls its steps as the current template of its key does.
  */
 #ifndef FLOW_TEMPLATE_H

@@ -53,7 +53,7 @@ void http_exchange_finish(struct exchange *exchange)
         return;
     exchange->is_finished = true;
     if (server->handler.on_finished && !server->is_freed)
-        /* A server that is being freed has no handler any more; its ctx may be gone. */
+        /* A server that is being freed has no handler any more; its ctx may be freed. */
         server->handler.on_finished(&exchange->pub, server->ctx);
 }
 

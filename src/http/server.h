@@ -151,7 +151,7 @@ const struct http_header *http_query_all(struct http_exchange *exchange, size_t 
  * X-Forwarded-For; "unix" for a client on a Unix socket. proxies NULL: no proxy is trusted. In the
  * arena. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
-/* The account behind the request is known: from now on its connection is read in that account's
+/* The account of the request is known: from now on its connection is read in that account's
  * turn. Until then, and with nil, it has no account. */
 void http_request_account_set(struct http_exchange *exchange, struct uuid account);
 /* Ends HTTP_BODY_WAIT, or a pause. Harmless without one. */
@@ -184,7 +184,7 @@ void http_reply_begin(struct http_exchange *exchange, unsigned status,
 /* As http_reply_begin, for a peer in tests that has to break the rules: no head is made and nothing
  * is framed; http_reply_chunk sends its bytes unchanged. closes: the connection ends with it. */
 void http_reply_begin_raw(struct http_exchange *exchange, bool closes);
-/* bytes are copied where needed. ERR_LIMIT: over write_bytes_max, wait for on_drained; ERR_CLOSED:
+/* bytes are copied where needed. ERR_LIMIT: over write_bytes_max (on_drained follows); ERR_CLOSED:
  * the client has closed; only http_reply_end may still be called. Empty bytes only flush the
  * head. */
 int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;

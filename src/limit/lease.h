@@ -5,8 +5,9 @@
  * A limit that nothing uses costs nothing. One that is used asks the database for its part, and
  * tells what was used, once in LEASE_TICK_MS, with all others in one statement; at once where what
  * it has does not do and more may be there, at most every LEASE_GAP_MS. A part is good for
- * RATE_LEASE_MS from before it was asked for. While the database is away each process goes on with
- * the part that it had last; one that had none has the whole limit, as where `leases` is NULL.
+ * RATE_LEASE_MS from before it was asked for. While the database is unreachable, each process goes
+ * on with the part that it had last; one that had none has the whole limit, as where `leases` is
+ * NULL.
  *
  * Its owner embeds it, and zeroes it first. Time is the loop's. Not for several threads.
  */

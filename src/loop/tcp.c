@@ -117,7 +117,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(NULL, 0);
 }
 
-/* Each report costs time, even for a stream whose turn is far away. */
+/* Each report costs time, even for a stream whose turn is far off. */
 static void on_reported(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;

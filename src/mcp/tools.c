@@ -132,7 +132,7 @@ static const struct tool tools[] = {
          {{"template", "string", "The template's key", true},
           {"input", "object", "The template's input, as its input_schema says", false},
           {"idempotency_key", "string",
-           "Calls with the same key and the same input start one flow and return its present state",
+           "Calls with the same key and the same input start one flow and return its current state",
            false}}},
     {"get_flow", "Read a flow",
      "Returns a flow with its steps. If a step waits for approval, a person has to approve it.",

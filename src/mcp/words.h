@@ -1,6 +1,6 @@
 /*
  * sluice's texts name routes of its API, where they are used first, and stored. A client of MCP has
- * tools: in answers here, each route is replaced by the equivalent tool, or by the dashboard if
+ * tools: in answers here, each route is replaced by the equivalent tool, or by "the dashboard" if
  * there is none. Private to the mcp room.
  */
 #ifndef MCP_WORDS_H

@@ -138,7 +138,7 @@ static bool keep_examples(struct import_schema *s, const struct json *value, uns
 }
 
 /* Whether this program's regex compiler accepts the pattern: descriptions use many dialects (PCRE,
- * look-behind), and a pattern that does not compile would invalidate the whole schema. */
+ * lookbehind), and a pattern that does not compile would invalidate the whole schema. */
 static bool keep_pattern(struct import_schema *s, const struct json *value, unsigned depth,
                          struct json *out)
 {

@@ -146,7 +146,7 @@ struct pg_router {
     /* The queue for a query of the coordinator's pool; afterwards its pool is that queue's. */
     struct pg_queue *(*route)(struct pg_query *query);
     /* Sends it to each shard. op is held until the query has ended, as by pg_submit. false: out of
-     * memory, nothing was started. */
+     * memory. Nothing was started. */
     bool (*spread)(struct pg_router *router, struct pg_query *query, struct op *op);
     /* A query of a node's pool whose shard has left, or could not be locked: it waits without a
      * node until the shard's location is known. */

@@ -172,8 +172,8 @@ static int migrator_prepare(struct migrator *m)
                        SLICE_ARG(pg_get_bytes(&rows, 0, 0)));
     /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
      * the first may take long; then it reads the record and finds nothing to do. The limit comes
-     * back for DDL, which must not queue for long behind a running transaction while others queue
-     * behind it. Citus refuses a file that changes distributed and copied tables unless it runs
+     * back for DDL, which must not wait long for a running transaction while others wait
+     * for it. Citus refuses a file that changes distributed and copied tables unless it runs
      * shard by shard; elsewhere that setting has no effect. */
     rc = pg_sync_run(m->sync,
                      "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"

@@ -266,10 +266,11 @@ struct pg_query {
      *              another's deadline and a client waits (op.h); nothing was done
      * ERR_CLOSED   sent, connection lost, and not replayable, or sent again with any result
      *              other than ERR_INVALID and ERR_LIMIT: unknown
-     * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done ERR_INVALID
-     * refused by a constraint or by the value's type (SQLSTATE class 22, 23) ERR_IO       any other
-     * SQL error: rolled back ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent ERR_NOMEM
-     * done, but the result did not fit the op's arena */
+     * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back
+     * ERR_INVALID  refused by a constraint or by the value's type (SQLSTATE class 22, 23)
+     * ERR_IO       any other SQL error: rolled back
+     * ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent
+     * ERR_NOMEM    done, but the result did not fit the op's arena */
     int status;
     char sqlstate[PG_SQLSTATE_LEN +
                   1];    /* of an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */

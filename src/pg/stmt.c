@@ -10,7 +10,7 @@
  * reverses such a join when the table's statistics say "tiny" (all of the table outside, the input
  * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
  *
- * - Lookups are lateral subqueries behind OFFSET 0, which can be neither flattened nor reversed:
+ * - Lookups are lateral subqueries with OFFSET 0, which can be neither flattened nor reversed:
  *   they run once an input row, with the key as their condition.
  *
  * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an

@@ -212,7 +212,7 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
 
 /* ---- values ---- */
 
-/* Suggests only a value that is one edit away or differs in case: a wrong hint is worse than
+/* Suggests only a value at one edit or that differs in case: a wrong hint is worse than
  * none. */
 static slice hint_enum(const struct schema_run *run, const struct json *list,
                        const struct json *value)

@@ -196,7 +196,7 @@ struct search_expansion {
 /* The term itself with its synonyms. use: of the word (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out);
-/* Words with this prefix, and with may_mistype those that are one mistake away. */
+/* Words with this prefix, and with may_mistype those at one mistake. */
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out);
 void search_expand_typo(const struct search_index *index, slice word, struct search_expansion *out);

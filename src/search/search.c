@@ -46,7 +46,7 @@ enum {
 struct score {
     float sum, best;
     float id, best_id, title, best_title; /* how many words of its id, of its title */
-    bool is_app_named;                    /* one of them is the name of its integration */
+    bool is_app_named;                    /* the integration is named */
     bool is_of_channel;                   /* the requested channel, or one in its name */
     bool is_channel_in_name;
 };

@@ -30,7 +30,7 @@ struct serve_stream {
 enum serve_stream_state {
     SERVE_STREAM_REFUSED, /* no further event may be sent for this key */
     SERVE_STREAM_OVER,
-    SERVE_STREAM_SLOW, /* its reader has too much pending: no event is lost, it is sent later */
+    SERVE_STREAM_SLOW, /* its reader has too much pending: no event is lost, but is sent later */
     SERVE_STREAM_READY,
 };
 

@@ -37,7 +37,7 @@ enum {
     THREADS = 16, /* of libuv's pool: name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2,         /* of the loop: connect, send the startup message */
+    CONNECT_TURNS = 2,         /* of the loop: to connect and to send the startup message */
     REQUEST_MARGIN_MS = 10000, /* over the longest wait of a request; see request_timeout_ms */
     SETTLE_TIMEOUT_MS = 5000,  /* for ops to end after they were cancelled */
     WORK_TIMEOUT_MS = 2000,    /* for threads, when the server ends */

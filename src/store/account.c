@@ -20,8 +20,7 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
     PG_OF(#name, type, struct account_change, account.name, __VA_ARGS__)
 
 /* Not replayable, and it need not be: an operator whose answer was lost lists the accounts before
- * creating one again. Names are for people, there is no index on them, and two accounts may share
- * one. */
+ * creating one again. Names are for people: no index is on them, and two accounts may share one. */
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "

@@ -50,7 +50,7 @@ static const struct pg_stmt connection_lost = {
            "returning :ord as ord, t.rev as rev, :account_id as account_id, "
            ":event_id as event_id, :reason as reason, :actor as actor, "
            ":request_id as request_id, :details as details, :address as address), "
-           "told as (insert into sluice.audit_event "
+           "audited as (insert into sluice.audit_event "
            "(account_id, id, kind, reason, actor, request_id, details, address) "
            "select g.account_id, g.event_id, 'connection.reauth_required', g.reason, g.actor, "
            "g.request_id, g.details, g.address from gone g on conflict do nothing) "

@@ -47,8 +47,9 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
 
 /* The claim is the fence: only if it is still this node's (execution_id and owner match) is the
  * execution inserted. If the lease ran out and another node ended the run, `moved` is empty,
- * nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may be gone already;
- * an execution with this id, owner and time is then the result of the first attempt. `:ord in
+ * nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may already be
+ * deleted; an execution with this id, owner and time is then the result of the first attempt. `:ord
+ * in
  * (...)` is a hashed subplan, so a set is not matched pair by pair. */
 #define FINISH_STORE                                                                             \
     "and t.execution_id = :id and t.owner = :owner "                                             \

@@ -125,7 +125,8 @@ static const struct pg_stmt oauth_begun_insert = {
 /* DELETE ... RETURNING: of any number of requests with the same state one gets the row (RFC 6749
  * section 10.12). It must belong to the session that began it; otherwise the row stays. The caller
  * checks the expiry: as a condition here it would bring the index oauth_begun_expiry into the plan
- * (pg/stmt.c). Not replayable: after a lost answer the row may be gone without having been read. */
+ * (pg/stmt.c). Not replayable: after a lost answer the row may be deleted without having been read.
+ */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",
     .sql = "delete from sluice.oauth_begun t @delete(sluice.oauth_begun) "

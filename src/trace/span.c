@@ -33,7 +33,7 @@ static int read_sample(slice text, uint64_t *below, struct err *err)
         memcpy(digits, text.ptr, text.len);
     double ratio = strtod(digits, &end);
     if (end == digits || *end || ratio > 1)
-        return err_set(err, ERR_INVALID, "trace-sample must be a number from 0 to 1, as 0.05");
+        return err_set(err, ERR_INVALID, "trace-sample must be a number from 0 to 1, such as 0.05");
     *below = (uint64_t)(ratio * (double)(UINT64_C(1) << SAMPLE_BITS));
     return OK;
 }

@@ -58,7 +58,7 @@ static slice caller_key(const struct vault_caller *caller)
 }
 
 _Static_assert(sizeof(struct vault_caller) == API_KEY_HASH_LEN + SESSION_HASH_LEN + sizeof(int64_t),
-               "without padding, it is a key");
+               "a key of the cache must not have padding");
 
 static const struct vault_caller *caller_of(const struct cache_entry *cached)
 {

@@ -61,8 +61,8 @@ struct vault_auth *vault_auth_new(struct loop *loop,
 void vault_auth_free(struct vault_auth *auth);
 struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
 /* text: the key as it was sent, or SLICE_NONE. address: the client's, which lives as long as the
- * check; SLICE_NONE if the request is not from the key's holder. true: answered from the cache,
- * check is filled, op is not held. false: op is held until the answer is there. */
+ * check; SLICE_NONE if the request is not from the key's holder. true: answered from the cache:
+ * check is filled, and op is not held. false: op is held until the answer is there. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
 /* The same for a key that is known by its hash, and for a session (web/session.h). */

@@ -216,7 +216,7 @@ enum op_result web_action(struct web_request *request)
     request->on_end = on_end;
     one->action = catalog_find_action(app, request->serve.match.params[1], NULL);
     if (!one->action)
-        return web_reply_missing(request, "The app has no action of this name.");
+        return web_reply_missing(request, "This app has no such action.");
     store_connection_choice(request->web->config.pool, &request->query, &request->serve.op,
                             request->session.account_id, app->integration_id);
     return web_wait(request, finish_action);

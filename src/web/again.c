@@ -92,8 +92,8 @@ enum op_result web_again_sign_in(struct web_request *request)
      * needed. */
     enum op_result result = web_sign_in_reply(
         request, 401, page_of_form(request),
-        "Your session has ended, and nothing was done. Sign in to continue: what you typed is kept "
-        "for you to send again. If a link brought you here, ask for a new one.");
+        "Your session has ended. Nothing was done. Sign in to continue. What you typed is kept, so "
+        "that you can send it again. If a link brought you here, ask for a new one.");
     wipe_secrets(request);
     return result;
 }
@@ -112,10 +112,10 @@ static enum op_result show_again(struct web_request *request, slice path, unsign
 enum op_result web_again_go_on(struct web_request *request, slice next)
 {
     slice secret_notice =
-        SLICE("You are signed in again. Nothing was sent yet: check the form, enter secrets "
+        SLICE("You are signed in again. Nothing has been sent yet. Check the form, enter secrets "
               "(keys, tokens, passwords) again, and send it.");
     slice notice =
-        SLICE("You are signed in again. Nothing was sent yet: check the form and send it.");
+        SLICE("You are signed in again. Nothing has been sent yet. Check the form and send it.");
     bool has_secret = web_field(request, kept_not).ptr != NULL;
     size_t count = 0;
     /* The sign-in form contained the API key; the page that is rendered next must not find it. */
@@ -140,6 +140,6 @@ enum op_result web_again_show(struct web_request *request)
     wipe_secrets(request);
     return show_again(
         request, page_of_form(request), 403,
-        SLICE("This form belongs to an earlier session, so nothing was done. What you "
-              "typed is still here, except for secrets: check it and send it again."));
+        SLICE("This form belongs to an earlier session. Nothing was done. What you typed is still "
+              "here, except for secrets. Check it and send it again."));
 }

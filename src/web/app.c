@@ -33,7 +33,7 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, id, NULL);
     if (!app) {
-        (void)web_reply_missing(request, "There is no app of this name here.");
+        (void)web_reply_missing(request, "There is no such app here.");
         return NULL;
     }
     /* The caller's on_end releases this reference. The app stays valid until then, even if the

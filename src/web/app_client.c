@@ -44,7 +44,7 @@ static struct client *client_new(struct web_request *request)
     request->on_end = on_client_end;
     if (catalog_auth_by(it->app, AUTH_OAUTH2))
         return it;
-    (void)web_reply_problem(request, 400, "Nothing to do", "This app is not connected by OAuth.");
+    (void)web_reply_problem(request, 400, "Nothing to do", "This app does not use OAuth.");
     return NULL;
 }
 
@@ -88,9 +88,9 @@ enum op_result web_app_client(struct web_request *request)
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
     if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
-        return web_reply_problem(request, 400, "Not saved",
-                                 "A client id and a client secret are printable ASCII "
-                                 "without spaces.");
+        return web_reply_problem(
+            request, 400, "Not saved",
+            "A client id and a client secret must be printable ASCII without spaces.");
     it->in.client.client.client_id = client_id;
     it->in.client_secret = secret;
     return change_client(request, CONNECT_CLIENT_SET, finish_client);
@@ -120,7 +120,8 @@ static enum op_result finish_question(struct web_request *request)
     size_t count;
     int status = store_oauth_client_get_result(&request->query, &own);
     if (status == ERR_NOTFOUND)
-        return web_reply_missing(request, "The account has no OAuth client of its own there.");
+        return web_reply_missing(request,
+                                 "Your account has no OAuth client of its own for this app.");
     int operators = store_oauth_client_get_result(&it->shared, &shared);
     if (status == OK && operators != ERR_NOTFOUND)
         status = operators;

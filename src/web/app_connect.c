@@ -128,7 +128,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     schema_report_write(&report, &words);
     slice problem = arena_dup(arena, slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX));
     buf_deinit(&words);
-    return problem.ptr ? problem : SLICE("A field is not as the app wants it.");
+    return problem.ptr ? problem : SLICE("A field does not have the form that the app requires.");
 }
 
 /* The connection to reconnect, if any, was loaded. */
@@ -230,7 +230,7 @@ static enum op_result connect_typed(struct web_request *request)
     if (it->auth->kind == AUTH_OAUTH2)
         return begin_oauth(request);
     if (!read_credential(request, it))
-        return refuse_form(request, 400, SLICE("Fill in the whole form; each field on one line."));
+        return refuse_form(request, 400, SLICE("Fill in the whole form, each field on one line."));
     return enrol_credential(request);
 }
 
@@ -412,7 +412,7 @@ enum op_result web_app_connect(struct web_request *request)
      * one. */
     if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
         return web_reply_problem(request, 400, "Not done",
-                                 "The form is not complete; load the app's page again.");
+                                 "The form is not complete. Load the app's page again.");
     slice once = once_read_field(request, ONCE_CONNECTION);
     if (!it->again && !slice_to_i64(slice_from(once, 1), &it->new_id))
         it->new_id = 0;
@@ -422,7 +422,8 @@ enum op_result web_app_connect(struct web_request *request)
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
         /* refuse_form() would read `row` for a reconnect, and that is not loaded yet. */
         it->again = 0;
-        return refuse_form(request, 400, SLICE("A label has at most 200 characters, on one line."));
+        return refuse_form(request, 400,
+                           SLICE("A label must have at most 200 characters, on one line."));
     }
     return start_connecting(request);
 }

@@ -80,8 +80,8 @@ static enum op_result on_enrolled(struct web_request *request)
         return web_reply_redirect(request, app_link_path(request), "");
     if (done->result != CALL_ENROLLED)
         return reply_failed(request, app_enrol_status(done->result), done->message,
-                            may_insist ? SLICE("To have this connection act as another login from "
-                                               "now on, tick that when you reconnect it.")
+                            may_insist ? SLICE("To let this connection act as another login, tick "
+                                               "the box for that when you reconnect it.")
                                        : SLICE_NONE);
     /* The person should know before they rely on it, so these cases get a page instead of a
      * redirect. */

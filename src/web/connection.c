@@ -67,7 +67,7 @@ slice app_acts_as(const struct connection *row)
 
 enum op_result app_no_connection(struct web_request *request)
 {
-    return web_reply_missing(request, "There is no such connection; it may have been removed.");
+    return web_reply_missing(request, "There is no such connection. It may have been removed.");
 }
 
 /* ---- loading ---- */

@@ -36,7 +36,7 @@ static enum op_result on_changed(struct web_request *request)
     /* A concurrent change won, and this one was not made. */
     if (it->command.status == ERR_INVALID)
         return web_reply_problem(request, 409, "Not changed",
-                                 "Another change was made at the same moment; try again.");
+                                 "Another change was made at the same moment. Try again.");
     if (it->command.status != OK)
         return web_reply_database(request, it->command.status);
     bool is_gone = it->in.kind == CONNECT_REMOVE;
@@ -61,7 +61,7 @@ static enum op_result change_connection(struct web_request *request, enum connec
         return app_no_connection(request);
     if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
         return web_reply_problem(request, 400, "Not changed",
-                                 "A label has 1 to 200 characters, on one line.");
+                                 "A label must have 1 to 200 characters, on one line.");
     request->state = it;
     connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);

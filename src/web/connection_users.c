@@ -79,8 +79,7 @@ void connection_users_keys(struct json_writer *w, const struct connection_users 
         view_id(w, "id", use->key_list[i].id);
         json_member_str(w, "app_id", use->need.integration_id);
         json_member_str(w, "name",
-                        use->key_list[i].name.ptr ? use->key_list[i].name
-                                                  : SLICE("a key that is no more"));
+                        use->key_list[i].name.ptr ? use->key_list[i].name : SLICE("a deleted key"));
         json_close(w, '}');
     }
     json_close(w, ']');

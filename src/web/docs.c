@@ -36,5 +36,5 @@ enum op_result web_docs_operation(struct web_request *request)
         if (slice_eq(slice_split(&data, '\t'), request->serve.match.params[0]))
             return reply_docs(request, data, "docs_operation");
     }
-    return web_reply_missing(request, "The interface has no operation of this name.");
+    return web_reply_missing(request, "The API has no such operation.");
 }

@@ -81,11 +81,10 @@ int effect_read_homes(const slice *domains, size_t count, slice *out, struct are
     for (size_t i = 0; i < count; i++) {
         slice domain = recipient_domain(domains[i], room);
         if (!domain.ptr || slice_find_char(domain, '.') < 0)
-            return err_set(
-                err, ERR_INVALID,
-                "home-domains: \"%.*s\" is no domain, as \"example.com\"; those below it "
-                "count with it",
-                SLICE_ARG(slice_first_utf8(domains[i], 80)));
+            return err_set(err, ERR_INVALID,
+                           "home-domains: \"%.*s\" is not a domain name, such as \"example.com\" "
+                           "(which includes its subdomains)",
+                           SLICE_ARG(slice_first_utf8(domains[i], 80)));
         out[i] = arena_dup(arena, domain);
         if (!out[i].ptr)
             return err_set(err, ERR_NOMEM, "out of memory for home-domains");
@@ -145,9 +144,8 @@ slice reach_end(struct reach *reach)
     if (reach->outside == 0)
         return arena_printf(arena, "to %zu %s", reach->count, plural);
     if (reach->outside == reach->count)
-        return arena_printf(arena, "to %zu %s outside of %.*s", reach->count, plural,
-                            SLICE_ARG(home));
-    return arena_printf(arena, "to %zu addresses, %zu of them outside of %.*s", reach->count,
+        return arena_printf(arena, "to %zu %s outside %.*s", reach->count, plural, SLICE_ARG(home));
+    return arena_printf(arena, "to %zu addresses, %zu of them outside %.*s", reach->count,
                         reach->outside, SLICE_ARG(home));
 }
 

@@ -130,13 +130,13 @@ static enum op_result run_it(struct web_request *request)
         return reply_form(request, 409, SLICE_NONE);
     if (once.len != 1 + sizeof(key.bytes))
         return reply_form(request, 400,
-                          SLICE("This form is too old, or from another session; nothing was run. "
+                          SLICE("This form is too old, or from another session. Nothing was run. "
                                 "Check it and send it again."));
     if (!json_is(input, JSON_OBJECT))
         return reply_form(request, 400, SLICE("The input must be a JSON object."));
     bool is_confirmed = slice_eq_cstr(web_field(request, "confirm"), "yes");
     if (action->requires_confirmation && !is_confirmed)
-        return reply_form(request, 400, SLICE("It was not confirmed, so nothing was run."));
+        return reply_form(request, 400, SLICE("It was not confirmed. Nothing was run."));
     memcpy(key.bytes, once.ptr + 1, sizeof(key.bytes));
     uuid_format(key, text);
     const struct exec_request wanted = {

@@ -175,7 +175,7 @@ static slice kind_of(struct web_request *request, const struct flow_view_page *p
     if (!page->is_fan_out[at])
         return app;
     if (!json_is(output, JSON_ARRAY))
-        return arena_printf(&request->serve.op.arena, "%.*s, a call for each item", SLICE_ARG(app));
+        return arena_printf(&request->serve.op.arena, "%.*s, one call per item", SLICE_ARG(app));
     return arena_printf(&request->serve.op.arena, "%.*s, %u call%s", SLICE_ARG(app), output->count,
                         output->count == 1 ? "" : "s");
 }

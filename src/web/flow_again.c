@@ -45,7 +45,7 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
         return true;
     }
     *replied = web_reply_problem(request, 409, "It cannot be started again",
-                                 "Its template is not there any more.");
+                                 "Its template no longer exists.");
     return false;
 }
 
@@ -164,7 +164,7 @@ static enum op_result finish_again(struct web_request *request)
     char id[UUID_TEXT_LEN + 1];
     if (command->answer == FLOW_ANSWER_INVALID)
         return web_reply_problem(request, 409, "Not started",
-                                 "The template takes other inputs by now. %.*s",
+                                 "The template now takes other inputs. %.*s",
                                  SLICE_ARG(command->message));
     /* REPEATED: the form was sent twice, and has started one flow. */
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
@@ -184,11 +184,11 @@ static enum op_result start_again(struct web_request *request)
         return replied;
     if (once.len != 1 + sizeof(in.flow_id.bytes))
         return web_reply_problem(request, 400, "Not started",
-                                 "This form is too old, or from another session; load it again.");
+                                 "This form is too old, or from another session. Load it again.");
     if (is_confirmed_by_start(again->tmpl) && !slice_eq_cstr(web_field(request, "confirm"), "yes"))
         return web_reply_problem(request, 400, "Not started",
-                                 "Its writes are made without asking again, which was not "
-                                 "confirmed; nothing was started.");
+                                 "The flow writes without asking again, and this was not "
+                                 "confirmed. Nothing was started.");
     /* The first byte is the kind, the rest the flow's id. */
     memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
     in.template_key = again->key;

@@ -48,12 +48,6 @@ const struct flow_command *web_command_of(const struct web_request *request)
     return &doing->command;
 }
 
-/* A schema's report has none. */
-static const char *full_stop_after(slice message)
-{
-    return slice_ends_with(message, SLICE(".")) ? "" : ".";
-}
-
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
 {
     /* REPEATED is an answer to starts only, and web_flow_start treats it as done. */
@@ -63,7 +57,7 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
         return web_reply_missing(request, "There is no such flow.");
     case FLOW_ANSWER_NO_TEMPLATE:
         return web_reply_problem(request, 404, "No such template",
-                                 "It may have been removed; reload the list.");
+                                 "It may have been removed. Reload the list.");
     case FLOW_ANSWER_NOT_IN_SCOPE:
         return web_reply_problem(request, 403, "Not allowed",
                                  "This flow writes, and the key of this session may only run "
@@ -73,18 +67,17 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
             request, 409, "Not done",
-            "%.*s%s The flow may have changed since its page was loaded. Reload it.",
-            SLICE_ARG(command->message), full_stop_after(command->message));
+            "%.*s The flow may have changed since its page was loaded. Reload it.",
+            SLICE_ARG(command->message));
     case FLOW_ANSWER_UNAVAILABLE:
         if (command->message.ptr)
-            return web_reply_problem(request, 503, "Not available now", "%.*s%s",
-                                     SLICE_ARG(command->message),
-                                     full_stop_after(command->message));
+            return web_reply_problem(request, 503, "Not available now", "%.*s",
+                                     SLICE_ARG(command->message));
         break;
     case FLOW_ANSWER_UNKNOWN:
         return web_reply_problem(request, 503, "Perhaps done",
-                                 "The answer of the database was lost. Reload the flow's page, or "
-                                 "the list of flows, to see whether it was done.");
+                                 "The database's answer was lost. Reload the flow's page, or the "
+                                 "list of flows, to see whether it was done.");
     case FLOW_ANSWER_KEY_MISMATCH: /* a form has no key */
     case FLOW_ANSWER_KEY_GONE:
     /* The ASSERT excludes the last two; they are listed for -Wswitch. */
@@ -154,11 +147,12 @@ static enum op_result begin_approval(struct web_request *request, enum flow_comm
     if (in.note.len == 0)
         in.note = SLICE_NONE;
     if (!flow_note_fits(in.note))
-        return web_reply_problem(request, 400, "Not done", "The note has over 2,000 characters.");
+        return web_reply_problem(request, 400, "Not done",
+                                 "The note has more than 2,000 characters.");
     /* Without a valid revision there is no approval: it would not be bound to any page. */
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
         return web_reply_problem(request, 400, "Not done",
-                                 "The form is not complete; load the flow's page again.");
+                                 "The form is not complete. Load the flow's page again.");
     return web_begin_command(request, &in, finish_decision);
 }
 

@@ -66,12 +66,13 @@ static void add_step(struct flow_log *log, const struct flow_step *attempts, siz
     if (index >= tmpl->step_count)
         return;
     if (left_out > 0)
-        add_event(log, (struct flow_log_event){
-                           .at = attempts[0].finished_at,
-                           .what = "Failed",
-                           .step = titles[index],
-                           .text = arena_printf(
-                               arena, "for the first time, of %zu that are not listed", left_out)});
+        add_event(
+            log, (struct flow_log_event){
+                     .at = attempts[0].finished_at,
+                     .what = "Failed",
+                     .step = titles[index],
+                     .text = arena_printf(arena, "for the first time (%zu failures are not listed)",
+                                          left_out)});
     for (size_t i = left_out; i < count; i++) {
         if (i > 0 && tmpl->steps[index].type != FLOW_APPROVAL)
             add_event(log, (struct flow_log_event){.at = attempts[i].started_at,

@@ -172,7 +172,7 @@ static slice fault_of(struct web_request *request, const struct start *start, sl
         buf_append(&text, one->message);
     }
     slice words = text.len > 0 ? arena_take(&request->serve.op.arena, &text) : SLICE("");
-    return words.ptr ? words : SLICE("it does not fit"); /* too long to show */
+    return words.ptr ? words : SLICE("it is not valid"); /* too long to show */
 }
 
 static void write_input(struct web_request *request, const struct start *start,
@@ -481,11 +481,11 @@ enum op_result web_flow_start(struct web_request *request)
         .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
     if (!tmpl)
         return web_reply_problem(request, 404, "No such template",
-                                 "It may have been removed; reload the list.");
+                                 "It may have been removed. Reload the list.");
     slice once = once_read_field(request, ONCE_FLOW);
     if (once.len != 1 + sizeof(in.flow_id.bytes))
         return begin_page(request, 400, tmpl,
-                          SLICE("This form is too old, or from another session; nothing was "
+                          SLICE("This form is too old, or from another session. Nothing was "
                                 "started. Check it and press Start again."),
                           NULL);
     /* The first byte is the kind, the rest the flow's id. */
@@ -497,7 +497,7 @@ enum op_result web_flow_start(struct web_request *request)
     schema_report_init(&report, &request->serve.op.arena, SLICE(""));
     if (!schema_validate(tmpl->schema, in.input, &report))
         return begin_page(request, 400, tmpl,
-                          SLICE("Nothing was started: what is wrong is said at each field."),
+                          SLICE("Nothing was started. The fields below say what is wrong."),
                           &report);
     return web_begin_command(request, &in, finish_start);
 }

@@ -280,7 +280,7 @@ enum op_result web_key_create(struct web_request *request)
                               SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0 || (key->scopes & ~request->serve.grant.scopes) != 0)
         return reply_key_form(request,
-                              SLICE("Choose at least one scope, of those that your own key has."));
+                              SLICE("Choose at least one of the scopes that your own key has."));
     if (!read_expiry(request, &key->expires_at))
         return reply_key_form(request, SLICE("Choose when the key expires."));
     slice addresses = web_field(request, "addresses");
@@ -293,13 +293,12 @@ enum op_result web_key_create(struct web_request *request)
         return reply_key_form(request, SLICE("Your own key refuses writes that no person can be "
                                              "asked about, so a key made here has to as well."));
     if (request->serve.check.grant.is_bound)
-        return reply_key_form(request,
-                              SLICE("Your own key is bound to addresses, which a key made here "
-                                    "would not be. Use `sluice keys create`."));
+        return reply_key_form(request, SLICE("Your own key works only from some addresses, so it "
+                                             "cannot create keys here. Use `sluice keys create`."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
         return reply_key_form(request,
-                              SLICE("This form is too old, or from another session; no key was "
+                              SLICE("This form is too old, or from another session. No key was "
                                     "created. Check it and press the button again."));
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));

@@ -18,7 +18,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
         const char *title, *text;
     } ends[] = {
         [LINK_UNKNOWN] = {404, "This link is not valid",
-                          "It may have been copied in part, or it ended long ago."},
+                          "Perhaps it was not copied completely, or it expired long ago."},
         [LINK_EXPIRED] = {410, "This link has expired",
                           "A link is valid for 15 minutes, and for one hour once it is opened."},
         [LINK_TAKEN] = {410, "This link has been opened already",

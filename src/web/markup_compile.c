@@ -136,7 +136,7 @@ static int compile_placeholder(struct compiler *c)
     if (status != OK)
         return status;
     if (json_is(sample, JSON_OBJECT) || json_is(sample, JSON_ARRAY))
-        return fail(c, c->at, "${%.*s} is no text; write its members, or use a file of its own",
+        return fail(c, c->at, "${%.*s} is not a text; write its members, or use a file of its own",
                     SLICE_ARG(source));
     (void)emit(c, is_in_field(c) ? MARKUP_VALUE : MARKUP_VISIBLE, SLICE_NONE, source);
     c->at += source.len + 3;
@@ -291,8 +291,8 @@ static int read_attr(struct compiler *c, struct attr *attr)
     *attr = (struct attr){.name = read_word(c), .at = at};
     if (attr->name.len == 0)
         return fail(c, at,
-                    "a name of an attribute is expected, in small letters; values stand "
-                    "within quotes, ${...} only there");
+                    "the name of an attribute is expected, in small letters; put values, and "
+                    "${...}, in double quotes");
     if (next_char(c) != '=')
         return OK;
     c->at++;
@@ -364,7 +364,7 @@ static int compile_else(struct compiler *c, size_t at, slice test)
 {
     struct open *open = c->depth > 0 ? &c->open[c->depth - 1] : NULL;
     if (!open || open->kind != OPEN_IF || open->op == NONE)
-        return fail(c, at, "<else/> stands in an <if>, once without a test and last");
+        return fail(c, at, "<else/> belongs in an <if>; one without a test comes once, and last");
     uint32_t go = emit(c, MARKUP_GO, SLICE_NONE, SLICE_NONE);
     c->file->made.ops[go].to = open->go;
     open->go = go;
@@ -437,7 +437,7 @@ static int compile_each(struct compiler *c, size_t at, slice each)
     if (status != OK)
         return status;
     if (list && list->type != JSON_NULL && list->type != JSON_ARRAY)
-        return fail(c, at, "\"%.*s\" is no list", SLICE_ARG(each));
+        return fail(c, at, "\"%.*s\" is not a list", SLICE_ARG(each));
     open.op = emit(c, MARKUP_EACH, SLICE_NONE, each);
     c->current = json_at(list, 0);
     return open_push(c, open);
@@ -487,7 +487,7 @@ static int compile_language(struct compiler *c, size_t from, slice tag, const st
     while (i < ARRAY_LEN(forms) && !slice_eq_cstr(tag, forms[i].tag))
         i++;
     if (i == ARRAY_LEN(forms)) /* compile_file has read the one at the beginning */
-        return fail(c, from, "<data> stands once, at the beginning of the file");
+        return fail(c, from, "<data> comes once, at the beginning of the file");
     slice wanted = forms[i].wanted ? attr_of(attrs, count, forms[i].wanted, &at) : SLICE_NONE;
     slice also = forms[i].also ? attr_of(attrs, count, forms[i].also, &at) : SLICE_NONE;
     size_t known = (size_t)(wanted.ptr ? 1 : 0) + (also.ptr ? 1 : 0);
@@ -505,10 +505,10 @@ static int compile_language(struct compiler *c, size_t from, slice tag, const st
         return compile_use(c, at, wanted, also);
     if (slice_eq_cstr(tag, "title"))
         return c->file->made.count > 0 || c->text.len > 0 || c->depth > 0
-                   ? fail(c, from, "<title> stands once, before the page's markup")
+                   ? fail(c, from, "<title> comes once, before the page's markup")
                    : open_push(c, (struct open){OPEN_TITLE, tag, from, NONE, NONE, c->current});
     if (!slice_eq_cstr(c->file->made.name, "frame"))
-        return fail(c, from, "<slot/> stands in frame.html alone");
+        return fail(c, from, "<slot/> belongs in frame.html alone");
     (void)emit(c, MARKUP_SLOT, also.ptr ? also : SLICE_NONE, SLICE_NONE);
     return OK;
 }
@@ -705,7 +705,7 @@ static int read_sample(struct compiler *c)
     if (!text.ptr)
         text = c->file->is_page ? SLICE("{}") : SLICE("null");
     c->file->sample = json_parse(c->arena, text, &json_limits_request, &err);
-    return c->file->sample ? OK : fail(c, 0, "<data> is no JSON: %s", err.text);
+    return c->file->sample ? OK : fail(c, 0, "<data> is not JSON: %s", err.text);
 }
 
 /* "@flow_row" stands for the sample of flow_row.html. */

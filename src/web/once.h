@@ -20,7 +20,7 @@ enum {
  * the form is then refused as too old. */
 void once_view_field(struct web_request *request, slice plain, struct json_writer *w);
 /* The id in the form that was sent, in the op's arena (the caller wipes it if it is secret).
- * SLICE_NONE: there is none, it is from another session or of another kind, or it is too old. */
+ * SLICE_NONE: there is none, or it is from another session, of another kind, or too old. */
 slice once_read_field(struct web_request *request, char kind);
 
 #endif

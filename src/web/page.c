@@ -21,13 +21,13 @@ static const struct {
     {"connection_deleted", "Connection deleted."},
     {"connection_changed", "Connection changed."},
     {"connection_works", "The app accepted the credential: the connection works."},
-    {"approved", "Approved; the flow continues."},
-    {"rejected", "Rejected; the flow has ended."},
+    {"approved", "Approved. The flow continues."},
+    {"rejected", "Rejected. The flow has ended."},
     {"resumed", "The flow continues."},
     {"cancelled", "The flow was cancelled."},
     {"started", "The flow has started."},
-    {"key_revoked", "The key was revoked; it is refused from now on."},
-    {"own_key_revoked", "Your key was revoked, and you are signed out."},
+    {"key_revoked", "The key was revoked. It is refused from now on."},
+    {"own_key_revoked", "Your key was revoked. You are signed out."},
     {"connection_untested", "Connected. The app has no request that could test it."},
     {"client_saved", "OAuth client saved."},
     {"client_deleted", "OAuth client deleted."},
@@ -265,7 +265,7 @@ enum op_result web_reply_view(struct web_request *request, unsigned status, cons
     if (!text.ptr) {
         ASSERT(!request->serve.is_answered);
         request->serve.is_answered = true;
-        http_reply_error(request->serve.exchange, 503, SLICE("Out of memory, try again"));
+        http_reply_error(request->serve.exchange, 503, SLICE("Out of memory. Try again."));
         return OP_DONE;
     }
     add_guards(request);
@@ -302,15 +302,15 @@ enum op_result web_reply_database(struct web_request *request, int status)
     op_log(&request->serve.op, LOG_ERROR, "a page's query failed", LOG_INT("status", status),
            LOG_STR("message", request->query.message));
     if (status == ERR_NOMEM)
-        return web_reply_problem(request, 503, "Not available now",
-                                 "The server is out of memory; nothing was done. Try again in a "
-                                 "moment.");
+        return web_reply_problem(
+            request, 503, "Not available now",
+            "The server is out of memory. Nothing was done. Try again in a moment.");
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
-        return web_reply_problem(request, 503, "Not available now",
-                                 "The database cannot be reached; nothing was done. Try again in "
-                                 "a moment.");
+        return web_reply_problem(
+            request, 503, "Not available now",
+            "The database cannot be reached. Nothing was done. Try again in a moment.");
     return web_reply_problem(request, 500, "Internal error",
-                             "This is a fault of the server, and its log has the cause.");
+                             "Something went wrong in the server. Its log has the cause.");
 }
 
 static enum op_result redirect(struct web_request *request, slice url)

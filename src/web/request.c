@@ -185,7 +185,7 @@ static enum op_result take_session(struct serve_request *serve)
         return op_jump(&serve->op, SERVE_ENTER);
     }
     session->is_open = true;
-    /* With the key's present scopes: a removed one is gone in open sessions, too. */
+    /* With the key's current scopes: a scope that was removed is missing in open sessions, too. */
     serve_caller_set(serve, grant);
     return OP_NEXT;
 }
@@ -227,16 +227,16 @@ static enum op_result check_access(struct web_request *request)
         return OP_NEXT;
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
-        return web_reply_problem(request, 400, "Not connected",
-                                 "This was not started here, or it took too long. Open the link "
-                                 "that you were sent again; if it no longer works, ask for a "
-                                 "new one.");
+        return web_reply_problem(
+            request, 400, "Not connected",
+            "This was not started here, or it took too long. Open the link that you were sent "
+            "again. If it no longer works, ask for a new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
     if (!serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
-        return web_reply_problem(request, 403, "Not allowed",
-                                 "The API key of this session lacks the scope for this; sign "
-                                 "in with another key.");
+        return web_reply_problem(
+            request, 403, "Not allowed",
+            "The API key of this session lacks the scope for this. Sign in with another key.");
     return OP_NEXT;
 }
 
@@ -264,9 +264,9 @@ static enum op_result check_our_name(struct serve_request *serve)
     ASSERT((serve->found == HTTP_MATCH_FOUND) == (request->page != NULL));
     if (is_at_our_name(request))
         return OP_NEXT;
-    return web_reply_problem(request, 421, "Not at this name",
-                             "This server's pages are at another name: open the address that "
-                             "its operator has given.");
+    return web_reply_problem(
+        request, 421, "Wrong address",
+        "This server's pages have another address. Open the address that its operator gave you.");
 }
 
 static enum op_result take_page(struct serve_request *serve)
@@ -293,7 +293,7 @@ static enum op_result refuse_page(struct serve_request *serve, enum serve_refusa
                              "This address does not answer this method."},
         [SERVE_PAST_RATE] = {429, "Too many requests", "Wait a moment, then try again."},
         [SERVE_MEMORY_BUSY] = {503, "Busy",
-                               "The server is busy; nothing was done. Try again in a moment."},
+                               "The server is busy. Nothing was done. Try again in a moment."},
     };
     return web_reply_problem(request_of(serve), answers[refusal].status, answers[refusal].title,
                              "%s", answers[refusal].text);
@@ -383,7 +383,7 @@ static enum op_result read_form(struct serve_request *serve)
     /* An empty body is a form without fields (a single button). */
     if (!read_fields(request))
         return web_reply_problem(request, 400, "Not readable",
-                                 "The form could not be read; nothing was done.");
+                                 "The form could not be read. Nothing was done.");
     return OP_NEXT;
 }
 
@@ -399,10 +399,10 @@ static enum op_result check_form(struct serve_request *serve)
     if (is_from_here(request) && !has_token(request) && names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
-        return web_reply_problem(request, 403, "Not from this site",
-                                 "The form did not come from this site, or its page is from "
-                                 "an earlier session; nothing was done. Load the page again "
-                                 "and try once more.");
+        return web_reply_problem(
+            request, 403, "Not from this site",
+            "The form did not come from this site, or its page is from an earlier session. Nothing "
+            "was done. Load the page again and try once more.");
     return OP_NEXT;
 }
 
@@ -488,7 +488,7 @@ static bool on_gone(struct serve_request *serve)
 {
     struct api_request *call = &request_of(serve)->call;
     bool has_begun = serve->op.step >= SERVE_BEGIN;
-    if (call->on_gone) { /* of the endpoint behind the page */
+    if (call->on_gone) { /* of the endpoint that the page calls */
         call->on_gone(call);
         return true;
     }

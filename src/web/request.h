@@ -2,7 +2,7 @@
  * A request for a page as an op: session, route, form, then the page. Private to the room.
  *
  * A page is a function: it answers, or starts something that holds the op and returns web_wait()
- * with the function that runs when the holds are gone, which may wait in the same way. The page
+ * with the function that runs when the holds are released, which may wait in the same way. The page
  * answers exactly once, through web_reply_*.
  */
 #ifndef WEB_REQUEST_H

@@ -63,7 +63,7 @@ test('the ways to connect and their forms are in the detail of an action', async
 test('without an OAuth client the other ways are offered, and one that is typed works', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');
-  await visit.sees('this server has no OAuth client there yet');
+  await visit.sees('this server does not have one yet');
   await visit.isAccessible();
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (Sign in)' }).count(), 0);
   const token = visit.page.getByLabel('API token');
@@ -115,14 +115,14 @@ test('a link offers the choice, too', async () => {
   const { json } = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'choice' });
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto(new URL(json.url).pathname);
-  await visit.sees('Not asked for, unless you tick it on the next page: Purge files for good.');
+  await visit.sees('Not requested, unless you tick it on the next page: Purge files for good.');
   await visit.press('Continue');
-  assert.doesNotMatch(await visit.text(), /Not asked for/);
+  assert.doesNotMatch(await visit.text(), /Not requested/);
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (API token)' }).count(), 1);
   await visit.page.getByLabel(/Purge files for good/).check();
   await visit.press('Connect Choice (Sign in)');
   await visit.press('Allow');
-  await visit.sees('has access to Choice now');
+  await visit.sees('now has access to Choice');
   assert.equal((await rows()).trim().split('\n').at(-1), 'oauth2|files.read files.write files.purge');
   await visit.end();
 });

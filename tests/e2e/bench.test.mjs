@@ -210,7 +210,7 @@ test('what it cannot do it says', async () => {
     [['--base', dev.base, '--html', dir], /Is a directory/],
     [['--base', dev.base, '--connections', '0'], /--connections/],
     [[], /--base is needed/],
-    [['--colour', 'red'], /--colour is no option/],
+    [['--colour', 'red'], /--colour is not an option/],
   ];
   for (const [args, says] of cases) {
     const end = await load(args);

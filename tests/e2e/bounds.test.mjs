@@ -10,7 +10,7 @@ import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const GOOD = { token: 'ya29.demo-gmail-full' };
-const FULL = /the most connections that it may have \(3\).*Remove one/;
+const FULL = /as many connections as it may have \(3\).*Remove one/;
 
 let stack, oidc, env, server, account;
 before(async () => {
@@ -106,7 +106,7 @@ test('a connection beyond the bound is refused by form, OAuth, link, API and com
   const setting = { ...env, SLUICE_ACCOUNT_KEPT_CONNECTIONS: '3' };
   const command = await stack.sluice(['connections', 'add', account.id, 'probe', '--credential-file', '-'], { env: setting, input: JSON.stringify(GOOD) });
   assert.equal(command.code, 1);
-  assert.match(command.stderr, /the most connections that account-kept-connections allows \(3\)/);
+  assert.match(command.stderr, /as many connections as account-kept-connections allows \(3\)/);
   const authorize = ['connections', 'authorize', account.id, 'strict', '--redirect-uri', `${PUBLIC}/connect/callback`, '--allow-host', '127.0.0.1'];
   const away = await stack.sluice(authorize, { env: setting, input: '' });
   assert.equal(away.code, 1);

@@ -217,7 +217,7 @@ test('OAuth: consent connects; a state is valid once and for its session; a deni
 test('an account brings an OAuth client of its own; its secret is in no page', async () => {
   const pages = await signedIn(two);
   let page = await pages.go('/integrations/bare');
-  assert.match(page.text, /this server has no OAuth client there yet/);
+  assert.match(page.text, /this server does not have one yet/);
   assert.ok(page.text.includes(`<code>${PUBLIC}/connect/callback</code>`));
   const own = formsOf(page.text).flatMap((form) => form.buttons);
   assert.ok(!own.includes('Connect App bare') && own.includes('Save the client'), 'no button that could only fail');
@@ -238,7 +238,7 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   assert.match(question.text, /1 connection was made by signing in to App bare\..*You cannot sign in to App bare from here/s);
   assert.equal((await (await signedIn(one)).go(question.path)).status, 404);
   page = await pages.press(question, 'Delete the client');
-  assert.match(page.text, /no OAuth client there yet/);
+  assert.match(page.text, /this server does not have one yet/);
   assert.equal(await events(two, 'oauth_client.set'), 1);
 });
 
@@ -379,7 +379,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   const fields = { ...form.fields, token: GOOD, connection: own, label: 'mine now', other: 'yes' };
   const done = await person.go(form.action, { method: 'POST', fields });
   assert.equal(done.path, path, done.text);
-  assert.match(done.text, /Acme &amp; Sons has access to Probe now/);
+  assert.match(done.text, /Acme &amp; Sons now has access to Probe/);
   assert.match(done.text, /href="https:\/\/agent\.example\/done"/);
   assert.ok(!done.text.includes('private one'));
   assert.deepEqual(await row(own), before);
@@ -429,8 +429,8 @@ test('two links in one browser do not get in the way of each other, or of the da
   const [one, other] = [await made(two, { integration_id: 'probe' }), await made(two, { integration_id: 'claimed' })];
   const first = await pages.press(await pages.ask(one.path), 'Continue');
   const second = await pages.press(await pages.ask(other.path), 'Continue');
-  assert.match((await pages.press(first, 'Connect Probe', { token: GOOD })).text, /has access to Probe now/);
-  assert.match((await consent(pages, second, 'Connect App claimed', 'kim')).text, /has access to App claimed now, as <strong>kim<\/strong>/);
+  assert.match((await pages.press(first, 'Connect Probe', { token: GOOD })).text, /now has access to Probe/);
+  assert.match((await consent(pages, second, 'Connect App claimed', 'kim')).text, /now has access to App claimed, as <strong>kim<\/strong>/);
   assert.equal((await pages.ask('/integrations')).status, 200, 'still signed in');
 });
 
@@ -448,7 +448,7 @@ test('only the identity that was named can be connected', async () => {
   const nobody = await consent(person, page, 'Connect App who', 'ada@example.com');
   oidc.isDeaf = false;
   assert.equal(nobody.status, 409);
-  assert.match(nobody.text, /could not be found out/);
+  assert.match(nobody.text, /could not be determined/);
   assert.equal(await count(owner), 0);
   const [other, unknown] = await trail(owner, 'link.refused');
   assert.deepEqual([other.reason, unknown.reason, other.actor], ['other_identity', 'unknown_identity', `link:${id}`]);
@@ -457,7 +457,7 @@ test('only the identity that was named can be connected', async () => {
   const begun = await person.press(page, 'Connect App who', {}, { follow: false });
   const late = await oidc.consent(begun.location, { login: 'ada@example.com' });
   const ada = await consent(person, page, 'Connect App who', 'ada@example.com');
-  assert.match(ada.text, /demanding has access to App who now, as <strong>ada@example\.com<\/strong>/);
+  assert.match(ada.text, /demanding now has access to App who, as <strong>ada@example\.com<\/strong>/);
   assert.equal((await person.go(`/connect/callback${new URL(late.url).search}`)).path, path);
   assert.equal(await count(owner), 1);
   const [connection] = (await server.call(owner.key, 'GET', '/api/connections')).json.connections;
@@ -494,7 +494,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.match(own.text, /Acts as<\/dt><dd>ada@example\.com/);
   const refused = await consent(pages, own, 'Reconnect ada@example.com', 'bob@example.com');
   assert.equal(refused.status, 409);
-  assert.match(refused.text, /tick that when you reconnect/);
+  assert.match(refused.text, /tick the box for that when you reconnect/);
   const sent = await pages.press(own, 'Reconnect ada@example.com', { other: 'yes' }, { follow: false });
   const back = await oidc.consent(sent.location, { login: 'bob@example.com' });
   const changed = await pages.go(`/connect/callback${new URL(back.url).search}`);
@@ -544,7 +544,7 @@ test('a link does not offer a sign-in that this server cannot begin', async () =
   const page = await person.press(await person.ask(new URL(json.url).pathname), 'Continue');
   assert.equal(page.status, 200, page.text);
   assert.deepEqual(formsOf(page.text).flatMap((form) => form.buttons).filter((button) => button.startsWith('Connect')), []);
-  assert.match(page.text, /needs an OAuth client for App bare, and has none yet/);
+  assert.match(page.text, /needs an OAuth client for App bare and does not have one/);
   assert.match(page.text, /Ask one to set one up/);
 });
 

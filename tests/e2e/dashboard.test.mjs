@@ -78,7 +78,7 @@ async function approve(visit, id, note) {
   const before = (await dashboard.pagesMade()).length;
   await visit.page.getByLabel('Note').fill(note);
   await visit.press('Approve');
-  await visit.sees('Approved; the flow continues.');
+  await visit.sees('Approved. The flow continues.');
   return { before, items };
 }
 
@@ -180,7 +180,7 @@ test('a stale page approves nothing', async () => {
   assert.equal(approved.status, 200, approved.text);
   await visit.press('Approve');
   assert.equal(await visit.title(), 'Already approved');
-  await visit.sees('This was approved already, by this API key at 20');
+  await visit.sees('This was already approved, by this API key at 20');
   await dashboard.reaches(account, id, 'completed');
   assert.equal((await dashboard.pagesMade()).length, before.length + 2);
   await visit.end();

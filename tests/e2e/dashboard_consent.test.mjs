@@ -53,7 +53,7 @@ async function fails(visit, ...texts) {
 test('an app without an OAuth client: said so, entered in its place, then it connects', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/picky');
-  await visit.sees('this server has no OAuth client there yet');
+  await visit.sees('this server does not have one yet');
   await visit.sees(`${dashboard.base}/connect/callback`);
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Picky' }).count(), 0);
   await visit.isAccessible();
@@ -138,7 +138,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.page.getByLabel('files.write').uncheck();
     await visit.press('Allow');
     assert.equal(await visit.title(), 'Connected, but not everything was granted');
-    await visit.sees('missing: Change your files.');
+    await visit.sees('Missing: Change your files.');
     await visit.sees('issued no refresh token');
     await visit.fits();
     await visit.press('Continue');
@@ -149,7 +149,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('the app issued no refresh token');
     const page = new URL(visit.page.url()).pathname;
     await visit.goto('/integrations/picky/actions/change');
-    await visit.sees(/is not allowed to do this[\s\S]*Change your files files\.write/);
+    await visit.sees(/lacks a permission for this action[\s\S]*Change your files files\.write/);
     await visit.goto('/integrations/picky');
     await visit.sees(/Change a file\s+not granted\s+read/);
     await visit.goto(page);
@@ -186,7 +186,7 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
     await visit.goto(page);
     await visit.press('Reconnect');
-    await visit.sees('Nothing was changed: this server has no working OAuth client for Picky Files');
+    await visit.sees('Nothing was changed. This server has no working OAuth client for Picky Files');
     await visit.sees(`${dashboard.base}/connect/callback`);
     await visit.fits();
     if (options === PHONE) await visit.isAccessible();
@@ -215,9 +215,9 @@ test('the client was deleted: a user who may not set one sees who may', async ()
   await reader.press('Continue');
   await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
   await admin.press('Connect Picky Files');
-  await admin.sees('this server has no working OAuth client for Picky Files');
+  await admin.sees('This server has no working OAuth client for Picky Files');
   await reader.press('Connect Picky Files');
-  await reader.sees('this server has no working OAuth client for Picky Files');
+  await reader.sees('This server has no working OAuth client for Picky Files');
   await reader.sees('Ask the sender of this link to set up the client');
   assert.equal(await reader.page.getByLabel('Client id').count(), 0);
   await reader.press('Back to Picky Files');
@@ -260,8 +260,8 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.sees(`You are giving consent access to ${name} in your name.`);
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
-        await visit.sees('Picky Files itself asks you next, at 127.0.0.1.');
-        assert.doesNotMatch(await visit.text(), /Not asked for/, 'it has no optional scopes');
+        await visit.sees('Next, Picky Files itself asks you, at 127.0.0.1.');
+        assert.doesNotMatch(await visit.text(), /Not requested/, 'it has no optional scopes');
       }
       await visit.page.getByText('What it does with them').or(visit.page.getByText('It may then')).last().click();
       await visit.sees(integration_id === 'picky' ? /Read: Change a file; Look at a file$/m : /Write: Send$/m);
@@ -281,8 +281,8 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
         await visit.press('Connect Probe');
       }
       assert.equal(await visit.title(), `Connected: ${name}`);
-      await visit.sees(integration_id === 'picky' ? 'consent has access to Picky Files now, as bob@example.com.' : 'consent has access to Probe now');
-      await visit.sees(`To end it, ask consent to disconnect it, or take the access back in ${name} itself.`);
+      await visit.sees(integration_id === 'picky' ? 'consent now has access to Picky Files, as bob@example.com.' : 'consent now has access to Probe');
+      await visit.sees(`To end this access, ask consent to disconnect it, or revoke it in ${name} itself.`);
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
       assert.equal(await visit.page.getByRole('button').count(), 0);
@@ -294,7 +294,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       const other = await dashboard.browser.visit(dashboard.base, options);
       await other.goto(path);
       assert.equal(await other.title(), 'This link has been used');
-      await other.sees('Ask consent for a new one.');
+      await other.sees('Ask consent for a new link.');
       await other.end();
       await visit.end();
     }
@@ -326,11 +326,11 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     assert.equal(await connections(), 0);
     await visit.press('Try again');
     await connect(null, 'Connect Picky Files');
-    await visit.sees('but the login at Picky Files could not be found out');
+    await visit.sees('but the login at Picky Files could not be determined');
     assert.equal(await connections(), 0);
     await visit.press('Try again');
     await connect('ada@example.com', 'Connect Picky Files');
-    await visit.sees('consent has access to Picky Files now, as ada@example.com.');
+    await visit.sees('consent now has access to Picky Files, as ada@example.com.');
     assert.equal(await connections(`and identity_email = 'ada@example.com'`), 1);
     // the same connection again, and another login in its place
     await visit.goto(await link('picky', { force_reconnect: true }));
@@ -340,7 +340,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('This connection acts as ada@example.com, but the login at Picky Files is bob@example.com.');
     await visit.press('Try again');
     await connect('ada@example.com', 'Reconnect');
-    await visit.sees('consent has access to Picky Files now, as ada@example.com.');
+    await visit.sees('consent now has access to Picky Files, as ada@example.com.');
     assert.equal(await connections(), 1);
     consent.behave();
     await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);

@@ -103,8 +103,8 @@ test('the fields of a start are those of its schema, and what does not fit is sa
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto('/flows/new');
   const about = async (name) => (await visit.page.locator('main .list > li').filter({ has: visit.page.getByRole('link', { name, exact: true }) }).innerText()).replace(/\s+/g, ' ');
-  assert.match(await about('Unread mail to tasks'), /Goes through Gm Gmail connected No Notion connected write Notion: Create a page, once for each item, after a person has approved it/);
-  assert.match(await about('Unread mail digest to Slack'), /Sl Slack not connected write Slack: Post a message, without a further question/);
+  assert.match(await about('Unread mail to tasks'), /Uses Gm Gmail connected No Notion connected write Notion: Create a page, once for each item, after a person has approved it/);
+  assert.match(await about('Unread mail digest to Slack'), /Sl Slack not connected write Slack: Post a message, without asking again/);
   assert.match(await about('Unread mail summary'), /It writes nothing\./);
   await visit.goto('/flows/new?template=reschedule_tasks');
   const field = (name) => visit.page.locator(`[name="input.${name}"]`);
@@ -193,7 +193,7 @@ for (const [how, options] of WAYS) {
     await visit.sees('The key was revoked');
     assert.equal(await works(), 401);
     await visit.goto(`/keys/${id}/revoke`);
-    await visit.sees('The key is revoked already.');
+    await visit.sees('This key is already revoked.');
     await visit.end();
   });
 
@@ -204,7 +204,7 @@ for (const [how, options] of WAYS) {
     await visit.sees('you will be signed out');
     await visit.press('Revoke the key');
     assert.equal(await visit.title(), 'Sign in');
-    await visit.sees('Your key was revoked, and you are signed out.');
+    await visit.sees('Your key was revoked. You are signed out.');
     await visit.end();
   });
 
@@ -258,7 +258,7 @@ for (const [how, options] of WAYS) {
     await visit.sees('The flow was cancelled.');
     await dashboard.reaches(account, id, 'cancelled');
     await visit.goto(`/flows/${id}/cancel`);
-    await visit.sees('there is nothing to cancel');
+    await visit.sees('There is nothing to cancel');
     const done = await dashboard.startTasks(account);
     await dashboard.call(account, 'POST', `/api/flows/${done}/approve`, {});
     await dashboard.reaches(account, done, 'completed');
@@ -376,12 +376,12 @@ const signsIn = (visit, key) =>
 // Signs in on the page that came instead, and is back at the form's.
 async function comesBack(visit, path, key = account.key) {
   assert.equal(await visit.title(), 'Sign in');
-  await visit.sees('nothing was done');
+  await visit.sees('Nothing was done');
   await visit.fits();
   await signsIn(visit, 'sk_0000000000000000000000000000000000000000000');
   await visit.sees('unknown, expired or revoked');
   await signsIn(visit, key);
-  await visit.sees('Nothing was sent');
+  await visit.sees('Nothing has been sent');
   await visit.fits();
   if (visit.hasScript) assert.equal(new URL(visit.page.url()).pathname, path);
 }

@@ -8,7 +8,7 @@ import { Dashboard, PHONE } from './support/dashboard.mjs';
 
 const DECIDE = 'The flow now waits for your decision.';
 const CHANGED = 'This page has changed.';
-const LOST = 'Connection lost, trying again.';
+const LOST = 'Connection lost. Trying again.';
 
 let dashboard, account;
 
@@ -92,7 +92,7 @@ test('the mouse over "Approve": what others decide moves nothing, and a late pre
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
   await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
   assert.equal(await visit.title(), 'Already approved');
-  await visit.sees('your note was not kept');
+  await visit.sees('Your note was not kept');
   await visit.end();
 });
 

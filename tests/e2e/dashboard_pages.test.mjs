@@ -77,7 +77,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   const decision = visit.page.locator('.decide');
   const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   const step = json.steps.find(({ status }) => status === 'waiting');
-  assert.match(await decision.locator('.ask').innerText(), /Asked for by support-agent, waits since/);
+  assert.match(await decision.locator('.ask').innerText(), /Asked for by support-agent, waiting since/);
   assert.equal(await decision.locator('.ask > span time').count(), step.expiresAt ? 1 : 0);
   assert.match(await decision.locator('.impact').innerText(), /2 × Create a page\s+Notion/);
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
@@ -93,7 +93,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the inbox has the same, and leads there
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
-  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waits since [\s\S]*2 writes/);
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waiting since [\s\S]*2 writes/);
   for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Asked for by', 'support-agent', 1]]) {
     await visit.page.getByLabel(label).selectOption(choice);
     await visit.press('Show');
@@ -162,13 +162,13 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   const tags = (where) => where.locator('.tag').allInnerTexts();
   const first = visit.page.locator('.calls > li').first();
   await visit.goto(`/flows/${ids.home}`);
-  assert.deepEqual(await tags(first), ['send', 'cannot be taken back']);
+  assert.deepEqual(await tags(first), ['send', 'cannot be undone']);
   assert.match(await visit.page.locator('.impact').innerText(), /^2 × Send a message\s+Gmail, to 2 addresses$/);
   await visit.goto(`/flows/${ids.away}`);
-  assert.deepEqual(await tags(first), ['send', 'leaves your company', 'cannot be taken back']);
+  assert.deepEqual(await tags(first), ['send', 'leaves your company', 'cannot be undone']);
   assert.equal(await first.locator('.facts dd').first().innerText(), '"Keller, Anna" <anna@example.com> Mira <mira@fabrikam.example>');
   assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
-  assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside of your company/);
+  assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside your company/);
   assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes']);
   // as whom, with the way to that connection
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
@@ -184,8 +184,8 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
     }
     await visit.goto(path);
     const row = (id) => visit.page.locator(`#wait-${id}`);
-    assert.deepEqual(await tags(row(ids.home)), ['2 writes', 'cannot be taken back']);
-    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 writes', 'leaves your company', 'cannot be taken back'], path);
+    assert.deepEqual(await tags(row(ids.home)), ['2 writes', 'cannot be undone']);
+    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 writes', 'leaves your company', 'cannot be undone'], path);
   }
   await visit.end();
 });
@@ -217,7 +217,7 @@ test('the inbox in parts: soonest to expire first, by who asked, and each flow o
   await visit.press('Show');
   assert.equal((await shown()).length, 6);
   assert.match(await visit.page.locator('#waiting').innerText(), /asked for by key:00000000-0000-7000-8000-000000000000/);
-  for (const [from, text] of [['99', 'There is nothing on this page any more.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
+  for (const [from, text] of [['99', 'This page is empty now.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
     await visit.goto(`/approvals?from=${from}`);
     await visit.sees(text);
   }
@@ -233,11 +233,11 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const { actions } = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
   assert.equal(Object.keys(rows).length, actions.length);
   // each that is final says so
-  assert.deepEqual(Object.keys(rows).sort(), actions.map(({ title, undo }) => title + (undo === 'never' ? ' cannot be taken back' : '')).sort());
-  assert.deepEqual(rows['Send a message cannot be taken back'].slice(0, 3), ['write', '-', 'needed']);
+  assert.deepEqual(Object.keys(rows).sort(), actions.map(({ title, undo }) => title + (undo === 'never' ? ' cannot be undone' : '')).sort());
+  assert.deepEqual(rows['Send a message cannot be undone'].slice(0, 3), ['write', '-', 'needed']);
   assert.deepEqual(rows['List messages'].slice(0, 3), ['read', '-', 'none']);
   await visit.press('Send a message');
-  await visit.sees('cannot be taken back');
+  await visit.sees('cannot be undone');
   await visit.sees('Read, write and send your mail, and move it to the trash; not delete it for good https://www.googleapis.com/auth/gmail.modify');
   const curl = await visit.page.locator('#curl').innerText();
   const [example] = actions.find(({ action_id }) => action_id === 'send_message').examples;
@@ -246,7 +246,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const reply = await dashboard.call(account, 'POST', '/api/executions', JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)));
   assert.equal(reply.json.error_code, 'policy_blocked', reply.text);
   await visit.goto('/integrations/gmail/actions/nothing');
-  await visit.sees('The app has no action of this name.');
+  await visit.sees('This app has no such action.');
   await visit.end();
 });
 
@@ -277,7 +277,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   for (const row of await rows.allInnerTexts()) assert.match(row, /An API key was created/);
   await visit.page.getByLabel('Who').selectOption({ label: `${evil} (${made.prefix})` });
   await visit.press('Show');
-  await visit.sees('Nothing of this kind happened');
+  await visit.sees('No such events');
   await visit.page.getByLabel('What').selectOption('');
   await visit.page.getByLabel('When').selectOption('the last hour');
   await visit.press('Show');
@@ -333,7 +333,7 @@ test('a filter that a list does not know is refused with what it takes', async (
     const reply = await visit.page.goto(`${dashboard.base}${path}`);
     assert.equal(reply.status(), 400, path);
     const text = await reply.text();
-    assert.ok(text.includes('This filter is not known') && text.includes(wanted), path);
+    assert.ok(text.includes('Unknown filter') && text.includes(wanted), path);
   }
   for (const path of ['/executions?status=&period=&key=&app=', '/flows?status=&template=', '/audit?kind=&by=&period=', '/audit?kind=flow'])
     assert.equal((await visit.page.goto(`${dashboard.base}${path}`)).status(), 200, path);
@@ -387,7 +387,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   await visit.sees('Actions refused without them');
   await visit.press('All actions');
   const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
-  assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be taken back', 'write', 'missing', 'needed']]);
+  assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be undone', 'write', 'missing', 'needed']]);
   await visit.goto(`/connections/${id}`);
   // the question is a page; to open it does nothing
   await visit.press('Disconnect');
@@ -412,20 +412,20 @@ test('a connection: how much its app is called, and what goes through it, here a
   assert.equal(hours.length, 24);
   assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
   const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
-  assert.match(await users(), /Flows None that runs or waits has a step left for it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
+  assert.match(await users(), /Flows No running or waiting flow has a step left that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
   assert.doesNotMatch(await users(), /Reschedule tasks/);
   await visit.fits();
   await visit.press('mail-agent');
   assert.match(await visit.page.locator('tbody tr').innerText(), /Gmail: List messages/);
   await visit.goto(`/connections/${notion}`);
-  await visit.sees('No call of Notion.');
-  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None, in the last 200 calls\.\s*$/);
+  await visit.sees('No calls to Notion.');
+  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the last 200 calls\.\s*$/);
   await visit.press('Disconnect');
   await visit.sees('1 running or waiting flow has a step left that uses it');
   assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);
-  assert.equal(await visit.page.getByText('Of the last calls').count(), 0);
+  assert.equal(await visit.page.getByText('Some of the latest calls').count(), 0);
   await visit.goto(`/connections/${gmail}/delete`);
-  await visit.sees('Of the last calls some went through it, with the key mail-agent');
+  await visit.sees('Some of the latest calls used it, with the key mail-agent');
   await visit.end();
 });
 
@@ -472,7 +472,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     };
     // no scope, or no address: nothing is made, and what was typed is still there
     await make('none', [], '');
-    await visit.sees('Choose at least one scope');
+    await visit.sees('Choose at least one of the scopes');
     await make('none', [/^read/], '10.1.2.3/16 <b>');
     await visit.sees('Addresses: the network "10.1.2.3/16" has bits set after its prefix.');
     assert.equal(await visit.page.getByLabel('Only from these addresses').inputValue(), '10.1.2.3/16 <b>');
@@ -567,7 +567,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   const other = await dashboard.account('Counted');
   const visit = await dashboard.signIn(other, { viewport: { width: 1280, height: 900 } });
   await visit.sees('Nothing has run in this time');
-  await visit.sees('Begin here');
+  await visit.sees('Get started');
   await dashboard.counted(other, [
     ['gmail', 'list_messages', 'succeeded', '', 1200],
     ['gmail', 'send_message', 'failed', 'timeout', 30, 'Gmail said: <i>too late</i> & gone'],
@@ -584,7 +584,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   const kpis = async () => (await visit.page.locator('.kpi').allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
   const [calls, share, time] = await kpis();
   assert.equal(calls, '3,714 as many as the day before');
-  assert.equal(share, '2.4 % of those tried; 3.1 % the day before');
+  assert.equal(share, '2.4 % of all that were tried; 3.1 % the day before');
   assert.match(time, /^\d+ ms 95 % took less, half less than \d+ ms$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
   // the failed share of those that were tried, and the times, as lines: three hours, all alike
@@ -598,9 +598,9 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   }
   const fails = visit.page.locator('#fails tbody tr');
   // when it was last: of rows that a server of the version before has written that is not known
-  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'No app of that name integration_not_found 3 blocked -']);
+  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'Unknown app integration_not_found 3 blocked -']);
   assert.match(await fails.first().locator('td').last().getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:00 UTC$/);
-  assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'No app of that name 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
+  assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'Unknown app 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
   // as many strokes as hours had calls, all as high
   assert.match(await visit.page.locator('#apps .spark path').first().getAttribute('d'), /^M86 20V0M90 20V0M94 20V0$/);
   // the other periods, and an address that has none of them
@@ -631,7 +631,7 @@ test('the overview: apps by health, then connected ones without calls, eight in 
   await dashboard.stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${own.id}' and integration_id = 'probe'`);
   await visit.goto('/');
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Notion 60 5.0 % N ms failing', 'Slack 30 0.0 % 3.9 s slow', 'GitHub 27 0.0 % N ms works', 'Probe 6 - - reconnect', 'Gmail 0 - - no calls']);
-  assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe has to be connected again: \S+ gone\. Calls that use it are refused until then: 6 of Probe in the last 24 h\. 6 blocked Reconnect$/);
+  assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe needs to be reconnected: \S+ gone\. Calls that use it are refused until then: 6 calls to Probe in the last 24 h\. 6 blocked Reconnect$/);
   assert.equal((await nav(visit).locator('a[href="/integrations"]').textContent()).trim(), 'Apps, to reconnect: 1');
   await dashboard.counted(own, ['asana', 'jira', 'stripe', 'zendesk', 'hubspot'].map((app) => [app, 'x', 'succeeded', '', 1]));
   await visit.goto('/');
@@ -688,7 +688,7 @@ test('the first day: five things to begin with, ticked as they are done, and not
   const done = async () => [(await begin.locator('header .soft').innerText()), (await begin.locator('li.done h3').allInnerTexts()).join()];
   const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // of what was counted meanwhile
   assert.deepEqual(await done(), ['1 of 5 done', 'Sign in']);
-  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions']);
+  assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions']);
   assert.match(await begin.innerText(), /With the key sk_\S+, which may read, execute, approve, administer\./);
   await visit.isAccessible();
   await dashboard.stack.connect(own.id, 'notion', credentials.notion, ['--label', 'Team']);
@@ -701,11 +701,11 @@ test('the first day: five things to begin with, ticked as they are done, and not
   await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: own.key } });
   await visit.goto('/');
   assert.deepEqual(await done(), ['3 of 5 done', 'Sign in,Connect an app,Run an action']);
-  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions', 'What fails', 'Apps']);
+  assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions', 'What fails', 'Apps']);
   // an open page finds a place for what has begun
   const flow = await dashboard.start(own, 'probe_wait', { seconds: 3600 });
   await visit.page.locator(`#flow-${flow}`).waitFor();
-  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
+  assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
   await dashboard.reaches(own, flow, 'waiting');
   await keyOfAccount(own, 'agent');
   await visit.goto('/');
@@ -837,9 +837,9 @@ test('flows: title, requester, state of each, count by state; a new one appears 
   const cells = async (id) => (await row(id).innerText()).split('\t').map((text) => text.trim());
   const [state, title, asker, stands] = await cells(waits);
   assert.deepEqual([state, title.split(/\s*\n\s*/), asker], ['waiting', ['Task pages in Notion for unread mails', 'Unread mail to tasks'], 'night-agent']);
-  const [, until, step] = stands.match(/^for a decision until (.*\d.*)\s*\n\s*(.+)$/);
+  const [, until, step] = stands.match(/^waits for a decision until (.*\d.*)\s*\n\s*(.+)$/);
   assert.ok(until && step);
-  assert.match((await cells(timed))[3], /^goes on \S.*\n\s*\S/);
+  assert.match((await cells(timed))[3], /^continues \S.*\n\s*\S/);
   assert.equal((await cells(done))[3], `all ${steps.length} steps done`);
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
   assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
@@ -894,7 +894,7 @@ test('executions: calls of flows are listed among them by time, each once, and l
   assert.deepEqual(await walkOlder(visit, '/executions'), rows);
   const [, what, text] = rows.find(([href]) => href.endsWith('#step-create_tasks'));
   assert.match(what, /^(Notion|Gmail): /);
-  assert.match(text, /^succeeded.*Task pages in Notion for unread mails, step Create the task pages, a call for each item.* m?s/);
+  assert.match(text, /^succeeded.*Task pages in Notion for unread mails, step Create the task pages, one call per item.* m?s/);
   await visit.press('Newer');
   await visit.page.locator('a[href*="#step-"]').first().click();
   await visit.page.waitForURL(/#step-/);
@@ -990,7 +990,7 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   // each opens to what went in and came out of it
   await visit.page.locator('#read-more > summary').click();
   const open = visit.page.locator('#read-more');
-  assert.match((await open.innerText()).replace(/\s+/g, ' '), /read, tool_call, begun .* Input .* Output, 2 of 2 items \[/);
+  assert.match((await open.innerText()).replace(/\s+/g, ' '), /read, tool_call, started .* Input .* Output, 2 of 2 items \[/);
   assert.equal(JSON.parse(await open.locator('pre').last().innerText()).length, 2);
   await visit.end();
 });
@@ -1028,7 +1028,7 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   await visit.goto(`/flows/${yes}`);
   const failed = 'Failed: Create the task pages validation_error', again = 'Tried again: Create the task pages';
   assert.deepEqual((await log()).map((text) => text.replace(/ Item 1 of 1 failed.*/, '')), [
-    'Started by mail-agent', 'Approved by lead <i>', 'Failed: Create the task pages for the first time, of 2 that are not listed', again, failed, again, failed, again, failed, again, 'Completed',
+    'Started by mail-agent', 'Approved by lead <i>', 'Failed: Create the task pages for the first time (2 failures are not listed)', again, failed, again, failed, again, failed, again, 'Completed',
   ]);
   assert.equal(await visit.page.locator('#decision').count(), 0);
   await visit.sees('Create 1 task page in Notion');
@@ -1127,7 +1127,7 @@ test('run again, a flow whose start confirms its writes: that takes a box of its
   // what a browser would hold back is refused by the server, too
   const refused = await post(visit, `/flows/${id}/again`, await fieldsOf(visit, ['csrf', 'once']));
   assert.equal(refused.status, 400);
-  assert.match(refused.text, /nothing was started/);
+  assert.match(refused.text, /Nothing was started/);
   assert.equal((await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length, 1);
   await box.check();
   await visit.press('Start it again');
@@ -1164,14 +1164,14 @@ test('run again, an execution: the input can be changed, a write needs its box, 
   // a write
   const sent = await run('gmail', 'send_message', { to: 'a@b.example', subject: 'first', text: 't' }, { confirm: true });
   await visit.goto(`/executions/${sent.execution_id}/again`);
-  await visit.sees('This cannot be taken back.');
+  await visit.sees('This cannot be undone.');
   const box = visit.page.getByLabel('Do this write with exactly this input');
   assert.equal(await box.evaluate((one) => one.required), true);
   await input.fill('{"to": "a@b.example", "subject": "second", "text": "t"}');
   const path = `/executions/${sent.execution_id}/again`, bare = await fieldsOf(visit, ['csrf', 'once', 'input']);
   const refused = await post(visit, path, bare);
   assert.equal(refused.status, 400);
-  assert.match(refused.text, /It was not confirmed, so nothing was run/);
+  assert.match(refused.text, /It was not confirmed\. Nothing was run/);
   const [first, second] = [await post(visit, path, { ...bare, confirm: 'yes' }), await post(visit, path, { ...bare, confirm: 'yes' })];
   assert.deepEqual([first.status, second.status], [303, 303]);
   assert.equal(first.to, second.to);

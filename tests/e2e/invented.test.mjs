@@ -220,7 +220,7 @@ test('OAuth: the user, the scopes, refresh, end', async () => {
     return pages.go(`/connect/callback${new URL(harbour.consent(sent.location, scopes)).search}`);
   };
   const less = await consented(await pages.go('/integrations/harbour'), 'Connect Harbour (Sign in with Harbour)', ['berths:read']);
-  assert.ok(less.text.includes('missing: <strong>See bookings; Make, change and cancel bookings<'), less.text);
+  assert.ok(less.text.includes('Missing: <strong>See bookings; Make, change and cancel bookings<'), less.text);
   const row = () => stack.cluster.sql(`select auth_kind, scopes, label, identity_email, identity_subject from sluice.connection where account_id = '${skipper.id}'`);
   assert.equal(await row(), 'oauth2|berths:read|Yacht Club Norderney|skipper@example.com|acc_71');
   await done('list_marinas', {}, {}, skipper);

@@ -120,7 +120,7 @@ const rows = [
   { what: '422', reason: 'provider_invalid', fault: S(422), hint: NOTHING_DONE },
   { what: '404', reason: 'provider_error', fault: S(404), hint: /ids in the input/ },
   { what: '402', reason: 'provider_error', fault: S(402) },
-  { what: '409', reason: 'provider_error', fault: S(409), message: /reports a conflict/, hint: /Read the present state/ },
+  { what: '409', reason: 'provider_error', fault: S(409), message: /reports a conflict/, hint: /Read the current state/ },
   { what: '410', reason: 'provider_error', fault: S(410), message: /deleted for good/, hint: /Do not send it again/ },
   { what: '412', reason: 'provider_error', fault: S(412), message: /was changed in the meantime/, hint: /Read it again/ },
   { what: '413', reason: 'provider_error', fault: S(413), message: /a request of that size/, hint: /Send less/ },

@@ -103,7 +103,7 @@ test('a key that is bound to addresses is refused from others, also behind a tru
   const fields = { ...once, name: 'free', expires: '30', 'scope.read': 'yes' };
   const created = await pages.ask('/keys/new', { method: 'POST', fields, headers: { ...headers, Origin: servers[0].base } });
   assert.equal(created.status, 400);
-  assert.match(created.text, /Your own key is bound to addresses/);
+  assert.match(created.text, /Your own key works only from some addresses/);
 });
 
 test('with a key that is revoked', async () => {

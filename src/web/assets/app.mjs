@@ -212,7 +212,7 @@ function keepFresh() {
   };
   const ask = async () => {
     const reply = await fetch(live.dataset.page, { headers: { Accept: 'text/html' } });
-    if (reply.redirected) return end('Your session has ended. Send your form to sign in again; what you typed is kept.');
+    if (reply.redirected) return end('Your session has ended. Send your form to sign in again. What you typed is kept.');
     if (reply.status === 404) return end('This flow no longer exists.');
     if (!reply.ok) throw new Error(`${reply.status}`);
     regain();
@@ -262,7 +262,7 @@ function keepFresh() {
         if (isOver) return;
         isLost = true;
         turnForms(true);
-        say('Connection lost, trying again.', false);
+        say('Connection lost. Trying again.', false);
       }, LOST_MS);
       if (source.readyState === EventSource.CLOSED) later();
     };

@@ -118,7 +118,7 @@ static const struct way ways[] = {
      .count = FEW,
      .result = CALL_ENROL_FULL,
      .asked = "connection_count ",
-     .message = "already has the most connections that it may have (3)"},
+     .message = "already has as many connections as it may have (3)"},
     {.name = "reconnected as the same, whose address has changed",
      .app = "app",
      .is_reconnect = true,
@@ -210,7 +210,7 @@ static const struct way ways[] = {
      .body = "{\"email\":\"ann@x.y\"}",
      .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_count audit_insert ",
-     .message = "but the login at The App could not be found out.",
+     .message = "but the login at The App could not be determined.",
      .details = "\"expected\":{\"subject\":\"u1\"}"},
     {.name = "a link that reconnects never changes who it is",
      .app = "app",
@@ -233,7 +233,8 @@ static const struct way ways[] = {
      .body = "{}",
      .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_get audit_insert ",
-     .message = "This connection acts as bob@x.y, but the login at The App could not be found out"},
+     .message =
+         "This connection acts as bob@x.y, but the login at The App could not be determined"},
 };
 
 /* ---- the requester ---- */
@@ -602,7 +603,7 @@ static void what_changed_in_between_is_found_when_it_is_stored(void **state)
         {"reconnected by the address, in any case", "connection_get", CALL_ENROL_GONE,
          "The connection was removed in the meantime. Nothing was changed."},
         {"a new connection", "connection_insert", CALL_ENROL_FULL,
-         "already has the most connections that it may have"},
+         "already has as many connections as it may have"},
         {"a link for anybody", "connect_session_use", CALL_ENROL_LINK_USED,
          "This link was already used, or it has expired."},
     };

@@ -458,7 +458,7 @@ static void a_token_request_that_cannot_be_made(void **state)
     begin(&asker, m);
     assert_ended(&asker);
     assert_int_equal(asker.out.verdict, CALL_PROBE_REFUSED);
-    assert_slice_equal(asker.out.message, "The request for a token cannot be made from it.");
+    assert_slice_equal(asker.out.message, "A token cannot be requested with this credential.");
     let_go(&asker);
     buf_deinit(&text);
 }

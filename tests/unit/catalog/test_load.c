@@ -520,7 +520,8 @@ static void faults_are_named_with_their_place(void **state)
         {"\"instead\":[{\"when\":\"input.id\",\"pth\":\"/x\"}]", "/instead/0", "\"path\"?"},
         {"\"instead\":[{\"when\":\"input.ib\"}]", "/instead/0/when", "no property \"ib\""},
         {"\"instead\":[{\"when\":\"body.id\"}]", "/instead/0/when", "not known here"},
-        {"\"instead\":[{\"when\":\"input.id\",\"method\":\"DELETE\"}]", "/method", "no read"},
+        {"\"instead\":[{\"when\":\"input.id\",\"method\":\"DELETE\"}]", "/method",
+         "does not only read"},
         {"\"instead\":[{\"when\":\"input.id\",\"body\":{\"json\":1}}]", "/body", "use query"},
     };
     for (size_t i = 0; i < ARRAY_LEN(requests); i++) {

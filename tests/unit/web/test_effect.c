@@ -54,7 +54,7 @@ static void test_home_domains(void **state)
     assert_true(slice_eq_cstr(out[2], "a.b.c"));
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_int_equal(effect_read_homes(&bad[i], 1, out, &arena, &err), ERR_INVALID);
-        assert_non_null(strstr(err.text, "is no domain"));
+        assert_non_null(strstr(err.text, "is not a domain name"));
     }
     arena_deinit(&arena);
 }
