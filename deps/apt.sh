@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # A private apt: the machine's own mirror with another suite of Debian, in a folder of its own.
 #
-# Sourced by fetch.sh. Nothing of the system's apt is changed and no root is needed. The address of
-# the mirror is asked of the machine's apt, so no host name stands here and a site's own mirror,
-# proxy and credentials go on working. Whatever comes is checked by apt against Debian's archive
+# Sourced by fetch.sh. It does not change the system's apt and needs no root. The address of
+# the mirror comes from the machine's apt, so no host name is written here, and a site's own mirror,
+# proxy and credentials keep working. apt checks every download against Debian's archive
 # keyring (the signature of the suite, then the hash of every file); that check is also what makes
 # it safe to try every repository of the machine: only a Debian mirror has a signed "testing".
 #
-# Uses: $apt_dir (folder for lists and configuration); $apt_architecture, where that is another one
-# than the machine's: apt then takes none of its packages for installed.
+# Uses: $apt_dir (folder for lists and configuration); $apt_architecture, if it differs from the
+# machine's: apt then treats none of its packages as installed.
 : "${apt_dir:?}"
 
 debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -77,7 +77,7 @@ apt_update()
     APT_CONFIG="$1/apt.conf" apt-get -qq update >"$1/update.log" 2>&1
 }
 
-# $1: suite. Opens the place once a run: afterwards apt_in may be used with that suite.
+# $1: suite. Opens it once per run: afterwards apt_in may be used with that suite.
 apt_open()
 {
     local place security archive with_security
@@ -87,7 +87,7 @@ apt_open()
     mkdir -p "$place"
     security=$(apt_mirrors security | head -n 1)
     for archive in $(apt_mirrors archive); do
-        # Twice with the security part, then without: testing's is often empty, sometimes away.
+        # Twice with the security part, then without: testing's is often empty, sometimes missing.
         for with_security in "$security" "$security" ""; do
             apt_write_config "$place" "$1" "$archive" "$with_security"
             if apt_update "$place"; then
@@ -148,7 +148,7 @@ apt_try()
 }
 
 # $1: suite, $2: source package, $3: version, $4: folder. Fetches the upstream archive, and the
-# Debian patches where they can be had (a mirror may lack them; the archive alone builds too).
+# Debian patches if they are available (a mirror may lack them; the archive alone builds, too).
 apt_fetch_source()
 {
     (

@@ -3,10 +3,10 @@
 #
 #   deps/cross.sh ARCHITECTURE FOLDER
 #
-# FOLDER gets sysroot/ (what sluice is linked with, and what that needs, of the Debian that runs
-# here), packages/ (the same, a folder for each package: dpkg-shlibdeps asks those for the names
+# FOLDER gets sysroot/ (the libraries of sluice and their dependencies, from the Debian that runs
+# here), packages/ (the same, a folder for each package: dpkg-shlibdeps reads from them the names
 # and versions to depend on) and, by fetch.sh, the libraries that are linked statically. The
-# machine's own packages are left alone: no architecture is added to its dpkg, nothing is installed.
+# machine's own packages do not change: no architecture is added to its dpkg, and nothing is installed.
 # CC and AR are the cross compiler's; the compiler is called with this sysroot.
 set -eu
 
@@ -18,7 +18,7 @@ apt_dir=$folder/apt
 # shellcheck disable=SC2034 # of apt.sh
 apt_architecture=$architecture
 sysroot=$folder/sysroot
-# As deps/system.sh has them to build with, and the header of the unit tests.
+# Those that deps/system.sh installs for building, and the header of the unit tests.
 libraries="libc6-dev libuv1-dev libpq-dev libpcre2-dev libstemmer-dev libyaml-dev zlib1g-dev libcmocka-dev"
 
 # shellcheck source=apt.sh
@@ -30,12 +30,12 @@ fail()
     exit 1
 }
 
-# By apt, as if nothing were installed: so with all that they need.
+# With apt, as if nothing were installed: so with all dependencies.
 download_packages()
 {
     # shellcheck disable=SC2086 # a list of words
     apt_try apt_in "$1" apt-get -qq -y --download-only --no-install-recommends install $libraries ||
-        fail "apt has not $libraries of $architecture: $(sed -n '/^[EW]:/p' "$apt_dir/last.log" | head -n 1)"
+        fail "apt does not have $libraries for $architecture: $(sed -n '/^[EW]:/p' "$apt_dir/last.log" | head -n 1)"
 }
 
 # $1: folder of the packages. Files of the sysroot are those of packages/, by another name.
@@ -49,9 +49,9 @@ unpack_packages()
         cp -al "$folder/packages/${name%%_*}/." "$sysroot"
     done
     rm -rf "$sysroot/DEBIAN"
-    # Where all lies in /usr, what looks for /lib has to find it, too.
+    # If everything is in /usr, programs that search /lib have to find it, too.
     [ -e "$sysroot/lib" ] || ln -s usr/lib "$sysroot/lib"
-    # Those of a package begin at its root: the linker would miss the library, and take its archive.
+    # Links in a package begin at its root: the linker would miss the library and take its archive.
     find "$sysroot" -lname '/*' -printf '%p %l\n' | while read -r name target; do
         ln -srf "$sysroot$target" "$name"
     done
@@ -65,7 +65,7 @@ make_sysroot()
     echo "deps: packages of $architecture, from Debian $suite"
     rm -rf "$apt_dir" "$sysroot" "$folder/packages"
     mkdir -p "$apt_dir"
-    apt_open "$suite" || fail "Debian $suite is out of reach"
+    apt_open "$suite" || fail "Debian $suite is unreachable"
     download_packages "$suite"
     unpack_packages "$apt_dir/$suite/cache/archives"
     rm -rf "$apt_dir"

@@ -3,12 +3,12 @@
 #
 #   deps/fetch.sh [LIBRARY...]          (all of them without arguments)
 #
-# Each library comes from the first place that has the version wanted: the system (pkg-config, a
-# static archive), Debian stable, Debian testing. Where none has it, the newest that is still
-# accepted is taken, with a warning. A library that is in place is not looked for again; what was
-# downloaded is kept and not fetched twice. DEPS_CACHE names another folder than build/deps, so
+# Each library comes from the first source that has the wanted version: the system (pkg-config, a
+# static archive), Debian stable, Debian testing. If none has it, the newest that is still
+# accepted is taken, with a warning. A library that is in place is not searched again, and a
+# download is kept and not fetched twice. DEPS_CACHE names another folder than build/deps, so
 # that several clones can share one. CC (which may be several words: ccache gcc) and JOBS are
-# honoured. cross.sh asks for another architecture: CROSS_ARCHITECTURE, and what runs its programs
+# honoured. cross.sh selects another architecture: CROSS_ARCHITECTURE, and the command that runs its programs
 # (CROSS_RUN).
 set -eu
 
@@ -57,13 +57,13 @@ version_within()
     is_at_least "$1" "$2" && ! is_at_least "$1" "$3"
 }
 
-# Without Debian's tools the system's libraries are the only ones.
+# Without Debian's tools only the system's libraries can be used.
 has_debian()
 {
     command -v dpkg >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1
 }
 
-# The recipe of a library is part of its stamp: a changed configuration builds it anew.
+# The recipe of a library is part of its stamp: after a change of configuration it is built again.
 stamp_key()
 {
     recipe_inputs "$1" | cksum | tr ' ' '-'
@@ -91,7 +91,7 @@ write_compiler()
 }
 
 # $1: library, $2: folder with include/ and lib/. Compiles, links and runs the recipe's probe: an
-# archive made for another C library, or configured otherwise, is found here and not in the build.
+# archive for another C library, or with another configuration, is found here and not in the build.
 probe()
 {
     recipe_probe "$1" >"$2/probe.c"
@@ -135,7 +135,7 @@ stage_system()
     return 1
 }
 
-# A download that apt has verified is kept with its hashes; the hashes are looked at on each reuse.
+# A download that apt has verified is kept with its hashes, which are checked at each reuse.
 is_downloaded()
 {
     [ -e "$1/SHA256SUMS" ] && (cd "$1" && sha256sum --quiet -c SHA256SUMS >/dev/null 2>&1)
@@ -252,7 +252,7 @@ take_from()
         rm -rf "$work"
         return 0
     fi
-    say "$1 $version ($(place_words "$2" "$3")) did not serve, looking further"
+    say "$1 $version ($(place_words "$2" "$3")) cannot be used; trying the next source"
     rm -rf "$deps/failed/$1"
     mkdir -p "$deps/failed"
     mv "$work" "$deps/failed/$1"
@@ -268,7 +268,7 @@ place_words()
     esac
 }
 
-# $1: library. Lines "VERSION PLACE WAY" of all that is offered and accepted, newest first.
+# $1: library. Lines "VERSION PLACE WAY" for all accepted offers, newest first.
 accepted_offers()
 {
     local place way full version
@@ -295,7 +295,7 @@ take_wanted()
     has_debian || return 1
     for place in stable testing; do
         if ! apt_open "$place"; then
-            say "Debian $place is out of reach ($(sed -n '/^[EW]:/p' "$apt_dir/$place/update.log" \
+            say "Debian $place is unreachable ($(sed -n '/^[EW]:/p' "$apt_dir/$place/update.log" \
                 2>/dev/null | head -n 1))"
             continue
         fi
@@ -330,24 +330,24 @@ take()
         fail "no usable $1 (at least $(recipe_accepted "$1"), below $(recipe_below "$1")) was" \
             "found: not installed with a static archive, and" \
             "$(if has_debian; then
-                echo "none could be had from Debian stable or testing through this machine's apt."
-            else echo "without dpkg and apt there is no other place."; fi) Install it where pkg-config finds it" \
+                echo "Debian stable and testing offered none through this machine's apt."
+            else echo "without dpkg and apt there is no other source."; fi) Install it where pkg-config finds it" \
             "($(recipe_pkgconfig "$1"), with lib$(recipe_archive "$1").a) and run again." \
             "$(failure_detail "$1")"
     say "$(sed -n 2p "$deps/stamp/$1")"
 }
 
-# $1: library. Where to look, when something was tried and failed.
+# $1: library. Where to find the logs of a failed attempt.
 failure_detail()
 {
     if [ -d "$deps/failed/$1" ]; then
-        echo "What was tried last, with its logs: $deps/failed/$1"
+        echo "The last attempt, with its logs: $deps/failed/$1"
     elif [ -s "$apt_dir/last.log" ]; then
         sed -n '/^[EW]:/p' "$apt_dir/last.log" | head -n 1
     fi
 }
 
-# $1: file, new content on stdin. Its time moves only when its content does: make looks at it.
+# $1: file, new content on stdin. Its time changes only with its content, since make compares times.
 write_if_changed()
 {
     cat >"$1.new"
@@ -383,7 +383,7 @@ main()
         take "$library"
     done
     write_summary
-    # Tens of megabytes of package lists are of no use once all is in place.
+    # Tens of megabytes of package lists are useless once everything is in place.
     rm -rf "$apt_dir" "$deps/work" "$deps/offers"
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is missing of the system packages that sluice needs, group by group.
+# Installs the missing system packages that sluice needs, group by group.
 #
 #   deps/system.sh GROUP...        build run test e2e lint fuzz package cross operators bare
 #
 # Only missing packages are installed, without recommendations and without questions. No service is
-# started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
-# and nginx is wanted as a program only. Without root and sudo, or without apt, it says what to
-# install by hand. SYSTEM_DEPS=check installs nothing: it says what is missing and ends with 1. SYSTEM_DEPS=skip
-# leaves everything as it is (a machine of another kind).
+# started or enabled: PostgreSQL creates no cluster if it was not installed before,
+# and nginx is needed only as a program. Without root and sudo, or without apt, it says what to
+# install by hand. SYSTEM_DEPS=check installs nothing: it lists missing packages and exits with 1. SYSTEM_DEPS=skip
+# changes nothing (for systems other than Debian).
 set -eu
 
 say()
@@ -21,7 +21,7 @@ fail()
     exit 1
 }
 
-# Any server will do, whichever package it came with.
+# Any server will do, whatever package it came with.
 has_postgres()
 {
     ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
@@ -68,7 +68,7 @@ group_packages()
 
 is_installed()
 {
-    # A package may be there under another name (nginx-core for nginx): what it provides counts.
+    # A package may be installed under another name (nginx-core for nginx): its Provides counts.
     dpkg-query -W -f '${db:Status-Abbrev} ${Package}, ${Provides}\n' 2>/dev/null |
         awk -v want="$1" '/^.i/ { gsub(/\([^)]*\)|,/, ""); for (i = 2; i <= NF; i++)
             if ($i == want) found = 1 } END { exit !found }'
@@ -109,14 +109,14 @@ apt_update()
     as_root apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 update >"$log" 2>&1
 }
 
-# Package lists may be missing or old: look once more with fresh ones before giving up.
+# Package lists may be missing or old: try once more with fresh ones before giving up.
 apt_install_fresh()
 {
     apt_install "$@" || { apt_update && apt_install "$@"; }
 }
 
-# Debian asks this file whether a service may start; 101 says no. A file that the machine has of its
-# own is left alone.
+# Debian asks this file whether a service may start; 101 means no. A file that the machine already
+# has is not changed.
 policy=/usr/sbin/policy-rc.d
 made_policy=no
 forbid_services()
@@ -133,7 +133,7 @@ allow_services()
     made_policy=no
 }
 
-# Where no PostgreSQL is installed yet, its package would create and start a cluster.
+# If no PostgreSQL is installed yet, its package would create and start a cluster.
 forbid_main_cluster()
 {
     is_installed postgresql-common || apt_install_fresh postgresql-common || return 1
@@ -143,7 +143,7 @@ forbid_main_cluster()
     made_cluster_policy=yes
 }
 
-# Only our installation is meant: a cluster that somebody asks for later is made as always.
+# This holds only for our installation: a cluster that is requested later is created as always.
 made_cluster_policy=no
 allow_main_cluster()
 {
@@ -159,7 +159,7 @@ leave()
     rm -f "$log"
 }
 
-# Neither must come up at the next boot just because tests wanted the program.
+# Neither may start at the next boot only because tests needed the program.
 disable_service()
 {
     ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable "$1" >/dev/null 2>&1 || true
@@ -179,17 +179,17 @@ install_group()
 {
     local missing
     command -v dpkg-query >/dev/null 2>&1 ||
-        fail "no dpkg here; install what these Debian packages hold, then set SYSTEM_DEPS=skip:" \
+        fail "there is no dpkg; install the contents of these Debian packages, then set SYSTEM_DEPS=skip:" \
             "$(group_packages "$1" | tr '\n' ' ')"
     # shellcheck disable=SC2046 # a list of words
     missing=$(missing_packages $(group_packages "$1") | tr '\n' ' ')
     missing=${missing% }
     [ -n "$missing" ] || return 0
     [ "${SYSTEM_DEPS:-}" != check ] ||
-        fail "missing to $1: $missing; \`make deps\` installs what building needs, or as root:" \
+        fail "missing to $1: $missing; \`make deps\` installs the packages for building, or as root:" \
             "apt-get install --no-install-recommends $missing"
     command -v apt-get >/dev/null 2>&1 ||
-        fail "no apt-get here; install what these Debian packages hold, then set SYSTEM_DEPS=skip:" \
+        fail "there is no apt-get; install the contents of these Debian packages, then set SYSTEM_DEPS=skip:" \
             "$missing"
     can_be_root ||
         fail "packages are missing and there is neither root nor sudo to install them; run as root:" \
@@ -198,7 +198,7 @@ install_group()
     # shellcheck disable=SC2086 # a list of words
     install_packages $missing || {
         cat "$log" >&2
-        fail "apt could not install: $missing (its own words are above)"
+        fail "apt could not install: $missing (its errors are above)"
     }
 }
 

@@ -1,11 +1,11 @@
 -- Distributes the tables by account; `sluice migrate --citus` runs it on the coordinator of a Citus
 -- cluster (src/shard/citus.h), once all migrations are applied, and prints what the statements return.
--- It may be run again: what is distributed already is left as it is. A table that a migration adds
+-- It can be run again: distributed tables stay as they are. A table that a migration adds
 -- gets a line here.
 
 set client_min_messages = error;
 
--- Copied to every node: written seldom, and read with rows of any account.
+-- Copied to every node: rarely written, and read with rows of any account.
 create or replace function pg_temp.copied(name text) returns text
 language plpgsql as $$
 begin
@@ -19,7 +19,7 @@ begin
 end
 $$;
 
--- An account's rows of all these tables lie on one node: they are colocated with the first table.
+-- An account's rows of all these tables are on one node: they are colocated with the first table.
 create or replace function pg_temp.distributed(name text) returns text
 language plpgsql as $$
 begin

@@ -31,7 +31,7 @@ export async function measureMcp(stage, call, rest) {
   };
   await stage.with({}, async (other) => {
     for (const server of [stage.server, other]) await check(stage, server, call);
-    // handshakes with the provider are no part of it
+    // handshakes with the provider are not part of it
     for (const server of [stage.server, other]) await stage.load(rest, { server, warmup: 0, name: 'mcp_rest' });
     await Promise.all([measure(stage.server, call, 'mcp'), measure(other, rest, 'mcp_rest')]);
     await Promise.all([measure(other, call, 'mcp'), measure(stage.server, rest, 'mcp_rest')]);

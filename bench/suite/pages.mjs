@@ -1,8 +1,8 @@
-// The dashboard's pages in an account that has much: 100,000 flows, as many executions, a catalog of
+// The dashboard's pages in a large account: 100,000 flows, as many executions, a catalog of
 // 200 apps, 120 of them connected. The server's own metric says how long each route took, of which 99
 // in 100 requests have to be short, one at a time, each page after another one; sluice-bench asks, since
-// a client in Node.js takes the server's processors for what is slower than a page. The overview's sums
-// of what is over are kept, and how long it takes without them is told beside that. On a database of
+// a client in Node.js would use more of the server's processors than a page. The overview's sums
+// of past periods are kept; the note also has the time without them. On a database of
 // its own, since other figures empty or fill theirs.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -125,7 +125,7 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
 `);
     const { home, bin } = this.stack.cluster;
     const args = ['-h', home, '-U', 'sluice', '-n', '-M', 'prepared', '-c', '32', '-j', '2', '-T', String(this.options.seconds), '-f', file, 'sluice'];
-    // pgbench prints no rate if nothing was committed, because the machine stood still: tried again
+    // pgbench prints no rate if nothing was committed because the machine stalled: try again
     for (let tries = 1; ; tries++) {
       const said = await must(join(bin, 'pgbench'), args);
       const rate = /^tps = ([0-9.]+)/m.exec(said)?.[1];

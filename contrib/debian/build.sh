@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the Debian package of programs that are built.
+# Makes the Debian package of built programs.
 #
 #   contrib/debian/build.sh ARCHITECTURE FOLDER PROGRAM...
 #
-# FOLDER gets sluice_VERSION_ARCHITECTURE.deb. Man pages and completions are asked of the program
-# that runs here, $SLUICE_HOST_BIN (the first PROGRAM, where that runs here). For another architecture
+# FOLDER gets sluice_VERSION_ARCHITECTURE.deb. Man pages and completions come from the program
+# that runs here, $SLUICE_HOST_BIN (the first PROGRAM, if that runs here). For another architecture
 # $STRIP is its strip, and $SLUICE_PACKAGES a folder of its packages, unpacked by deps/cross.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,18 +13,18 @@ architecture=${1:?usage: build.sh ARCHITECTURE FOLDER PROGRAM...}
 folder=${2:?a folder for the package}
 shift 2
 host=${SLUICE_HOST_BIN:-$1}
-# A tag of its own for what lies between two releases is the business of whoever releases.
+# A version between two releases needs no name of its own: that is up to the release.
 version=$(sed -n 's/^#define SLUICE_VERSION "\(.*\)"/\1/p' src/base/version.h)
-# The same sources give the same package.
+# The same sources produce the same package.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y src/base/version.h)}"
 export SOURCE_DATE_EPOCH
 
-# Whoever packages is named as by Debian's own tools; else the author of the last commit.
+# The packager is named as in Debian's own tools; else it is the author of the last commit.
 if [ -n "${DEBEMAIL:-}" ]; then
     maintainer="${DEBFULLNAME:-$DEBEMAIL} <$DEBEMAIL>"
 else
     maintainer=$(git log -1 --format='%an <%ae>' 2>/dev/null) || {
-        echo "build.sh: no git here; set DEBEMAIL and DEBFULLNAME: who makes this package" >&2
+        echo "build.sh: there is no git; set DEBEMAIL and DEBFULLNAME to the packager's" >&2
         exit 1
     }
 fi
@@ -50,7 +50,7 @@ put_programs()
     "${STRIP:-strip}" --strip-unneeded "$root"/usr/bin/*
 }
 
-# The units of contrib/deploy, whose first comment is for those who copy them by hand.
+# The units of contrib/deploy, whose first comment is for copying them by hand.
 put_units()
 {
     local unit
@@ -63,7 +63,7 @@ put_units()
     echo 'u sluice - "sluice server" / /usr/sbin/nologin' >"$root/usr/lib/sysusers.d/sluice.conf"
 }
 
-# sluice-bench(1) out of its help: options of two columns, and paragraphs around them.
+# sluice-bench(1) from its help: options in two columns, and paragraphs around them.
 put_bench_page()
 {
     printf '.TH SLUICE\\-BENCH 1 "" "sluice %s"\n.SH NAME\nsluice\\-bench \\- loads a sluice server and measures it\n' "$version"

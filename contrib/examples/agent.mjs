@@ -27,7 +27,7 @@ client.setRequestHandler('elicitation/create', async ({ params }) =>
   (await person(params.message)) ? { action: 'accept', content: { confirm: true } } : { action: 'decline' });
 await client.connect(new StreamableHTTPClientTransport(new URL('/mcp?structured=1', base), { requestInit: { headers } }));
 
-// What is blocked or has failed is a result, too, which a model would read on.
+// A blocked or failed call is a result, too, for the model to read.
 async function tool(name, args) {
   const { structuredContent: result, isError } = await client.callTool({ name, arguments: args });
   console.log(`${name}: ${isError ? (result.message ?? result.error) : (result.display?.summary ?? 'ok')}`);

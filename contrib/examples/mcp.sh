@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Model Context Protocol with curl alone (revision 2026-07-28); one line of JSON a request.
+# The Model Context Protocol with curl alone (revision 2026-07-28); one line of JSON per request.
 # SLUICE_URL and SLUICE_KEY: by default those of the `sluice dev` that runs in this folder.
 set -euo pipefail
 url=${SLUICE_URL:-http://127.0.0.1:8080}
@@ -24,12 +24,12 @@ tool search_actions '{"query":"send an email","connected_only":true,"limit":3}'
 tool describe_action '{"integration_id":"gmail","action_id":"send_message"}'
 tool run_action '{"integration_id":"gmail","action_id":"list_threads","input":{"query":"is:unread","maxResults":3}}'
 
-# A client that shows no forms: its model says that the person has agreed.
+# A client without forms: its model says that the person has agreed.
 mail='"integration_id":"gmail","action_id":"send_message","input":{"to":"ada@example.com","subject":"Hello","text":"From curl"}'
 tool run_action "{$mail}"
 tool run_action "{$mail,\"confirm\":true}"
 
-# A client that shows forms is given one. It repeats the call with the answer and the state.
+# A client with forms gets one. It repeats the call with the answer and the state.
 forms='{"elicitation":{"form":{}}}'
 asked=$(tool run_action "{$mail}" "$forms")
 echo "$asked"

@@ -1,5 +1,5 @@
 // Actions of an app as tools of their own, in TypeScript: the unread threads of the mailbox, each with its
-// messages. `npm install`, then `node unread.ts` (22.18 or newer runs it as it stands) in the folder where
+// messages. `npm install`, then `node unread.ts` (22.18 or newer runs it as it is) in the folder where
 // `sluice dev` runs, or with SLUICE_URL and SLUICE_KEY.
 import { readFileSync } from 'node:fs';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -25,7 +25,7 @@ const url = new URL('/mcp?tools=gmail&structured=1', base);
 const client = new Client({ name: 'sluice-example', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } });
 await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers: { authorization: `Bearer ${key}` } } }));
 
-// What was blocked or has failed is a result, too.
+// A blocked or failed call is a result, too.
 async function run<Output>(name: string, args: Record<string, unknown>): Promise<Output> {
   const result: CallToolResult = await client.callTool({ name, arguments: args });
   const { status, message, output } = result.structuredContent as unknown as Summary<Output>;

@@ -191,13 +191,13 @@ def is_same(left, right):
 
 # ---- differences that are right, each with its reason ----
 #
-# Where python's does not do what the specification says, and can be told to, it is told:
+# Where python's does not follow the specification, this file patches it, if that is possible:
 
 # `!a.b` is `!(a.b)`: what follows a name binds closer than `!`, comparisons do not.
 Parser.BINDING_POWER["not"] = 8
 # Order is for numbers only; python's compares strings, too.
 visitor._is_comparable = visitor._is_actual_number
-# All of `.b.c` in `a.*.b.c` belongs to the projection, as in `*.b.c`; python's ends it behind b.
+# All of `.b.c` in `a.*.b.c` belongs to the projection, as in `*.b.c`; python's ends it after b.
 plain_dot = Parser._token_led_dot
 
 
@@ -209,7 +209,7 @@ def led_dot(parser, left):
 
 
 Parser._token_led_dot = led_dot
-# `a[0][1:].b` is a projection, as `a[1:].b` is; python's forgets that behind an index.
+# `a[0][1:].b` is a projection, as `a[1:].b` is; python's forgets that after an index.
 plain_lbracket = Parser._token_led_lbracket
 
 
@@ -270,12 +270,12 @@ def _(source, ours, theirs):
     return ours.get("fault") == "syntax" and re.search(r"\d[ -]+\d", source)
 
 
-@reason("a multiselect list right behind a projection, as in *[a], is outside the grammar; python's takes it")
+@reason("a multiselect list right after a projection, as in *[a], is outside the grammar; python's takes it")
 def _(source, ours, theirs):
     return ours.get("fault") == "syntax" and re.search(r"[*\]]\s*\[\s*(?:[^\]\d:*?-]|\*\s*[^\]\s])", source)
 
 
-@reason("a projection goes on behind a multiselect, a[*].[b][0]; python's ends there")
+@reason("a projection goes on after a multiselect, a[*].[b][0]; python's ends there")
 def _(source, ours, theirs):
     return re.search(r"\.\s*[\[{]", source)
 
@@ -288,7 +288,7 @@ def is_json(text):
         return False
 
 
-@reason("`...` that is no JSON: the old grammar's bare word, which ours takes without blanks at its ends, and not where it begins as JSON does or is empty")
+@reason("`...` that is not JSON: the old grammar's bare word, which ours takes without blanks at its ends, and not where it begins as JSON does or is empty")
 def _(source, ours, theirs):
     return any(not is_json(text) for text in re.findall(r"`((?:\\.|[^`\\])*)`", source)) and (
         ours.get("fault") == "syntax" or re.search(r"`\s|\s`", source))

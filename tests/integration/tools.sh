@@ -83,7 +83,7 @@ test_without_dpkg()
             "yyjson 0.10.0")"
     is "without dpkg, missing libraries are named" \
         "$(PATH="$work/bin" SYSTEM_DEPS=check deps/system.sh run 2>&1 | cut -d ';' -f 1)" \
-        "deps: no dpkg here"
+        "deps: there is no dpkg"
 }
 
 test_find_citus()
