@@ -1,4 +1,5 @@
-// An account leaves: all that is stored of it as lines of JSON, and then none of it any more.
+// An account leaves: everything that is stored for it is exported as lines of JSON, and is then
+// erased.
 import assert from 'node:assert/strict';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -31,14 +32,15 @@ before(async () => {
         (await server.call(key, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === status);
     }
   }
-  // What was counted until now is in rows before any is compared: a server writes it as it ends.
+  // A server writes its counts when it ends, so they are in rows before any are compared.
   await first.stop();
   stack.forget(first);
   server = await stack.serve();
 });
 after(() => stack?.stopWell(assert));
 
-// How many rows of each table are the account's: of every table of the schema that names an account.
+// How many rows of each table belong to the account, for every table of the schema that names an
+// account.
 async function rowsOf(id) {
   const tables = (await stack.cluster.sql(
     `select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id'
@@ -82,7 +84,7 @@ test('export: every row of the account, no credentials', async () => {
 
   const file = join(stack.dir, 'leaving.ndjson');
   assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
-  // uses are reported with a delay, perhaps between the two exports
+  // the use of a connection is recorded with a delay, perhaps between the two exports
   const withoutUses = (all) => all.map(({ table, row: { last_used_at, failed_at, failure, ...row } }) => ({ table, row }));
   assert.deepEqual(withoutUses(lines(await readFile(file, 'utf8'))), withoutUses(rows));
   assert.equal((await stat(file)).mode & 0o777, 0o600);
@@ -101,7 +103,7 @@ test('erase: only with --yes', async () => {
   assert.equal((await server.execute(leaving.key, 'gmail', 'list_labels', {})).status, 200);
 });
 
-test('erase while the server runs: nothing is left, others are not touched', async () => {
+test('erase while the server runs: nothing is left, and others are not touched', async () => {
   const before = await rowsOf(staying.id);
   const held = await hold(stack.provider, { path_prefix: '/gmail/v1/users/me/' }, { count: 2 });
   const read = server.execute(leaving.key, 'gmail', 'list_labels', {});
@@ -110,10 +112,10 @@ test('erase while the server runs: nothing is left, others are not touched', asy
   await held.reached(2);
   const erasing = new Running(sluiceBin, ['accounts', 'erase', leaving.id, '--yes', '--settle', '5s'], { env: stack.env });
   await until('no new work begins', () => erasing.log.includes('waiting 5 s for running work to finish'));
-  erasing.kill('SIGSTOP'); // the time to settle is as long as it takes
+  erasing.kill('SIGSTOP'); // the time to settle is however long it takes
   assert.equal(await stack.cluster.sql(`select disabled_at is not null from sluice.account where account_id = '${leaving.id}'`), 't');
   await held.letGo();
-  // what was begun is answered, and recorded before it is erased
+  // work that has begun is answered, and recorded before it is erased
   assert.deepEqual([(await read).status, (await write).status], [200, 200]);
   erasing.kill('SIGCONT');
   assert.deepEqual(await erasing.gone, { code: 0, signal: null }, erasing.log);

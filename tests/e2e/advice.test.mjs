@@ -1,5 +1,5 @@
-// Advice that can be followed: what sluice says to do names routes where a client has routes, and tools where it
-// has tools; each of them is there. What an app or a caller said is not touched.
+// Advice that can be followed: the advice of sluice names routes for clients of the API, and tools
+// for clients that have tools. Each of them exists. Text from an app or a caller is not changed.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const paths = Object.entries(contract.paths).flatMap(([path, item]) =>
 const ROUTE = /\b(GET|POST|PUT|PATCH|DELETE) (\/api\/[\w/{}%.~-]*[\w}])/g;
 const TOOL = /\b(search_actions|describe_action|run_action|start_flow|get_flow|connect_app)\b/;
 
-// Each route that the text names is one of the interface.
+// Each route that the text names belongs to the interface.
 function checkRoutes(text, about) {
   for (const [said, method, path] of text.matchAll(ROUTE))
     assert.ok(paths.some(([one, pattern]) => one === method && pattern.test(path)), `${about}: ${said} in ${text}`);
@@ -30,7 +30,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// What is said, without what apps and callers said.
+// sluice's own text, without that of apps and callers.
 const said = ({ output, input, display, recommended_next_action, ...rest }) => JSON.stringify(rest);
 
 test('every route in the source’s texts is one of the interface', () => {
@@ -73,20 +73,20 @@ for (const [code, who, body] of CASES)
       const next = summary.recommended_next_action;
       if (!next) continue;
       assert.equal(next.tool, 'sluice.connect_app');
-      // over MCP it can be called as it is
+      // over MCP it can be called directly
       const link = await mcp[key].call(next.tool, next.input);
       assert.match(contentOf(link).url, /\/connect\//);
     }
   });
 
-test('where an app is to be connected, REST names the route that makes a link', async () => {
+test('if an app needs a connection, REST names the route that makes a link', async () => {
   const { json } = await server.call(bare.key, 'POST', '/api/executions', CASES[2][2]);
   const [, method, path] = [...json.hint.matchAll(ROUTE)][0];
   const link = await server.call(bare.key, method, path, json.recommended_next_action.input);
   assert.equal(link.status, 201, link.text);
 });
 
-test('guard errors and errors of the protocol, too', async () => {
+test('also guard errors and errors of the protocol', async () => {
   const at = mcp[many.key];
   for (const [name, args] of [
     ['start_flow', {}], ['start_flow', { template: 'nope' }], ['connect_app', { integration_id: 'gmail', connection_id: 'x' }],
@@ -103,7 +103,7 @@ test('guard errors and errors of the protocol, too', async () => {
   assert.doesNotMatch((await at.ask('tools/call', { name: 'nope', arguments: {} })).error.message, /\/api\//);
 });
 
-test('what an app said stays as it is', async () => {
+test('text from an app is not changed', async () => {
   const value = { hint: 'GET /api/search', message: 'connectionId' };
   const content = contentOf(await mcp[many.key].call('run_action', { integration_id: 'probe', action_id: 'echo', input: { value } }));
   assert.deepEqual(content.output.value, value);

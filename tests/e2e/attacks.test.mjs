@@ -1,7 +1,7 @@
-// No account harms another: the attacks that took a server down, each on the release build, beside an
-// account that goes on with its work. Memory stays within its budget and comes back, no turn of the loop
-// is long, and the other account is served as before. A short form; SOAK_SECONDS makes it the whole one.
-// Alone: it times requests and compares rates.
+// No account harms another: attacks that once took a server down, each on the release build, while
+// another account works. Memory stays within its budget and is returned, no turn of the loop is
+// long, and the other account is served as before. This is a short run. SOAK_SECONDS makes the
+// whole one. Alone: it times requests and compares rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -12,15 +12,15 @@ import { whileCounting } from './support/machine.mjs';
 import { run } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 
-// All of it: what else than the server is slow would limit the other account.
+// The whole run only: anything slow besides the server would limit the other account.
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
 
 const IS_WHOLE = Number(process.env.SOAK_SECONDS ?? 0) > 0;
-const ROUNDS = 10; // one of them has to be within the limits of time and share: this machine has other work, too
-const STOLEN_MAX = 0.05; // of the processors, by the host in every round: then time and share say nothing of the server
-const SECONDS = IS_WHOLE ? 4 : 1; // that are measured, of the other account beside the attack, and in the whole form alone first
+const ROUNDS = 10; // one of them has to be within the limits of time and share, since this machine has other work, too
+const STOLEN_MAX = 0.05; // If the host takes this share of the processors in every round, time and share say nothing about the server.
+const SECONDS = IS_WHOLE ? 4 : 1; // the measured time of the other account during the attack and, in the whole run, also before it
 const MIB = 1024 * 1024;
 const LARGE = 7 * MIB;
 const OUTPUTS = 8;
@@ -28,10 +28,10 @@ const RSS_OVER_IDLE_MAX = (512 + 128) * MIB; // memory-work, and what is not cou
 const RSS_LEFT_MAX = 64 * MIB;
 const COMES_BACK_MS = 30_000;
 const TURN_CPU_S_MAX = 0.05;
-const LATENCY_RATIO_MAX = 2; // of the whole form: a busy machine's short seconds say nothing of latencies
+const LATENCY_RATIO_MAX = 2; // in the whole run: a busy machine's short seconds say nothing about latencies
 const CONNECTIONS = 32; // of the other account, each with a request under way
-// The other account's replies over an attacker's. A flood has 200 connections: first come, first served
-// gives the other account 0.4 to 1.0, turns by account 2.8.
+// The other account's replies divided by an attacker's. A flood has 200 connections: first come,
+// first served gives the other account 0.4 to 1.0, turns by account 2.8.
 const SHARE_MIN = 1.5;
 
 const SCENARIOS = ['read_small', 'get_execution', 'search'];
@@ -97,11 +97,11 @@ async function work(seconds, scenarios = SCENARIOS, connections = CONNECTIONS) {
 
 const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
 
-// One round on a server of its own, whose longest turn is this attack's.
+// One round on a server of its own, so that the longest turn is this attack's.
 async function round(begin) {
   server = await serve();
   try {
-    await work(1); // what is made once, is
+    await work(1); // what is made only once is made
     const idle = await memory('VmRSS');
     await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');
     const alone = IS_WHOLE && (await work(SECONDS));
@@ -112,7 +112,7 @@ async function round(begin) {
     const peak = (await memory('VmHWM')) - idle;
     const turn = await longestTurn();
     let left;
-    await until('memory is back', async () => {
+    await until('memory is returned', async () => {
       await pause(200);
       left = (await memory('VmRSS')) - idle;
       return left <= RSS_LEFT_MAX || Date.now() > stopped + COMES_BACK_MS;
@@ -143,7 +143,7 @@ async function isHarmless(t, begin) {
     if (isTimely(one)) return;
     if (n < ROUNDS) continue;
     assert.ok(least > STOLEN_MAX, told);
-    t.diagnostic(`figure: time and share are not judged: the host took ${Math.round(least * 100)} % of the processors or more`);
+    t.diagnostic(`figure: time and share are not checked: the host took ${Math.round(least * 100)} % of the processors or more`);
     return;
   }
 }
@@ -173,7 +173,7 @@ test('clients that do not read', (t) =>
 
 const read = (action_id, input = {}) => ({ path: '/api/executions', body: { integration_id: 'gmail', action_id, input } });
 
-// The other account calls the same app, but not these.
+// The other account calls the same app, but not in these.
 async function withFault(action, fn) {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages' }, action }]);
   try {
@@ -189,7 +189,8 @@ test('slow calls of two accounts', (t) =>
 test('failing calls of two accounts', (t) =>
   withFault({ status: 500 }, () => isHarmless(t, () => attackers.map((one) => by(one, 'flood', { connections: 4, requests: [read('get_message', { id: '18f0000000000001' })] })))));
 
-// Of the emulated provider, which costs the machine's two processors less than one of the test's own.
+// Floods of the emulated provider cost the machine's two processors less than a provider in this
+// process.
 test('a flood of executions', (t) => isHarmless(t, () => [by(attackers[0], 'flood', { connections: 200, requests: [read('get_profile')] })]));
 
 test('a flood of statements', (t) =>
@@ -237,7 +238,7 @@ async function scenario(name, path) {
   return file;
 }
 
-// A flood that takes less of the machine than one of Node.js does, so that more of it arrives.
+// A flood that takes less of the machine than one in Node.js does, so that more of it arrives.
 async function flood(path) {
   const json = join(stack.dir, 'strangers.json');
   const args = ['--base', server.base, '--scenario', await scenario('strangers', path), '--connections', String(STRANGERS), '--duration', String(SECONDS + 1), '--warmup', '0', '--json', json, '--quiet'];
@@ -261,5 +262,5 @@ test('strangers that do not read', (t) => isFair(t, () => [stranger('silent', '/
 
 test('strangers that ask for pages', (t) => isFair(t, () => [flood('/docs')]));
 
-// A node that answers these late is taken out by its proxy.
-test('probes beside strangers', async (t) => isFair(t, () => [flood('/docs')], [await scenario('readyz', '/readyz')]));
+// A proxy removes a node that answers these late.
+test('probes during an attack of strangers', async (t) => isFair(t, () => [flood('/docs')], [await scenario('readyz', '/readyz')]));

@@ -1,5 +1,6 @@
-// Every kind of audit event of src/store/audit.h, from each face that can cause it. The events of one kind are
-// equal but for the caller: who, from where, by what means and, of a link's holder, by which link.
+// Every kind of audit event of src/store/audit.h, from each interface that can cause it. The events
+// of one kind are equal except for the caller: who it was, from where, by what means and, for a
+// link's holder, by which link.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ before(async () => {
   await mkdir(catalog);
   const probe = JSON.parse(await readFile(join(import.meta.dirname, 'support/catalog/probe.json'), 'utf8'));
   await writeFile(join(catalog, 'probe.json'), JSON.stringify(probe));
-  // the same app, which says as whom a credential acts
+  // the same app, which reports the credential's user
   await writeFile(join(catalog, 'known.json'), JSON.stringify({ ...probe, integration_id: 'known', name: 'Known', identity: { email: 'body.emailAddress' } }));
   server = await stack.serve({ env: { SLUICE_CATALOG: catalog }, args: ['--public-url', 'http://127.0.0.1:9'] });
   account = await stack.account('events', { apps: ['gmail', 'notion'] });
@@ -29,7 +30,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// ---- faces ----
+// ---- interfaces ----
 
 const cli = (args, input) => stack.must(args, { env: { SLUICE_CATALOG: catalog }, input });
 async function api(method, path, body, status = 200) {
@@ -44,7 +45,7 @@ async function form(path, fields = {}, who = pages, token = csrf) {
 }
 const said = async (call) => assert.ok((await call) !== undefined);
 
-// ---- what the changes are made of ----
+// ---- objects of the changes ----
 
 async function connection(app = 'probe') {
   return JSON.parse(await cli(['connections', 'add', account.id, app, '--credential-file', '-', '--json'], JSON.stringify(credentials[app]))).id;
@@ -88,7 +89,8 @@ const decided = (verb) => ({
 const client = ['--client-id', 'own', '--account'];
 const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account.id]);
 
-// By kind and face, what causes one event of the kind. `past`: rows of a former version, which no face makes any more.
+// What causes one event of a kind, by kind and interface. `past`: rows of a former version, which
+// no interface makes any more.
 const causes = {
   'account.created': { cli: async () => (account.made = JSON.parse(await cli(['accounts', 'create', 'another', '--again', '--json'])).account_id) },
   'account.changed': { cli: () => cli(['accounts', 'set', account.made, '--mark', 'AB']) },
@@ -167,7 +169,7 @@ const causes = {
   },
 };
 
-// The app refuses the connection's credential for good.
+// The app permanently refuses the connection's credential.
 async function lost(run) {
   await api('PATCH', `/api/connections/${await connection('notion')}`, { default: true });
   await stack.provider.faults([{ match: { path_prefix: '/v1/' }, count: -1, action: { status: 401 } }]);
@@ -185,7 +187,8 @@ const rowsOf = async (kind) => {
   return JSON.parse(text);
 };
 
-// The caller's own: what differs by who it was. Ids and what they stand for differ by the thing that was changed.
+// The caller's part: what differs by who it was. Ids, and names derived from them, differ with the
+// changed object.
 const CALLERS = ['by', 'link_id', 'key_id'];
 function withoutCaller({ kind, reason, details }, face) {
   const kept = Object.entries(details ?? {}).filter(([name]) => name !== 'by' && !(face === 'link' && kind.startsWith('connection.') && CALLERS.includes(name)));
@@ -193,7 +196,7 @@ function withoutCaller({ kind, reason, details }, face) {
   return { kind, reason, details: Object.fromEntries(kept.map(([name, value]) => [name, plain(name, value)])) };
 }
 
-test('each kind is caused here by each of its faces, and no other is', async () => {
+test('each kind is caused here by each of its interfaces, and by no other', async () => {
   const header = await readFile(join(import.meta.dirname, '../../src/store/audit.h'), 'utf8');
   const kinds = [...header.matchAll(/^ {4}X\([A-Z_]+, "([\w.]+)"/gm)].map(([, kind]) => kind);
   assert.ok(kinds.length > 20);
@@ -206,7 +209,7 @@ for (const [kind, faces] of Object.entries(causes))
     for (const [face, cause] of Object.entries(faces)) {
       const before = (await rowsOf(kind)).map(({ id }) => id);
       await cause();
-      // of a blocked run it is written when that has been answered
+      // the event of a blocked run is written after the answer
       const fresh = await until(`${face} has made an event`, async () => {
         const rows = (await rowsOf(kind)).filter(({ id }) => !before.includes(id));
         return rows.length > 0 && rows;
@@ -222,7 +225,7 @@ for (const [kind, faces] of Object.entries(causes))
     for (const [face, event] of others) assert.deepEqual(event, first[1], `${face} and ${first[0]}`);
   });
 
-test('a row of a former kind keeps its words, in the list and in the filter', async () => {
+test('a row of a former kind keeps its name, in the list and in the filter', async () => {
   const { events } = await api('GET', '/api/audit?kind=oauth_client.deleted');
   assert.deepEqual(events.map(({ kind }) => kind), ['oauth_client.deleted']);
   assert.match((await pages.go('/audit?kind=oauth_client.deleted')).text, /An OAuth client was deleted by a command/);

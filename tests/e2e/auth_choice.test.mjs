@@ -1,6 +1,7 @@
-// An app that is connected in several ways, and scopes that a person ticks (contrib/integrations/README.md
-// "auth"): a connection remembers its way, is given another one by reconnecting, and what was not ticked is
-// refused with the words to tick. In headless Chromium, against an authorization server with boxes.
+// An app that can be connected in several ways, and scopes that a person ticks
+// (contrib/integrations/README.md "auth"): a connection remembers its way, reconnecting can change
+// it, and an action without its scope is refused with the words of the checkbox. In headless
+// Chromium, with an authorization server that shows checkboxes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { CLIENT, Consent } from './support/consent.mjs';
@@ -60,7 +61,7 @@ test('the ways to connect and their forms are in the detail of an action', async
   ]);
 });
 
-test('without an OAuth client the other ways are offered, and one that is typed works', async () => {
+test('without an OAuth client the other ways are offered, and a typed credential works', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');
   await visit.sees('this server does not have one yet');
@@ -77,21 +78,21 @@ test('without an OAuth client the other ways are offered, and one that is typed 
   await visit.sees('Connected.');
   assert.equal((await run('look')).json.status, 'succeeded');
   assert.equal(consent.sent, basic);
-  assert.equal((await run('purge')).json.status, 'succeeded', 'what a key may do is the app\'s to say');
+  assert.equal((await run('purge')).json.status, 'succeeded', 'the app decides what a key may do');
   consent.key = 'Basic none';
   const refused = await run('look');
   assert.deepEqual([refused.json.status, refused.json.error_code], ['blocked', 'unauthorized'], 'a key is not renewed');
   await visit.end();
 });
 
-test('reconnected by signing in, it is an OAuth connection; what is optional is ticked', async () => {
+test('reconnected by signing in, it is an OAuth connection; optional scopes are ticked', async () => {
   await dashboard.stack.must(['oauth-clients', 'set', 'choice', '--client-id', CLIENT.id, '--client-secret-file', '-'], { env: env(), input: `${CLIENT.secret}\n` });
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');
   await visit.press(/sam|Choice/, visit.page.locator('.list'));
   await visit.page.getByRole('button', { name: /^Reconnect .*\(Sign in\)/ }).click();
   assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
-  assert.equal(await visit.page.getByLabel('files.purge').count(), 0, 'it is not asked for');
+  assert.equal(await visit.page.getByLabel('files.purge').count(), 0, 'it is not requested');
   await visit.press('Allow');
   await visit.sees('Reconnected.');
   assert.equal((await rows()).trim(), 'oauth2|files.read files.write');
@@ -105,13 +106,13 @@ test('reconnected by signing in, it is an OAuth connection; what is optional is 
   await visit.page.getByRole('button', { name: /^Reconnect .*\(Sign in\)/ }).click();
   await visit.press('Allow');
   await visit.sees(/files\.purge\s+granted/);
-  assert.ok(await visit.page.getByLabel(/Purge files for good/).isChecked(), 'it stays asked for');
+  assert.ok(await visit.page.getByLabel(/Purge files for good/).isChecked(), 'it is still requested');
   assert.equal((await run('purge')).json.status, 'succeeded');
   await visit.isAccessible();
   await visit.end();
 });
 
-test('a link offers the choice, too', async () => {
+test('a link also offers the choice', async () => {
   const { json } = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'choice' });
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto(new URL(json.url).pathname);

@@ -1,4 +1,4 @@
-// POST /api/executions/batch: many executions in one request, each as it would be alone.
+// POST /api/executions/batch: many executions in one request, each like an execution of its own.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
@@ -24,7 +24,7 @@ const batch = (executions, headers) => dev.call('POST', '/api/executions/batch',
 const writesOf = async (title) =>
   (await dev.ledger()).filter((write) => JSON.stringify(write).includes(title)).length;
 
-test('each item ends as it would alone, in the order asked', async () => {
+test('each item ends as it would alone, in the order of the request', async () => {
   const { status, json, text } = await batch([
     read,
     page('never confirmed'),
@@ -51,7 +51,7 @@ test('each item ends as it would alone, in the order asked', async () => {
   assert.equal(results[8].summary.dry_run, true);
   assert.deepEqual([await writesOf('a page of a batch'), await writesOf('never confirmed'), await writesOf('a dry run')],
     [1, 0, 0]);
-  // what was run is stored as any other execution
+  // each run is stored like any other execution
   for (const index of [0, 2, 9]) {
     const stored = await dev.call('GET', `/api/executions/${results[index].summary.execution_id}`);
     assert.deepEqual(stored.json, results[index].summary);
@@ -78,7 +78,7 @@ test('one key in several items is one run', async () => {
   assert.equal((await writesOf('keyed in a batch')) + (await writesOf('another')), 1);
 });
 
-test('what a batch may be', async () => {
+test('invalid batches are refused', async () => {
   for (const executions of [undefined, null, {}, [], 'x', Array.from({ length: 51 }, () => read)]) {
     const reply = await dev.call('POST', '/api/executions/batch', { executions });
     assert.equal(reply.status, 400, JSON.stringify(executions));
@@ -94,7 +94,7 @@ test('what a batch may be', async () => {
 
 test('items over the limit of executions in flight are refused one by one', async () => {
   const held = await hold(dev, LABELS);
-  const reply = batch(Array.from({ length: 50 }, () => read)); // the server takes 45
+  const reply = batch(Array.from({ length: 50 }, () => read)); // the server accepts 45
   await held.reached(45);
   await held.letGo();
   const { status, json } = await reply;
@@ -105,7 +105,7 @@ test('items over the limit of executions in flight are refused one by one', asyn
   assert.equal(json.results[49].retry_after, 1);
 });
 
-test('each execution counts where the rate of an account is limited', async () => {
+test('each execution counts towards an account’s rate limit', async () => {
   const slow = await startDev({ args: ['--account-rate', '1', '--account-burst', '5'] });
   try {
     const began = Date.now();
@@ -125,7 +125,7 @@ test('each execution counts where the rate of an account is limited', async () =
   }
 });
 
-test('a rate limit tells when to come again', async () => {
+test('a rate limit says when to try again', async () => {
   const limit = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { status: 429, retry_after: 40 } };
   await dev.faults([limit]);
   const { json } = await batch([read, page('not limited')]);
@@ -133,7 +133,7 @@ test('a rate limit tells when to come again', async () => {
 });
 
 test('summaries that would make the reply too large are replaced by their ids', async () => {
-  // replies of a provider, over 4 MiB together
+  // replies of a provider, together over 4 MiB
   const mail = { from: 'ada@example.com', subject: 'large', text: 'x'.repeat(350_000) };
   const { id } = await dev.control('POST', '/mail', mail);
   const get = { integration_id: 'gmail', action_id: 'get_message', input: { id } };
@@ -150,7 +150,7 @@ test('summaries that would make the reply too large are replaced by their ids', 
   assert.deepEqual(stored.json.output, alone.json.output);
 });
 
-test('a client that goes away loses no record of a write', async () => {
+test('no record of a write is lost if the client disconnects', async () => {
   const items = Array.from({ length: 10 }, (_, i) => page(`left behind ${i}`, { confirm: true, idempotency_key: `left-${i}` }));
   await dev.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, count: -1, action: { latency_ms: 300 } }]);
   const body = JSON.stringify({ executions: [...items, read] });
@@ -160,7 +160,7 @@ test('a client that goes away loses no record of a write', async () => {
     `POST /api/executions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${dev.key}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  await until('the provider has done all writes', async () => (await writesOf('left behind')) === 10);
+  await until('the provider has made all writes', async () => (await writesOf('left behind')) === 10);
   socket.destroy();
   const { json } = await batch(items);
   assert.deepEqual(json.results.map((one) => one.status), Array(10).fill(200));

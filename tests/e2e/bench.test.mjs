@@ -1,6 +1,5 @@
-// sluice-bench tells the truth: what it counts is what the server did, an open loop's latencies
-// count from when each operation was due, and what it cannot do it says.
-// Alone: it times rates.
+// sluice-bench is correct: its counts match the server's work, an open loop's latencies count from
+// when each operation was due, and it reports what it cannot do. Alone: it times rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -39,7 +38,7 @@ function areInOrder(latency) {
   assert.ok(latency.mean >= latency.min && latency.mean <= latency.max);
 }
 
-test('a closed loop counts what the provider was asked for', async () => {
+test('a closed loop counts as many calls as the provider got', async () => {
   const json = join(dir, 'closed.json');
   const before = (await dev.control('GET', '/counters')).writes_total;
   const report = await figures(
@@ -49,13 +48,13 @@ test('a closed loop counts what the provider was asked for', async () => {
   const written = (await dev.control('GET', '/counters')).writes_total - before;
   assert.ok(report.done > 0);
   assert.equal(report.failed, 0);
-  // at most those that were under way when the time was over are written and not counted
+  // at most those that were under way at the end are written and not counted
   const counted = report.done + report.unmeasured;
   assert.ok(written >= counted && written <= counted + 4, `${written} written, ${counted} counted`);
   areInOrder(report.latency_us);
 });
 
-test('a mix by weight over two processes, with the server seen each second', async () => {
+test('a mix by weight over two processes, with the server sampled each second', async () => {
   const [json, html] = [join(dir, 'mix.json'), join(dir, 'mix.html')];
   const report = await figures(
     await loadDev('--scenario', 'detail:3,search:1', '--processes', '2', '--duration', '3', '--json', json, '--html', html),
@@ -75,12 +74,12 @@ test('every scenario that is compiled in runs', async () => {
   const list = (await run(bench, ['--list'])).stdout;
   const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
   assert.ok(['read', 'write', 'replay', 'search', 'detail', 'flow', 'approval'].every((name) => names.includes(name)), list);
-  // a second each, so all at once
+  // a second each, so all run concurrently
   const ends = await Promise.all(names.map((name) => loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`)));
   for (const [i, end] of ends.entries()) assert.equal(end.code, 0, `${names[i]}: ${end.stdout}${end.stderr}`);
 });
 
-test('${connection} gives each connection, of whatever process, an object of its own', async () => {
+test('${connection} gives each connection, in every process, an object of its own', async () => {
   const asked = [];
   const server = createServer((request, response) => {
     asked.push(request.url);
@@ -99,7 +98,7 @@ test('${connection} gives each connection, of whatever process, an object of its
   assert.deepEqual([...used].sort(), [0, 1, 2, 3, 4].map((i) => `/use/${i}`));
 });
 
-test('a replay is of a key that each connection has for itself', async () => {
+test('a replay uses a key of the connection’s own', async () => {
   const before = (await dev.control('GET', '/counters')).requests;
   const end = await loadDev('--scenario', 'replay', '--connections', '7');
   assert.equal(end.code, 0, end.stdout + end.stderr);
@@ -127,15 +126,15 @@ test('an open loop counts every request that a stall delayed', async () => {
   const report = await figures(await load(args), json);
   staller.server.close();
   staller.server.closeAllConnections();
-  // 800 were due, 200 of them in the stall, which lasted from 500 ms to nothing for them: a closed
-  // loop would have seen 8
+  // 800 were due, 200 of them in the stall, and these took from 500 ms to nothing: a closed loop
+  // would have noticed 8
   assert.ok(report.done >= 780 && report.done <= 801, `${report.done}`);
   assert.ok(report.latency_us.p90 >= 150_000, JSON.stringify(report.latency_us));
   assert.ok(report.latency_us.max >= 450_000, JSON.stringify(report.latency_us));
   assert.ok(staller.asked() >= report.done);
 });
 
-test('a server that is stopped for 200 ms is seen by all that were due meanwhile', async () => {
+test('a server that is stopped for 200 ms is noticed by all requests that were due meanwhile', async () => {
   const json = join(dir, 'stopped.json');
   const answered = async () => {
     const text = await (await fetch(`${dev.base}/metrics`)).text();
@@ -148,8 +147,9 @@ test('a server that is stopped for 200 ms is seen by all that were due meanwhile
   await pause(200);
   dev.process.kill('SIGCONT');
   const report = await figures(await loading, json);
-  // 1,500 were due, 100 of them in the stop, evenly from 200 ms to nothing: more than half of these,
-  // a thirtieth of all, took over 80 ms. A closed loop of 8 would have seen 8, half a percent.
+  // 1,500 were due, 100 of them in the stop, and these took evenly from 200 ms to nothing: more
+  // than half of them, a thirtieth of all, took over 80 ms. A closed loop of 8 would have noticed
+  // 8, half a percent.
   assert.ok(report.latency_us.p95 < report.latency_us.max);
   assert.ok(report.latency_us.p99 >= 100_000, JSON.stringify(report.latency_us));
   assert.ok(report.latency_us.max >= 190_000, JSON.stringify(report.latency_us));
@@ -162,7 +162,7 @@ test('failures are counted and reported', async () => {
   assert.match(end.stdout, /the first failure: read, step 1: status 401 instead of 200: \{"error":"Missing or invalid API key"\}/);
 });
 
-test('a run in which nothing succeeds ends, one whose server goes away does not', async () => {
+test('a run in which nothing succeeds ends, one whose server stops for a while does not', async () => {
   const began = Date.now();
   const hopeless = await load(['--base', dev.base, '--scenario', 'read', '--duration', '60'], { SLUICE_KEY: 'sk_wrong' });
   assert.equal(hopeless.code, 2);
@@ -187,12 +187,12 @@ test('a run in which nothing succeeds ends, one whose server goes away does not'
 test('the key on the command line works, and ps does not show it', async () => {
   const args = ['--base', dev.base, '--key', dev.key, '--scenario', 'detail', '--duration', '2', '--warmup', '0'];
   const running = new Running(bench, args, { env: { SLUICE_KEY: '' } });
-  await until('the key is taken', async () => (await readFile(`/proc/${running.pid}/cmdline`, 'utf8')).includes('\0--key\0***'));
+  await until('the key is accepted', async () => (await readFile(`/proc/${running.pid}/cmdline`, 'utf8')).includes('\0--key\0***'));
   assert.ok(!(await readFile(`/proc/${running.pid}/cmdline`, 'utf8')).includes(dev.key));
   assert.equal((await running.gone).code, 0);
 });
 
-test('what it cannot do it says', async () => {
+test('it reports what it cannot do', async () => {
   const each = { method: 'GET', path: '/${connection}' };
   await writeFile(join(dir, 'capturing.json'), JSON.stringify({ name: 'capturing', prepare: [{ ...each, capture: { id: '/id' } }], steps: [each] }));
   const cases = [

@@ -1,12 +1,12 @@
-// `make bench` works: every kind of figure is measured, at sizes that say nothing, and nothing stays
-// behind. On the release build.
+// `make bench` works: every kind of figure is measured, here at sizes that prove nothing, and no
+// files are left. On the release build.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { BenchRun } from './support/bench.mjs';
 
 const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '1000', '--pooled', '50', '--idle', '200'];
-// One of each kind: what the others differ in is the scenario.
+// One of each kind. The others differ only in the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
   'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'beside strangers', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];
 let suite;
@@ -30,7 +30,7 @@ test('figures are measured, and the report has them', async () => {
   }
   const rate = (part) => rows.find((row) => row.name.includes(part)).value;
   assert.ok(rate('wakes when due') > 0);
-  assert.deepEqual(await suite.left(), [], 'nothing is left over');
+  assert.deepEqual(await suite.left(), [], 'no files are left');
 });
 
 test('a figure that cannot be measured is reported, and the others are measured', async () => {
@@ -40,7 +40,7 @@ test('a figure that cannot be measured is reported, and the others are measured'
   assert.deepEqual((await report()).map((row) => row.name), ['memory of an idle server']);
 });
 
-test('what it does not know it says', async () => {
+test('an unknown figure is reported', async () => {
   assert.match((await bench('--only', 'no such figure')).stderr, /no figure's name has no such figure/);
   assert.match((await bench('--colour', 'red')).stderr, /unknown option --colour/);
 });

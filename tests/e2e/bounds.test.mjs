@@ -1,5 +1,5 @@
-// What an account may keep, and what one address may hold: each bound by its setting, told when it
-// is met.
+// What an account may store, and what one address may hold: each bound is a setting, and reaching
+// it gives an error.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ const count = async (what = '') =>
 const added = async () =>
   Number(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = 'connection.added'`));
 
-// The page that a link leads to, taken by a browser of its own: {pages, page}.
+// The page of a link, opened in a browser of its own: {pages, page}.
 async function taken(url) {
   const pages = new Pages(server.base);
   const first = await pages.go(new URL(url).pathname);
@@ -55,7 +55,7 @@ async function taken(url) {
   return { pages, page };
 }
 
-test('a link used twice at the same time makes one connection, in two workers too', async () => {
+test('a link used twice at the same time makes one connection, also in two workers', async () => {
   const { pages, page } = await taken((await link()).json.url);
   const before = await count();
   const press = () => pages.press(page, 'Connect Probe', GOOD, { follow: false });
@@ -81,7 +81,7 @@ test("a key app's form sent twice makes one connection", async () => {
   }
   assert.equal(await count(), before + 1);
   assert.equal(await added(), told + 1);
-  const fresh = await pages.go('/integrations/probe'); // another form is another wish
+  const fresh = await pages.go('/integrations/probe'); // another form is another request
   assert.equal((await pages.press(fresh, 'Connect Probe', GOOD, { follow: false })).status, 303);
   assert.equal(await count(), before + 2);
 });
@@ -94,7 +94,7 @@ test('a connection beyond the bound is refused by form, OAuth, link, API and com
   const refused = await pages.press(page, 'Connect Probe', GOOD);
   assert.equal(refused.status, 409);
   assert.match(refused.text, FULL);
-  assert.equal((await stack.provider.ledger()).length, calls, 'the app was asked for nothing');
+  assert.equal((await stack.provider.ledger()).length, calls, 'the app got no request');
   const consent = await pages.press(await pages.go('/integrations/strict'), 'Connect App strict', {}, { follow: false });
   assert.equal(consent.status, 409);
   assert.match(consent.text, FULL);
@@ -114,7 +114,7 @@ test('a connection beyond the bound is refused by form, OAuth, link, API and com
   assert.equal(await count(), 3);
 });
 
-test('a link from before the bound was met is refused at its end, and is good again once there is room', async () => {
+test('a link from before the bound was reached is refused in the end, and works again once there is room', async () => {
   const [spare] = (await server.call(account.key, 'GET', '/api/connections')).json.connections;
   const remove = () => server.call(account.key, 'DELETE', `/api/connections/${spare.id}`);
   await stack.cluster.sql(`update sluice.connection set integration_id = 'gmail', is_default = false where account_id = '${account.id}' and id = ${spare.id}`);
@@ -145,7 +145,7 @@ test('reconnecting is never refused', async () => {
   assert.equal(await count(), 3);
 });
 
-// Rows of the past, oldest first: their ids have their time.
+// Rows of the past, oldest first. Their ids contain their time.
 const old = (kind, owner, many, hours) => {
   const id = `(lpad(to_hex((extract(epoch from now() - interval '${hours} hours') * 1000)::bigint + n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
   const at = `now() - interval '${hours} hours'`;
@@ -157,7 +157,7 @@ const old = (kind, owner, many, hours) => {
 };
 const kept = async (table, owner, what = '') => Number(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id = '${owner}' ${what}`));
 
-test('the oldest executions and audit events beyond the bound go, what a key may answer with stays', async () => {
+test('the oldest executions and audit events beyond the bound are removed, except what a key still replays', async () => {
   const [lazy, small, busy] = await Promise.all(['lazy', 'small', 'busy'].map((name) => stack.account(name, { apps: name === 'busy' ? ['probe'] : [] })));
   await old('execution', lazy.id, 4500, 3);
   await old('execution', small.id, 5, 3);
@@ -171,7 +171,7 @@ test('the oldest executions and audit events beyond the bound go, what a key may
   }
   const newest = () => stack.cluster.sql(`select string_agg(id::text, ',' order by id) from (select id from sluice.execution where account_id = '${lazy.id}' order by id desc limit 5) x`);
   const last = await newest();
-  // housekeeping begins as a server starts
+  // housekeeping begins when a server starts
   const args = ['--account-kept-executions', '5', '--account-kept-audit', '7', '--idempotency-ttl', '1h', '--allow-host', '127.0.0.1'];
   const node = await stack.serve({ args, env });
   await until('the bounds are kept', async () => (await kept('execution', lazy.id)) === 5 && (await kept('audit_event', lazy.id)) === 7 && (await kept('execution', busy.id)) === 8);

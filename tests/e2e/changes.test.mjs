@@ -1,5 +1,5 @@
-// What an operator command or another process changes is seen at once by every server. Both servers
-// here would go on for an hour with what they know, so what they see they were told.
+// Every server notices at once what an operator command or another process changes. Both servers
+// here would use their caches for an hour, so whatever they notice was notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -35,7 +35,7 @@ test('a disabled account, enabled again', async () => {
   await seen('both refuse the account', account.key, 401);
   assert.deepEqual(await statuses(other.key), [200, 200]);
   await stack.must(['accounts', 'enable', account.id]);
-  await seen('both take it again', account.key, 200);
+  await seen('both accept it again', account.key, 200);
 });
 
 test('connections removed, added, made the default', async () => {
@@ -44,9 +44,9 @@ test('connections removed, added, made the default', async () => {
   const first = listed.find((one) => one.integration_id === 'gmail').id;
   await stack.must(['connections', 'remove', account.id, first]);
   for (const server of servers)
-    await until('it is gone', async () => (await run(server)).json.error_code === 'integration_not_connected');
+    await until('it is removed', async () => (await run(server)).json.error_code === 'integration_not_connected');
   await stack.connect(account.id, 'gmail', { access_token: 'ya29.second' });
-  for (const server of servers) await until('it is there', async () => (await run(server)).status === 200);
+  for (const server of servers) await until('it is added', async () => (await run(server)).status === 200);
   const dead = await stack.connect(account.id, 'gmail', { access_token: 'ya29.nobody' });
   await stack.must(['connections', 'default', account.id, dead]);
   for (const server of servers)
@@ -59,7 +59,7 @@ test('a connection that another process has found dead', async () => {
   await stack.provider.faults([{ match: { path_prefix: '/v1/' }, count: 1, action: { status: 401 } }]);
   const found = await run(servers[0], 'get_self', 'notion');
   assert.equal(found.status, 409, found.text);
-  await until('the other knows', async () => (await run(servers[1], 'get_self', 'notion')).status === 409);
+  await until('the other server knows it', async () => (await run(servers[1], 'get_self', 'notion')).status === 409);
   const told = await run(servers[1], 'get_self', 'notion');
   assert.deepEqual([told.json.error_code, told.json.execution_id], ['reauth_required', null]);
   const asked = (await stack.provider.control('GET', '/counters')).requests - before;
@@ -67,15 +67,16 @@ test('a connection that another process has found dead', async () => {
   assert.ok(asked >= 1 && Number(passed[1]) > 0);
 });
 
-test('a server whose hints were cut off forgets all when it hears again', async () => {
+test('a server that missed hints drops its caches when it gets hints again', async () => {
   const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
   assert.deepEqual(await statuses(key), [200, 200]);
-  // the change and the end of both connections are one commit: nobody can have heard of it
+  // the change and the end of both connections are one commit, so neither server can have been
+  // notified
   const cut = await stack.cluster.sql(
     `begin; update sluice.api_key set revoked_at = now() where id = '${id}';
      select count(pg_terminate_backend(pid)) from pg_stat_activity 
      where query ilike 'listen %' or query ilike 'select pg_notify(%'; commit`,
   );
   assert.equal(cut, '2');
-  await seen('both have asked again', key, 401);
+  await seen('both listen again', key, 401);
 });

@@ -1,5 +1,5 @@
-// Circuits between accounts (contrib/deploy/README.md, circuit-accounts): those of others are no account's, and an
-// origin that fails most accounts is left alone by all but a few probes.
+// Circuits between accounts (contrib/deploy/README.md, circuit-accounts): an account is not blocked
+// by the circuits of others, and only a few probes call an origin that fails for most accounts.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
@@ -29,7 +29,7 @@ after(async () => {
 });
 beforeEach(async () => {
   failing = { down: false };
-  await server?.stop(); /* circuits are a process's own */
+  await server?.stop(); /* circuits belong to a process */
   server = await stack.serve({
     env: { SLUICE_CATALOG: stack.catalog, SLUICE_CONNECTION_LIMITS: 'off' },
     args: [...overrides(provider.url, 'app'), '--circuit-volume', String(VOLUME), '--circuit-open', '1m'],
@@ -44,13 +44,13 @@ const gauge = async () => {
 };
 const succeeded = (replies) => replies.filter((reply) => reply.status === 200).length;
 
-test('one account that fails harms no quiet one', async () => {
+test('one account that fails does not harm a quiet one', async () => {
   await times(VOLUME * 3, () => run('one', { q: 'fail' }));
   assert.equal((await run('one')).status, 409);
   assert.equal(succeeded(await times(5, () => run('quiet'))), 5);
 });
 
-test('two accounts that fail harm no other', async () => {
+test('two accounts that fail do not harm others', async () => {
   const replies = [];
   for (let i = 0; i < 33; i++) {
     const attack = ['one', 'two', 'one', 'two', 'one', 'two'].map((name) => run(name, { q: 'fail' }));
@@ -62,7 +62,7 @@ test('two accounts that fail harm no other', async () => {
   assert.deepEqual((await gauge()).filter((line) => line.endsWith(' 1')), []);
 });
 
-test('three that fail do not keep out one that is served', async () => {
+test('three that fail do not block one that is served', async () => {
   assert.equal((await run('victim')).status, 200);
   for (let i = 0; i < 10; i++) {
     await Promise.all(['one', 'two', 'three'].map((name) => times(3, () => run(name, { q: 'fail' }))));
@@ -70,7 +70,7 @@ test('three that fail do not keep out one that is served', async () => {
   }
 });
 
-test('an app that fails most accounts is left alone by all', async () => {
+test('an app that fails most accounts is not called by any account', async () => {
   failing.down = true;
   for (let i = 0; i < 8; i++) await Promise.all(['one', 'two', 'three'].map((name) => run(name)));
   const before = provider.seen['/read'];
@@ -82,7 +82,7 @@ test('an app that fails most accounts is left alone by all', async () => {
   assert.deepEqual(await gauge(), [`{origin="${APP}"} 1`]);
 });
 
-// Its head would be too large: the app was not even asked.
+// Its head would be too large: no request was sent to the app.
 test('a call that this server refuses to send is not a vote', async () => {
   const LONG = 'x'.repeat(12_000);
   const replies = [];
@@ -94,7 +94,7 @@ test('a call that this server refuses to send is not a vote', async () => {
   assert.deepEqual(await gauge(), []);
 });
 
-test('one account alone on a server is kept from an app that fails', async () => {
+test('if one account is alone on a server, its failures block the app for it', async () => {
   failing.down = true;
   await times(VOLUME, () => run('one'));
   assert.equal((await run('one')).status, 409);
@@ -114,7 +114,7 @@ test('the integration http has its own circuits, by account, and its hosts are n
     assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [500], replies[0].text);
     assert.equal((await call(name)).status, 409);
   }
-  assert.equal(succeeded(await times(5, () => run('quiet'))), 5); /* the app that lives there */
+  assert.equal(succeeded(await times(5, () => run('quiet'))), 5); /* the app at that host */
   assert.equal(succeeded(await times(5, () => run('one'))), 5);
   assert.deepEqual(await gauge(), []);
 });

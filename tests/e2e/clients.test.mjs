@@ -1,7 +1,7 @@
-// Clients that generators make of the document that the server serves: openapi-typescript with
-// openapi-fetch, and @hey-api/openapi-ts. Both compile under `tsc --strict`, the generated files
-// included, and do with a real server what a client does. What the interface does not take or give
-// must not compile: each such use is compiled, too.
+// Clients that are generated from the server's own document: openapi-typescript with openapi-fetch,
+// and @hey-api/openapi-ts. Both compile under `tsc --strict`, including the generated files, and do
+// with a real server what clients do. Uses that the interface does not allow must not compile: each
+// of them is compiled, too.
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ after(async () => {
   if (dir) await rm(dir, { recursive: true, force: true });
 });
 
-test('both are made of the document that is served', async () => {
+test('both are generated from the served document', async () => {
   const made = [
     await node('openapi-typescript/bin/cli.js', 'openapi.json', '-o', 'generated/openapi_typescript.ts'),
     await node('@hey-api/openapi-ts/bin/run.js', '-f', 'hey.config.mjs'),
@@ -61,7 +61,7 @@ for (const [name, file] of Object.entries(clients))
     const client = await import(pathToFileURL(join(dir, 'out', `${file}.js`)));
     assert.deepEqual(await client.run(server.base, account.key, stranger.key), {
       integrations: ['gmail', 'notion'],
-      flows: file === 'hey_api' ? 1 : 0, // that of the other client
+      flows: file === 'hey_api' ? 1 : 0, // the other client's result
       hit: 'send_message',
       required: ['to', 'subject'],
       schemaType: 'object',
@@ -82,7 +82,7 @@ for (const [name, file] of Object.entries(clients))
     });
   });
 
-// What is replaced in a client, by what, and what is wrong with it then.
+// What is replaced in a client, with what, and why it is wrong then.
 const wrongs = [
   ["action_id: 'list_labels', input: {}", "action_id: 'list_labels'", 'input must be there'],
   ["action_id: 'list_labels', input: {}", "action_id: 'list_labels', input: 1", 'input is an object'],

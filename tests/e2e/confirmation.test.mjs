@@ -1,5 +1,6 @@
-// An unconfirmed write (src/api/README.md "Executions"): policy_blocked and confirmation_required whatever its input, with all that is wrong with it
-// in the same answer, in the caller's own paths; and its idempotency key gives nothing away.
+// An unconfirmed write (src/api/README.md "Executions"): policy_blocked and confirmation_required
+// for any input, with every problem of the input in the same answer, in the caller's own paths. Its
+// idempotency key reveals nothing.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -53,7 +54,7 @@ before(async () => {
 after(() => stack?.stopWell(assert));
 beforeEach(() => stack.provider.faults([]));
 
-// The ways to send an execution: how its summary comes back, and where its input is in the body.
+// The ways to send an execution: how its summary is returned, and where its input is in the body.
 const tool = (body, query, headers, server) =>
   server.call(account.key, 'POST', `/api/tools/paper_file/execute${query}`, body, headers);
 const DOORS = {
@@ -89,7 +90,7 @@ const DOORS = {
 };
 const requests = async () => (await stack.provider.control('GET', '/counters')).requests;
 
-// [input, what the message says of it (pointers behind the door's own), what the hint says]
+// [input, the message about it (pointers after the door's own), the hint]
 const FAULTS = [
   [{}, [['', /missing required property "note"/]], /add "note"/],
   [{ note: 7, copies: 9 }, [['/note', /must be string/], ['/copies', /must be at most 5/]], /input_schema/],
@@ -128,7 +129,7 @@ for (const [name, door] of Object.entries(DOORS)) {
     }
   });
 
-  test(`${name}: an unconfirmed write gets nothing by its key, finished, running, or of another request`, async () => {
+  test(`${name}: an unconfirmed write learns nothing from its key, whether finished, running, or used by another request`, async () => {
     const input = { note: `keyed by ${name}` }, key = `key of ${name}`;
     const held = await hold(stack.provider, { path_prefix: '/echo' });
     const first = DOORS.canonical.send(input, { confirmed: true, key });
@@ -142,7 +143,7 @@ for (const [name, door] of Object.entries(DOORS)) {
         assert.doesNotMatch(reply.text, /idempot/i);
       }
     };
-    await refuse('running', input); // an answer while the run is held: it was not waited for
+    await refuse('running', input); // an answer while the run is held shows that it was not waited for
     await refuse('another request, running', { note: 'other' });
     await held.letGo();
     const done = await first;
@@ -167,7 +168,7 @@ for (const [name, door] of Object.entries(DOORS)) {
   });
 }
 
-test('files are looked at, too, all of them, decoded', async () => {
+test('files are checked, too: all of them, decoded', async () => {
   const CASES = [
     [[{ name: 'x' }, { data: good.data }], [/\/files\/0: data is missing/, /\/files\/1: name is missing/]],
     [[good, { name: 'x', data: '!' }, { name: 'y', data: 'QUI' }], [/\/files\/1\/data: must be standard base64/, /\/files\/2\/data: must be standard base64/]],
@@ -187,7 +188,7 @@ test('files are looked at, too, all of them, decoded', async () => {
   assert.doesNotMatch(fine.json.canonical.message, /files|cannot run/);
 });
 
-test('the order of the checks: an unknown action before, a missing connection after', async () => {
+test('an unknown action is reported before the missing confirmation, a missing connection after it', async () => {
   const bare = await stack.account('bare', { apps: [] });
   const run = (integration, action) => servers[0].execute(bare.key, integration, action, {});
   assert.equal((await run('nope', 'x')).json.error_code, 'integration_not_found');
@@ -199,7 +200,7 @@ test('the order of the checks: an unknown action before, a missing connection af
 test('the audit trail says that the confirmation was missing', async () => {
   const headers = { 'x-request-id': 'unconfirmed-and-invalid' };
   await servers[0].call(account.key, 'POST', '/api/executions', { integration_id: 'paper', action_id: 'file', input: { note: 7 } }, headers);
-  const [event] = await until('the event is there', async () => {
+  const [event] = await until('the event is written', async () => {
     const { json } = await servers[0].call(account.key, 'GET', '/api/audit?kind=execution.blocked&limit=100');
     const found = json.events.filter((one) => one.request_id === headers['x-request-id']);
     return found.length && found;

@@ -1,6 +1,7 @@
-// The dashboard's connecting half without a browser: apps, forms tested before anything is stored,
-// OAuth through oidc-provider's real consent pages, links for end users, keys; and what must be
-// refused: other sites' forms, other accounts, links used twice, too many sign-ins.
+// The connection pages of the dashboard without a browser: apps, forms that are tested before
+// anything is stored, OAuth through oidc-provider's real consent pages, links for end users, and
+// keys. And what must be refused: other sites' forms, other accounts, links used twice, too many
+// sign-ins.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -60,14 +61,14 @@ async function signedIn(account) {
 
 const count = async (account, what = '') =>
   Number(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}' ${what}`));
-// The page of a connection, by its label on its app's page.
+// The page of a connection, found by its label on its app's page.
 const connectionOf = (pages, app, label) => pages.go(linkOf(app.text, label));
 const events = (account, kind) =>
   stack.cluster
     .sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = '${kind}'`)
     .then(Number);
 
-test('without a session every page leads to the sign-in, and a wrong key is refused', async () => {
+test('without a session every page redirects to the sign-in, and a wrong key is refused', async () => {
   const pages = new Pages(server.base);
   for (const path of ['/integrations', '/integrations/probe', '/connect/callback?state=x&code=y']) {
     const reply = await pages.ask(path);
@@ -92,7 +93,7 @@ test('apps: searched, by category, escaped', async () => {
   assert.equal((await pages.go('/integrations/nosuchapp')).status, 404);
 });
 
-test('a key app through its form: what the app refuses is not stored, what it takes works', async () => {
+test('a key app through its form: a credential that the app refuses is not stored, one that it accepts works', async () => {
   const pages = await signedIn(one);
   const page = await pages.go('/integrations/probe');
   const refused = await pages.press(page, 'Connect Probe', { token: BAD });
@@ -101,7 +102,7 @@ test('a key app through its form: what the app refuses is not stored, what it ta
   assert.ok(!refused.text.includes(BAD));
   assert.equal(await count(one), 0);
   assert.equal((await pages.press(page, 'Connect Probe', { token: '' })).status, 400);
-  // A login page answers 200 to the test request, whatever the credential.
+  // A login page answers the test request with 200, whatever the credential.
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/profile' }, count: -1, action: { status: 200, body: '<html><title>Sign in</title></html>' } }]);
   const portal = await pages.press(page, 'Connect Probe', { token: GOOD });
   await stack.provider.faults([]);
@@ -127,7 +128,7 @@ test('the last use and the last failure are reported soon, and at a clean shutdo
   assert.deepEqual([first.failed_at, first.failure], [null, null]);
   const bad = await server.execute(one.key, 'probe', 'read_label', { id: 'NONE' });
   assert.equal(bad.status, 500, bad.text);
-  // within the minute only a server that leaves tells it
+  // Within the minute, only a server that shuts down writes it.
   const node = await stack.serve({ args: ['--allow-host', '127.0.0.1'], env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
   assert.equal((await node.execute(one.key, 'probe', 'read_label', { id: 'NONE' })).status, 500);
   await node.stop();
@@ -220,7 +221,7 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   assert.match(page.text, /this server does not have one yet/);
   assert.ok(page.text.includes(`<code>${PUBLIC}/connect/callback</code>`));
   const own = formsOf(page.text).flatMap((form) => form.buttons);
-  assert.ok(!own.includes('Connect App bare') && own.includes('Save the client'), 'no button that could only fail');
+  assert.ok(!own.includes('Connect App bare') && own.includes('Save the client'), 'there is no button that could only fail');
   const { fields } = formsOf(page.text).find((form) => form.fields.csrf);
   const forced = await pages.go('/integrations/bare/connect', { method: 'POST', fields: { csrf: fields.csrf } });
   assert.equal(forced.status, 400, forced.text);
@@ -232,7 +233,7 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   const back = await oidc.consent(sent.location, { login: 'kim' });
   const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(done.text, /Connected/);
-  // a page asks first, and says what was granted to it
+  // a page asks first, and says what the client was granted
   const question = await pages.go(linkOf(done.text, 'Delete the client'));
   assert.ok(question.text.includes(`<code>${client_id}</code>`) && !question.text.includes(client_secret));
   assert.match(question.text, /1 connection was made by signing in to App bare\..*You cannot sign in to App bare from here/s);
@@ -277,7 +278,7 @@ test('a session without the scope sees pages, and changes nothing', async () => 
   assert.equal(reply.status, 403);
 });
 
-test('keys: shown once, marked, revoked at once; none has more scopes than its maker', async () => {
+test('keys: shown once, marked, revoked at once; no key has more scopes than its creator', async () => {
   const pages = await signedIn(two);
   const list = await pages.go('/keys');
   assert.match(list.text, /you are signed in with it/);
@@ -314,14 +315,14 @@ async function made(account, body) {
   assert.ok(reply.json.url.startsWith(`${PUBLIC}/connect/`));
   return { ...reply.json, path: new URL(reply.json.url).pathname };
 }
-// A browser that has taken the link, and the page it is on.
+// A browser that has opened the link, and the page it shows.
 async function taken(path) {
   const person = new Pages(server.base);
   const page = await person.press(await person.ask(path), 'Continue');
   assert.equal(page.path, path, page.text);
   return { person, page };
 }
-// Through the app's consent page and back.
+// Goes through the app's consent page and back.
 async function consent(person, page, button, login) {
   const sent = await person.press(page, button, {}, { follow: false });
   assert.equal(sent.status, 303, sent.text);
@@ -338,7 +339,7 @@ const trail = (account, kind) =>
     .sql(`select coalesce(json_agg(to_json(e) order by e.id), '[]') from (select id, kind, reason, actor, details from sluice.audit_event where account_id = '${account.id}' and (kind like 'link.%' or kind like 'connection.%') and kind like '${kind}') e`)
     .then(JSON.parse);
 
-test('a link shows and touches what it makes, and nothing else of the account', async () => {
+test('a link shows and changes only what it makes, and nothing else of the account', async () => {
   const owner = await stack.account('Acme & Sons', { apps: [] });
   const own = await stack.connect(owner.id, 'probe', { token: GOOD }, ['--label', 'private one']);
   await stack.must(['accounts', 'set', owner.id, '--mark', 'AS', '--colour', '#ffcc00']);
@@ -360,8 +361,8 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   const { person, page } = await taken(path);
   const form = formsOf(page.text).find((one) => one.fields.csrf);
   assert.ok(!page.text.includes('private one') && !page.text.includes(own), page.text);
-  assert.deepEqual(form.names, ['csrf', 'token'], 'neither a label nor a connection is asked for');
-  // no other page, whichever name its cookie has
+  assert.deepEqual(form.names, ['csrf', 'token'], 'the page asks neither for a label nor for a connection');
+  // no other page, whatever its cookie's name
   const [[name, value]] = person.cookies;
   const thief = new Pages(server.base);
   thief.cookies.set('sluice', value);
@@ -371,7 +372,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
     const fields = { csrf: form.fields.csrf, label: 'mine now', connection: own, token: GOOD };
     for (const pages of [person, thief]) assert.equal((await pages.ask(each, { method: 'POST', fields })).status, 401, each);
   }
-  // nor by its own form
+  // nor with its own form
   const refused = await person.go(form.action, { method: 'POST', fields: { ...form.fields, token: BAD } });
   assert.equal(refused.status, 400);
   assert.match(refused.text, /Nothing was stored/);
@@ -385,7 +386,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   assert.deepEqual(await row(own), before);
   assert.equal(await count(owner), 2);
   assert.equal(await count(owner, `and label = 'mine now'`), 0);
-  // it has made its one
+  // it has made its one connection
   assert.equal((await person.go(form.action, { method: 'POST', fields })).path, path);
   assert.equal(await count(owner), 2);
   person.cookies.set(name, `${value.slice(0, -6)}AAAAAA`);
@@ -396,7 +397,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
       assert.equal(reply.status, status, `${method} ${each}`);
       assert.ok(reply.text.includes(`<h1>${title}</h1>`), reply.text);
     }
-  // the trail has all of it by the link's id, and not its token
+  // the audit trail names the link's id everywhere, and never its token
   const events = await trail(owner, '%');
   const mine = events.filter((one) => one.details.link_id);
   assert.deepEqual(mine.map((one) => one.kind), ['link.created', 'link.used', 'connection.added']);
@@ -406,13 +407,13 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   assert.ok(!JSON.stringify(events).includes(path.split('/').at(-1)));
 });
 
-test('a link is taken by one browser; its form sent twice is sent once', async () => {
+test('a link works in one browser; its form sent twice counts once', async () => {
   const { path } = await made(two, { integration_id: 'probe' });
   const person = new Pages(server.base), other = new Pages(server.base);
   const page = await person.ask(path), theirs = await other.ask(path);
   const [form] = formsOf(page.text);
   for (let sent = 0; sent < 2; sent++) {
-    person.cookies.clear(); // a click before the answer to the first had come
+    person.cookies.clear(); // a click before the answer to the first has arrived
     assert.equal((await person.go(path, { method: 'POST', fields: form.fields })).status, 200);
   }
   assert.match((await person.ask(path)).text, /Connect Probe<\/button>/);
@@ -424,7 +425,7 @@ test('a link is taken by one browser; its form sent twice is sent once', async (
   assert.ok(late.text.includes('<h1>This link has been opened already</h1>'), late.text);
 });
 
-test('two links in one browser do not get in the way of each other, or of the dashboard', async () => {
+test('two links in one browser do not disturb each other, or the dashboard', async () => {
   const pages = await signedIn(two);
   const [one, other] = [await made(two, { integration_id: 'probe' }), await made(two, { integration_id: 'claimed' })];
   const first = await pages.press(await pages.ask(one.path), 'Continue');
@@ -434,7 +435,7 @@ test('two links in one browser do not get in the way of each other, or of the da
   assert.equal((await pages.ask('/integrations')).status, 200, 'still signed in');
 });
 
-test('only the identity that was named can be connected', async () => {
+test('only the named identity can be connected', async () => {
   const owner = await stack.account('demanding', { apps: [] });
   const { id, path } = await made(owner, { integration_id: 'who', email: 'Ada@example.com' });
   const { person, page } = await taken(path);
@@ -444,7 +445,7 @@ test('only the identity that was named can be connected', async () => {
   const bob = await consent(person, page, 'Connect App who', 'bob@example.com');
   assert.equal(bob.status, 409);
   assert.match(bob.text, /This link is for Ada@example\.com, but the login at App who is bob@example\.com/);
-  oidc.isDeaf = true; // it does not say who came
+  oidc.isDeaf = true; // the app does not say who signed in
   const nobody = await consent(person, page, 'Connect App who', 'ada@example.com');
   oidc.isDeaf = false;
   assert.equal(nobody.status, 409);
@@ -453,7 +454,7 @@ test('only the identity that was named can be connected', async () => {
   const [other, unknown] = await trail(owner, 'link.refused');
   assert.deepEqual([other.reason, unknown.reason, other.actor], ['other_identity', 'unknown_identity', `link:${id}`]);
   assert.deepEqual([other.details.came.email, other.details.expected.email], ['bob@example.com', 'Ada@example.com']);
-  // two ways begun at the same time: one of them makes the connection
+  // two attempts that begin at the same time: one of them makes the connection
   const begun = await person.press(page, 'Connect App who', {}, { follow: false });
   const late = await oidc.consent(begun.location, { login: 'ada@example.com' });
   const ada = await consent(person, page, 'Connect App who', 'ada@example.com');
@@ -488,7 +489,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.equal((await row(id)).rev, before.rev + 1);
   assert.equal(await count(owner), 1);
 
-  // a person who is signed in may, and says so
+  // a person who is signed in may do this, and confirms it
   const pages = await signedIn(owner);
   const own = await pages.go(`/connections/${id}`);
   assert.match(own.text, /Acts as<\/dt><dd>ada@example\.com/);
@@ -499,7 +500,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   const back = await oidc.consent(sent.location, { login: 'bob@example.com' });
   const changed = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(changed.text, /Acts as<\/dt><dd>bob@example\.com/);
-  // it cannot be found out: the grant is kept, and that is said
+  // it cannot be found out: the grant is stored, and the page says so
   oidc.isDeaf = true;
   const kept = await consent(pages, changed, 'Reconnect ada@example.com', 'bob@example.com');
   oidc.isDeaf = false;
@@ -507,7 +508,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.match((await pages.press(kept, 'Test it')).text, /Acts as<\/dt><dd>bob@example\.com/);
   assert.equal((await server.execute(owner.key, 'who', 'read_me', {})).status, 200);
 
-  // another one of the same app is not to be had
+  // another one of the same app cannot be replaced
   const other = await stack.connect(owner.id, 'who', await oidc.tokens({ login: 'eve' }), ['--label', 'other'], { env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
   const named = await taken((await made(owner, { integration_id: 'who', connection_id: other })).path);
   assert.ok(named.page.text.includes('<strong>other</strong>') && !named.page.text.includes(id), named.page.text);
@@ -517,7 +518,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.deepEqual(await row(id), was);
 });
 
-test('a state of OAuth is for the session that began it, a link its own', async () => {
+test('an OAuth state is only for the session, or the link, that began it', async () => {
   const { path } = await made(one, { integration_id: 'claimed' });
   const { person, page } = await taken(path);
   const sent = await person.press(page, 'Connect App claimed', {}, { follow: false });
@@ -538,7 +539,7 @@ test('a state of OAuth is for the session that began it, a link its own', async 
   assert.match((await person.go(callback)).text, /as <strong>pat<\/strong>/);
 });
 
-test('a link does not offer a sign-in that this server cannot begin', async () => {
+test('a link does not offer a sign-in that this server cannot start', async () => {
   const { json } = await server.call(one.key, 'POST', '/api/connect/sessions', { integration_id: 'bare' });
   const person = new Pages(server.base);
   const page = await person.press(await person.ask(new URL(json.url).pathname), 'Continue');
@@ -548,7 +549,7 @@ test('a link does not offer a sign-in that this server cannot begin', async () =
   assert.match(page.text, /Ask one to set one up/);
 });
 
-test('a link that is too old, and one whose key is revoked, say so', async () => {
+test('a link that is too old says so, and so does one whose key is revoked', async () => {
   const old = (await made(one, { integration_id: 'probe' })).path;
   await stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second' where taken_at is null`);
   for (const method of ['GET', 'POST']) {
@@ -569,7 +570,7 @@ test('a link that is too old, and one whose key is revoked, say so', async () =>
   assert.equal(await count(one), before);
 });
 
-test('what a link is refused for', async () => {
+test('links that are refused', async () => {
   const cases = [
     [{}, 400],
     [{ integration_id: 'nosuchapp' }, 404],
@@ -583,8 +584,8 @@ test('what a link is refused for', async () => {
     [{ integration_id: 'probe', connection_id: '12345' }, 404],
     ...['ada', '@example.com', '', 7, `a@${'x'.repeat(320)}`].map((email) => [{ integration_id: 'who', email }, 400]),
     ...['', 7, 'x'.repeat(256)].map((subject) => [{ integration_id: 'who', subject }, 400]),
-    [{ integration_id: 'probe', email: 'ada@example.com' }, 400], // it cannot say who it is
-    [{ integration_id: 'claimed', email: 'ada@example.com' }, 400], // it tells a subject only
+    [{ integration_id: 'probe', email: 'ada@example.com' }, 400], // it cannot say who signed in
+    [{ integration_id: 'claimed', email: 'ada@example.com' }, 400], // it returns only a subject
     [{ integration_id: 'claimed', subject: 'ada' }, 201],
   ];
   for (const [body, status] of cases) assert.equal((await link(two.key, body)).status, status, JSON.stringify(body));
@@ -592,7 +593,7 @@ test('what a link is refused for', async () => {
   for (const [key, integration_id] of [[two.key, 'strict'], [one.key, 'probe']])
     assert.equal((await link(key, { integration_id, connection_id: theirs })).status, 404, 'of another account, of another app');
   const many = await stack.account('many', { apps: [] });
-  assert.equal((await link(many.key, { integration_id: 'probe', force_reconnect: true })).status, 201, 'there is none: it makes the first');
+  assert.equal((await link(many.key, { integration_id: 'probe', force_reconnect: true })).status, 201, 'there is none, so it makes the first');
   const ids = [await stack.connect(many.id, 'probe', { token: GOOD }), await stack.connect(many.id, 'probe', { token: GOOD }, ['--label', 'second'])];
   assert.equal((await link(many.key, { integration_id: 'probe', force_reconnect: true })).status, 201, 'the default one');
   await stack.cluster.sql(`update sluice.connection set is_default = false where account_id = '${many.id}'`);
@@ -604,7 +605,7 @@ test('what a link is refused for', async () => {
   assert.equal((await link(reader, { integration_id: 'probe' })).status, 403);
 });
 
-test('connections by the API: listed without credentials, changed, deleted', async () => {
+test('connections through the API: listed without credentials, changed, deleted', async () => {
   const all = await server.call(one.key, 'GET', '/api/connections');
   assert.equal(all.status, 200);
   assert.ok(all.json.connections.length >= 3 && !all.text.includes(GOOD));
@@ -621,7 +622,7 @@ test('connections by the API: listed without credentials, changed, deleted', asy
   assert.equal((await server.call(executor, 'GET', path)).status, 403);
   const changed = await server.call(one.key, 'PATCH', path, { label: 'by hand', default: true });
   assert.deepEqual([changed.status, changed.json.label, changed.json.default], [200, 'by hand', true]);
-  const { events } = (await server.call(one.key, 'GET', '/api/audit?limit=2')).json; // each change is one
+  const { events } = (await server.call(one.key, 'GET', '/api/audit?limit=2')).json; // each change is an event
   assert.deepEqual(events.map((event) => event.kind), ['connection.default_set', 'connection.renamed']);
   for (const body of [{}, { label: '' }, { label: 'a\nb' }, { label: 7 }, { default: false }, { label: 'x'.repeat(201) }])
     assert.equal((await server.call(one.key, 'PATCH', path, body)).status, 400, JSON.stringify(body));
@@ -637,14 +638,14 @@ test('connections by the API: listed without credentials, changed, deleted', asy
   assert.equal(run.json.error_code, 'integration_not_connected');
 });
 
-// Last: the address that is slowed down is that of all tests here.
+// Last, since the address that is slowed down is that of all tests here.
 test('guessing keys is slowed down', async () => {
   const pages = new Pages(server.base);
   const page = await pages.ask('/sign-in');
   const began = Date.now();
   const tries = await Promise.all(Array.from({ length: 40 }, () => pages.press(page, 'Sign in', { key: 'sk_wrong' })));
   const slowed = tries.filter((one) => one.status === 429);
-  const most = 10 + Math.ceil((Date.now() - began) / 1000); // ten at once, and one a second
+  const most = 10 + Math.ceil((Date.now() - began) / 1000); // ten at once, and then one a second
   assert.ok(slowed.length >= 40 - most, `${slowed.length} of 40`);
   for (const one of slowed) assert.equal(one.headers.get('retry-after'), '1');
 });

@@ -1,12 +1,12 @@
-// Crashes: a server is killed at every step of an execution, another takes
-// over on the same database, and what the keys answer is compared with the provider's ledger. Every
-// step of an op is a crash point in test builds (SLUICE_CRASH_AT=class/step).
+// Crashes: a server is killed at every step of an execution, another one takes over on the same
+// database, and the answers of the keys are compared with the provider's ledger. Every step of an
+// op is a crash point in test builds (SLUICE_CRASH_AT=class/step).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In the order in which an execution passes them.
+// In the order in which an execution passes through them.
 const STEPS = [
   'find_action',
   'load_key',
@@ -31,7 +31,7 @@ before(async () => {
   stack = await Stack.start({ catalog: false, postgres: { max_connections: 200 } });
   account = await stack.account('crash');
   for (const step of STEPS) await crashAt(step);
-  // The dead have no one to give up their leases: the heir waits until these have run out.
+  // A dead node cannot give up its leases: the heir waits until they have run out.
   heir = await stack.serve();
 });
 after(() => stack?.stopWell(assert));
@@ -52,12 +52,12 @@ const unkeyed = (step) => [
 
 const isKeyStep = (step) => step === 'load_key' || step === 'check_key';
 
-// Each has a server of its own, which dies of the first execution that comes to the step.
+// Each has a server of its own, which dies at the first execution that gets to the step.
 async function crashAt(step) {
   await Promise.all(
     [write, read, ...(isKeyStep(step) ? [] : [unkeyed])].map(async (request) => {
       const server = await stack.serve({ env: { SLUICE_CRASH_AT: `exec/${step}` } });
-      await assert.rejects(server.execute(account.key, ...request(step)), `nothing was answered at ${step}`);
+      await assert.rejects(server.execute(account.key, ...request(step)), `there was no answer at ${step}`);
       const end = await server.process.gone;
       assert.equal(end.signal, 'SIGKILL', server.log);
       stack.forget(server);
@@ -94,7 +94,7 @@ for (const step of STEPS)
       assert.equal(reply.status, 200, reply.text);
       assert.equal(reply.headers.get('idempotent-replayed'), 'true');
     } else if (isAtOrPast(step, 'check_claim')) {
-      // it may have happened: never repeated in silence
+      // it may have happened: never silently repeated
       assertOutcomeUnknown(reply);
     } else {
       // it had not begun: it runs now

@@ -1,6 +1,6 @@
-// The dashboard as people use it, in headless Chromium: sign in, look, start, approve, reject, resume;
-// with JavaScript, without, and on a phone. What is proved of every page is in
-// dashboard_safety.test.mjs, connecting in dashboard_connect.test.mjs.
+// The dashboard as people use it, in headless Chromium: sign in, look around, start, approve,
+// reject, resume; with JavaScript, without it, and on a phone. dashboard_safety.test.mjs tests what
+// must be true of every page, and dashboard_connect.test.mjs tests connecting.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
@@ -34,11 +34,11 @@ async function signIn(visit) {
   await visit.sees('unknown, expired or revoked');
   await visit.page.getByLabel('API key').fill(account.key);
   await visit.press('Sign in');
-  assert.equal(await visit.title(), 'Flows', 'where one wanted to go');
+  assert.equal(await visit.title(), 'Flows', 'the page that was requested');
   assert.equal(new URL(visit.page.url()).search, '?status=waiting');
 }
 
-// /flows/new to a page on which every task that would be made is seen.
+// From /flows/new to a page that shows every task that would be made.
 async function startTasks(visit, number) {
   await visit.goto('/flows/new');
   await visit.press('Unread mail to tasks');
@@ -51,7 +51,7 @@ async function startTasks(visit, number) {
   return id;
 }
 
-// Without loading another page: the bar announces the decision where it was not there at first.
+// Without loading another page: the bar announces the decision if it was not shown from the start.
 async function comesToDecision(visit) {
   const [approve, show] = ['Approve', 'Show it'].map((name) => visit.page.getByRole('button', { name }));
   await approve.or(show).first().waitFor();
@@ -67,7 +67,7 @@ async function seesItems(visit, id) {
     const strings = [];
     JSON.stringify(input, (key, value) => (typeof value === 'string' && strings.push(value), value));
     assert.ok(strings.length > 3);
-    for (const text of strings) assert.ok(shown.includes(text), `"${text}" is not seen`);
+    for (const text of strings) assert.ok(shown.includes(text), `"${text}" is not shown`);
   }
   return items;
 }
@@ -89,7 +89,7 @@ async function isDone(id, { before, items }, note) {
   assert.deepEqual(made.sort(), items.map((item) => item.input.title).sort());
 }
 
-test('sign in, start a flow, approve exactly what is shown, watch it end without reloading', async () => {
+test('sign in, start a flow, approve exactly what is shown, and watch the end without reloading', async () => {
   const visit = await dashboard.browser.visit(dashboard.base);
   await signIn(visit);
   await visit.goto('/');
@@ -99,7 +99,7 @@ test('sign in, start a flow, approve exactly what is shown, watch it end without
   const before = visit.navigations;
   await comesToDecision(visit);
   assert.equal(visit.navigations, before);
-  // the writes are held until the page has been seen with the step under way
+  // the writes are held until the page shows the step under way
   const held = await hold(dashboard.provider, { method: 'POST', path_prefix: '/v1/pages' });
   const done = await approve(visit, id, 'go ahead');
   const navigations = visit.navigations;
@@ -109,7 +109,7 @@ test('sign in, start a flow, approve exactly what is shown, watch it end without
   await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
   assert.equal(await visit.page.evaluate(() => globalThis.sameDocument), token);
   assert.equal(visit.navigations, navigations, 'no page was loaded meanwhile');
-  // a page takes the tasks, so no data source was looked up
+  // the tasks go below a page, so no data source was looked up
   const badges = await Promise.all((await stepsOf(visit).all()).map((step) => step.locator('.badge').innerText()));
   assert.deepEqual([...new Set(badges)].sort(), ['completed', 'skipped']);
   assert.equal(badges.filter((text) => text === 'skipped').length, 1);
@@ -155,7 +155,7 @@ test('the same at 390 pixels: nothing is wider than the screen', async () => {
   await visit.end();
 });
 
-test('reject: nothing is made, and the note is kept', async () => {
+test('reject: nothing is made, and the note is stored', async () => {
   const visit = await dashboard.signIn(account);
   const before = await dashboard.pagesMade();
   const id = await dashboard.startTasks(account);
@@ -171,7 +171,7 @@ test('reject: nothing is made, and the note is kept', async () => {
 });
 
 test('a stale page approves nothing', async () => {
-  // without the script, or the page would not stay stale
+  // without the script, which would update the page
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   const id = await dashboard.startTasks(account);
   await visit.goto(`/flows/${id}`);
@@ -186,7 +186,7 @@ test('a stale page approves nothing', async () => {
   await visit.end();
 });
 
-test('a flow that failed goes on after its cause is mended', async () => {
+test('a flow that failed continues after the cause is repaired', async () => {
   const visit = await dashboard.signIn(account);
   await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { status: 400 } }]);
   const id = await dashboard.startTasks(account);
@@ -194,7 +194,7 @@ test('a flow that failed goes on after its cause is mended', async () => {
   await visit.press('Approve');
   await visit.page.locator('[role=status] .badge', { hasText: 'failed' }).waitFor();
   await visit.goto('/');
-  assert.ok(await visit.page.locator(`a[href="/flows/${id}"]`).count(), 'the overview has it');
+  assert.ok(await visit.page.locator(`a[href="/flows/${id}"]`).count(), 'the overview shows it');
   await visit.goto(`/flows/${id}`);
   await dashboard.provider.faults([]);
   await visit.press('Resume');
@@ -203,7 +203,7 @@ test('a flow that failed goes on after its cause is mended', async () => {
   await visit.end();
 });
 
-test('executions: the list, its filters, one in detail', async () => {
+test('executions: the list, its filters, and one in detail', async () => {
   const visit = await dashboard.signIn(account);
   const good = await dashboard.call(account, 'POST', '/api/executions', {
     integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 3 },
@@ -239,7 +239,7 @@ test('executions: the list, its filters, one in detail', async () => {
 });
 
 for (const [how, options] of [['', {}], [' without JavaScript', { javaScriptEnabled: false }]])
-  test(`executions: by action, code and time, what was blocked, newer and older${how}`, async () => {
+  test(`executions: by action, code and time, blocked ones, newer and older${how}`, async () => {
     const person = await dashboard.account(`Filters${how}`);
     const run = (integration_id, action_id, input, more) => dashboard.call(person, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
     const visit = await dashboard.signIn(person, options);

@@ -1,6 +1,6 @@
-// Connecting apps in headless Chromium: the mail app through npm oidc-provider's real consent pages,
-// a key app through its form; what was blocked succeeds afterwards. With JavaScript, without, and on
-// a phone. And keys: seen once, revoked, refused.
+// Connecting apps in headless Chromium: the mail app through npm oidc-provider's real consent
+// pages, and a key app through its form; an action that was blocked then succeeds. With JavaScript,
+// without it, and on a phone. And keys: shown once, revoked, refused.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -8,7 +8,7 @@ import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { clientOf } from './support/oidc.mjs';
 import { credentials } from './support/stack.mjs';
 
-const MAILBOX = 'sam.rivera@example.com'; // what the app says that it is
+const MAILBOX = 'sam.rivera@example.com'; // the user that the app reports
 const WRONG = 'wrong-token-0123456789';
 
 let dashboard;
@@ -19,7 +19,7 @@ before(async () => {
 });
 after(async () => {
   try {
-    // its pages want a font of Google's, which the recorder refuses
+    // its pages load a Google font, which the recorder refuses
     const elsewhere = [dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     for (const [i, token] of dashboard.tokens.entries()) secrets[`token ${i}`] = token;
     // the page that shows a new key is the answer to its form, and no other
@@ -92,7 +92,7 @@ async function connectProbe(visit, account) {
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
 
-// Shown once, works, is revoked, is refused: by the API and as a session.
+// Shown once, works, is revoked, is then refused: by the API and as a session.
 async function makeKey(visit, how) {
   await visit.goto('/keys');
   await visit.press('New key');
@@ -133,7 +133,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.end();
   });
 
-test('refused at the consent page: said so, nothing is connected', async () => {
+test('refused at the consent page: the page says so, and nothing is connected', async () => {
   const account = await dashboard.account('refused', { apps: [] });
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/gmail');

@@ -1,8 +1,8 @@
-// What can go wrong on the way back from an app's consent page, in headless Chromium against an
-// authorization server that misbehaves: each is told plainly, with what to do; nothing is connected
-// that should not be, and no code, token or secret is in a page or in the log. And the links that
-// end users are handed (POST /api/connect/sessions): for one app, once, and back to where they came
-// from.
+// What can go wrong on the way back from an app's consent page, in headless Chromium with an
+// authorization server that misbehaves. Each failure is reported plainly, with advice, nothing is
+// connected that should not be, and no code, token or secret is in a page or in the log. And the
+// links for end users (POST /api/connect/sessions): for one app, used once, and back to where the
+// user came from.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -23,7 +23,7 @@ after(async () => {
     const elsewhere = [consent.url, dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     const secrets = { client: CLIENT.secret, mail: clientOf('sluice').client_secret, key: account.key, probe: credentials.probe.token };
     for (const [i, token] of (dashboard.tokens ?? []).entries()) secrets[`token ${i}`] = token;
-    // the browser brings the code in the callback's URL; that page and what follows do not have it
+    // the browser has the code in the callback's URL; that page and later ones do not
     const shown = (one, name) => name.startsWith('sentinel-code') && new URL(one.url).pathname === '/connect/callback' && !`${JSON.stringify(one.headers)}${one.body}`.includes(name);
     dashboard.judge({ ...secrets, ...consent.secrets }, { elsewhere, shown });
     for (const [name, secret] of Object.entries({ ...secrets, ...consent.secrets })) assert.ok(!dashboard.server.log.includes(secret), `${name} is in the log`);
@@ -43,14 +43,14 @@ async function toConsent(visit) {
   assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
 }
 
-// Says what happened and what to do, and nothing is connected.
+// Says what happened and what to do. Nothing is connected.
 async function fails(visit, ...texts) {
   assert.equal(await visit.title(), 'Not connected');
   for (const text of texts) await visit.sees(text);
   assert.equal(await connections(`and integration_id = 'picky'`), 0);
 }
 
-test('an app without an OAuth client: said so, entered in its place, then it connects', async () => {
+test('an app without an OAuth client: the page says so, the client is entered there, then the app connects', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/picky');
   await visit.sees('this server does not have one yet');
@@ -71,7 +71,7 @@ test('refused at the consent page', async () => {
   await visit.press('Deny');
   await fails(visit, 'the permission was refused there', 'try again and allow it');
   await visit.isAccessible();
-  assert.ok(!(await visit.page.content()).includes('told you'), 'what the redirect says is not repeated');
+  assert.ok(!(await visit.page.content()).includes('told you'), 'text of the redirect is not repeated');
   await visit.press('Try again');
   assert.equal(new URL(visit.page.url()).pathname, '/integrations/picky');
   await visit.end();
@@ -87,7 +87,7 @@ test('an answer of another issuer is not used', async () => {
     await fails(visit, 'did not come from Picky Files', 'Start again');
   }
   consent.behave();
-  assert.equal(consent.asked, before, 'no code went anywhere');
+  assert.equal(consent.asked, before, 'no code was sent');
   await visit.end();
 });
 
@@ -103,11 +103,11 @@ test('a token endpoint that refuses, fails or talks nonsense', async () => {
   await visit.end();
 });
 
-test('a state is good once, and for the session that began', async () => {
+test('a state is good once, and only for the session that began', async () => {
   const visit = await dashboard.signIn(account);
   const other = await dashboard.signIn(account);
   await toConsent(visit);
-  // another user comes back with it first
+  // another user returns with it first
   consent.behave({ isSlow: true });
   await visit.press('Allow');
   consent.behave();
@@ -207,7 +207,7 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await visit.end();
   });
 
-test('the client was deleted: a user who may not set one sees who may', async () => {
+test('the client was deleted: a user who may not set one learns who may', async () => {
   const admin = await dashboard.signIn(account);
   await admin.goto('/integrations/picky');
   const reader = await dashboard.browser.visit(dashboard.base);
@@ -290,7 +290,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.goto(path);
       await visit.press('Go back');
       assert.equal(visit.page.url(), back);
-      // taken once: in another browser there is nothing to do with it
+      // opened once: in another browser it does not work
       const other = await dashboard.browser.visit(dashboard.base, options);
       await other.goto(path);
       assert.equal(await other.title(), 'This link has been used');
@@ -309,7 +309,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
   });
 
 for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }]])
-  test(`a link for one mailbox, ${how}: another one is refused, and the right one is connected and mended`, async () => {
+  test(`a link for one mailbox, ${how}: another one is refused, and the right one is connected and later reconnected`, async () => {
     const visit = await dashboard.browser.visit(dashboard.base, options);
     const connect = async (login, button) => {
       consent.behave({ login });
@@ -332,7 +332,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await connect('ada@example.com', 'Connect Picky Files');
     await visit.sees('consent now has access to Picky Files, as ada@example.com.');
     assert.equal(await connections(`and identity_email = 'ada@example.com'`), 1);
-    // the same connection again, and another login in its place
+    // the same connection again, with another login
     await visit.goto(await link('picky', { force_reconnect: true }));
     await visit.sees('which acts as ada@example.com');
     await visit.press('Continue');

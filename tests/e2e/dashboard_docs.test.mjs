@@ -1,5 +1,5 @@
-// The reference of the interface: every operation of openapi.json, for everyone, with its call by
-// curl, which does what it says when it is run; kept by the browser until it changes. On the release build.
+// The reference of the interface: every operation of openapi.json has a public page, whose curl
+// call works as described. The browser caches the pages until they change. On the release build.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
@@ -20,7 +20,7 @@ after(() => dashboard?.stop());
 
 const byShell = async (command) => (await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: account.key } })).stdout;
 
-test('each operation has its page, for everyone: what it takes, each answer, its call', async () => {
+test('each operation has a public page: its input, each answer, its call', async () => {
   const ask = async (path) => (await fetch(dashboard.base + path)).text();
   const list = await ask('/docs');
   const inPage = (text) => text.replaceAll("'", '&#39;');
@@ -45,7 +45,7 @@ for (const [how, options] of [['light', {}], ['dark, at 390 pixels', { ...PHONE,
     await visit.end();
   });
 
-test('what a body takes, and a call that can be pasted', async () => {
+test('the members of a body, and a call that can be pasted', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/docs/createExecution');
   for (const name of ['integration_id', 'action_id', 'input', 'confirm', 'idempotency_key', 'Idempotency-Key']) await visit.sees(name);

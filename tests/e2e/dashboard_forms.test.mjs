@@ -1,6 +1,6 @@
-// What people fill in and press in the dashboard, in headless Chromium with JavaScript and without:
-// choices and fields that fit what they are for, questions before what cannot be undone, forms that
-// are sent twice, and sessions that end while one types.
+// Forms and buttons of the dashboard, in headless Chromium with JavaScript and without: choices and
+// fields that suit their purpose, questions before irreversible actions, forms that are sent twice,
+// and sessions that end while a person types.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -19,7 +19,7 @@ const execute = (integration_id, action_id, input) => dashboard.call(account, 'P
 
 /* ---- what is shown ---- */
 
-test('"Needs you" has what waits for a decision, and no timer', async () => {
+test('"Needs you" shows what waits for a decision, and no timer', async () => {
   const visit = await dashboard.signIn(account);
   const timer = await dashboard.start(account, 'probe_wait', { seconds: 3600 });
   await dashboard.reaches(account, timer, 'waiting');
@@ -28,7 +28,7 @@ test('"Needs you" has what waits for a decision, and no timer', async () => {
   await visit.goto('/');
   const needed = (id) => visit.page.locator(`#waiting .what[href="/flows/${id}"]`).count();
   assert.deepEqual([await needed(approval), await needed(timer)], [1, 0]);
-  // a question about no call counts none
+  // a question without a call shows no count
   const gate = await dashboard.start(account, 'api_gate', { id: 'INBOX', skip: true });
   await dashboard.reaches(account, gate, 'waiting');
   await visit.goto('/');
@@ -57,7 +57,7 @@ test('the app of executions is chosen, not typed', async () => {
   assert.equal(new URL(visit.page.url()).searchParams.get('app'), 'notion');
   assert.equal(await visit.page.getByLabel('App').inputValue(), 'notion');
   await visit.goto('/executions?app=gone');
-  assert.equal(await visit.page.getByLabel('App').inputValue(), 'gone', 'what the catalog does not have is still said');
+  assert.equal(await visit.page.getByLabel('App').inputValue(), 'gone', 'an app that the catalog does not have is still shown');
   await visit.end();
 });
 
@@ -65,7 +65,7 @@ test('a search of apps has the order of /api/search', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const query of ['send', 'mail', 'task', 'message', 'issue', 'create page', 'invoice']) {
     const { json } = await dashboard.call(account, 'GET', `/api/search?limit=100&query=${encodeURIComponent(query)}`);
-    const fitting = json.items.filter(({ relevance }) => relevance === 'high'); // what fits badly is no app to choose
+    const fitting = json.items.filter(({ relevance }) => relevance === 'high'); // a poor match is not an app to choose
     const expected = [...new Set(fitting.map(({ integration_id }) => integration_id))];
     assert.ok(expected.length > 0, query);
     await visit.goto(`/integrations?q=${encodeURIComponent(query)}`);
@@ -75,7 +75,7 @@ test('a search of apps has the order of /api/search', async () => {
   await visit.end();
 });
 
-test('a text of several lines has a field of several lines', async () => {
+test('a text of several lines gets a field of several lines', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto('/flows/new?template=mail_with_reminder');
   const fields = await visit.page.locator('[name^="input."]').evaluateAll((all) => Object.fromEntries(all.map((one) => [one.name.slice(6), one.localName])));
@@ -88,7 +88,7 @@ test('a text of several lines has a field of several lines', async () => {
   await visit.page.locator('[name="input.to"]').fill('');
   await visit.press('Start');
   await visit.page.getByRole('alert').waitFor();
-  assert.equal(await visit.page.locator('[name="input.text"]').inputValue(), 'One line\n\n  and another <&>', 'what was typed is there again');
+  assert.equal(await visit.page.locator('[name="input.text"]').inputValue(), 'One line\n\n  and another <&>', 'the typed text is shown again');
   await visit.page.locator('[name="input.to"]').fill('ada@example.com');
   await visit.press('Start');
   await visit.sees('The flow has started.');
@@ -99,7 +99,7 @@ test('a text of several lines has a field of several lines', async () => {
   await visit.end();
 });
 
-test('the fields of a start are those of its schema, and what does not fit is said at its field', async () => {
+test('the fields of a start are those of its schema, and errors are shown at their fields', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto('/flows/new');
   const about = async (name) => (await visit.page.locator('main .list > li').filter({ has: visit.page.getByRole('link', { name, exact: true }) }).innerText()).replace(/\s+/g, ' ');
@@ -130,7 +130,7 @@ test('the fields of a start are those of its schema, and what does not fit is sa
   const started = async () => (await dashboard.call(account, 'GET', `/api/flows/${visit.page.url().match(/[0-9a-f-]{36}/)[0]}`)).json.flow;
   assert.deepEqual((await started()).input, { pages, due: '2031-12-06', status: 'In progress', connectionId: `${connections[0].id}` });
   await dashboard.call(account, 'POST', `/api/flows/${(await started()).id}/cancel`, {});
-  // a number within its limits, and a box that has to be ticked
+  // a number within its limits, and a box that must be ticked
   await visit.goto('/flows/new?template=unread_mail_to_slack');
   assert.deepEqual(await field('maxResults').evaluate(({ type, min, max, step }) => [type, min, max, step]), ['number', '1', '20', '1']);
   await field('maxResults').fill('2');
@@ -142,7 +142,7 @@ test('the fields of a start are those of its schema, and what does not fit is sa
   await visit.end();
 });
 
-test('what Gmail escapes as HTML goes into other apps as it was written', async () => {
+test('text that Gmail escapes as HTML goes into other apps unescaped', async () => {
   const text = `"Quoted" it's <b> AT&T &amp; co`;
   await dashboard.provider.control('POST', '/mail', { from: 'a@b.example', subject: 'escapes here', text });
   const found = await execute('gmail', 'list_messages', { query: 'subject:"escapes here"' });
@@ -172,7 +172,7 @@ async function newKey(name = 'spare', scopes = 'read,execute,approve,admin') {
 }
 
 for (const [how, options] of WAYS) {
-  test(`revoking a key asks first, and says what depends on it; ${how}`, async () => {
+  test(`revoking a key asks first, and lists what depends on it; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     const { id, key } = await newKey(`asked ${how}`);
     const works = async () => (await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status;
@@ -197,7 +197,7 @@ for (const [how, options] of WAYS) {
     await visit.end();
   });
 
-  test(`revoking one's own key says that one is signed out, and signs out; ${how}`, async () => {
+  test(`revoking one's own key warns about the sign-out, and signs out; ${how}`, async () => {
     const own = await newKey(`own ${how}`);
     const visit = await dashboard.signIn({ key: own.key }, options);
     await visit.goto(`/keys/${own.id}/revoke`);
@@ -238,7 +238,7 @@ for (const [how, options] of WAYS) {
     await visit.end();
   });
 
-  test(`cancelling asks first, and says what was done and what will not be; ${how}`, async () => {
+  test(`cancelling asks first, and says what was done and what will not be done; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     const id = await dashboard.startTasks(account);
     await visit.goto(`/flows/${id}`);
@@ -268,7 +268,7 @@ for (const [how, options] of WAYS) {
   });
 }
 
-test('which connection a flow uses: the default, or the one that its input names', async () => {
+test('a flow uses the default connection, or the one that its input names', async () => {
   const other = await dashboard.account('two mailboxes');
   const visit = await dashboard.signIn(other, { javaScriptEnabled: false });
   const second = await dashboard.stack.connect(other.id, 'gmail', { access_token: 'second' }, ['--label', 'second']);
@@ -287,7 +287,7 @@ test('which connection a flow uses: the default, or the one that its input names
 
 /* ---- forms that are sent twice ---- */
 
-// As the browser would, by hand.
+// Like the browser, by hand.
 async function post(visit, path, body) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   return fetch(dashboard.base + path, { method: 'POST', redirect: 'manual', headers: { cookie, origin: dashboard.base, 'content-type': 'application/x-www-form-urlencoded' }, body });
@@ -306,7 +306,7 @@ for (const [how, options] of WAYS)
     await visit.page.getByRole('button', { name: 'Start' }).dblclick();
     await visit.page.getByText('The flow has started.').waitFor();
     assert.equal(await flows(), 1);
-    // again from a page that the browser has kept, or by a reload of what the form was sent to
+    // again from a page in the browser's history, or by a reload of the form's answer
     const sent = posts[0].postData();
     for (let i = 0; i < 2; i++) {
       const again = await post(visit, '/flows/new', sent);
@@ -328,12 +328,12 @@ for (const [how, options] of WAYS)
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
     await visit.sees('For one minute');
     assert.equal(await keysNamed(name), 1);
-    // with other values it is not what the form made
+    // with other values, it is not the request that the form made
     const changed = new URLSearchParams(posts[0].postData());
     changed.set('name', `${name}, changed`);
     const reply = await post(visit, '/keys/new', changed.toString());
     assert.deepEqual([reply.status, (await reply.text()).includes(key)], [409, false]);
-    // after the minute that the page names, what was shown is not shown again
+    // after the minute that the page names, the secret is not shown again
     await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = now() - interval '1 minute' where name = '${name}'`);
     await visit.page.reload();
     assert.equal(await visit.title(), 'This key was created before');
@@ -343,7 +343,7 @@ for (const [how, options] of WAYS)
     await visit.end();
   });
 
-test('what a form will make is sealed into it: of another session, or changed, it makes nothing', async () => {
+test('a form contains a seal: from another session, or changed, it makes nothing', async () => {
   const other = await dashboard.account('sealed');
   const session = async (person) => {
     const visit = await dashboard.signIn(person, { javaScriptEnabled: false });
@@ -363,9 +363,10 @@ test('what a form will make is sealed into it: of another session, or changed, i
   for (const { visit } of [mine, theirs]) await visit.end();
 });
 
-/* ---- a session that ends while one types ---- */
+/* ---- a session that ends while a person types ---- */
 
-// Ten at once, then one a second, are taken from an address; what is kept stays meanwhile.
+// An address may sign in ten times at once, and then once a second. The stored form stays
+// meanwhile.
 const signsIn = (visit, key) =>
   until('the sign-in is answered', async () => {
     await visit.page.getByLabel('API key').fill(key);
@@ -373,7 +374,7 @@ const signsIn = (visit, key) =>
     return !(await visit.page.getByText('Too many attempts').count());
   });
 
-// Signs in on the page that came instead, and is back at the form's.
+// Signs in on the page that was shown instead, and is back at the form's.
 async function comesBack(visit, path, key = account.key) {
   assert.equal(await visit.title(), 'Sign in');
   await visit.sees('Nothing was done');
@@ -387,7 +388,7 @@ async function comesBack(visit, path, key = account.key) {
 }
 
 for (const [how, options] of WAYS)
-  test(`a session that ends in mid-form loses nothing, and sends nothing by itself; ${how}`, async () => {
+  test(`no input is lost if the session ends while a form is filled in, and none is sent by itself; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     visit.hasScript = options.javaScriptEnabled !== false;
     const ends = () => visit.context.clearCookies();
@@ -421,7 +422,7 @@ for (const [how, options] of WAYS)
     const { steps } = await dashboard.reaches(account, started, 'cancelled');
     assert.match(JSON.stringify(steps), /two(\\r)?\\nlines/);
 
-    // a key that is to be made
+    // a key to be made
     const name = `kept ${how}`;
     await visit.goto('/keys/new');
     await visit.page.getByLabel('Name', { exact: true }).fill(name);
@@ -434,7 +435,7 @@ for (const [how, options] of WAYS)
     assert.deepEqual(await visit.page.locator('main [type=checkbox]:checked').evaluateAll((all) => all.map((one) => one.name)), ['scope.read', 'scope.approve']);
     assert.equal(await keysNamed(name), 0);
 
-    // a credential: what is secret has to be typed again
+    // a credential: secrets have to be typed again
     const connections = await countOf('connection');
     await visit.goto('/integrations/probe');
     await visit.page.getByLabel('Token', { exact: true }).fill('secret-that-is-not-kept');
@@ -448,7 +449,7 @@ for (const [how, options] of WAYS)
     assert.deepEqual(await Promise.all(['label', 'token'].map(value)), ['the label', '']);
     assert.equal(await countOf('connection'), connections);
 
-    // nothing was typed: back to where one was
+    // nothing was typed: back to the page before
     const waits = await dashboard.startTasks(account, { maxResults: 1 });
     await visit.goto(`/flows/${waits}/cancel`);
     await ends();
@@ -459,7 +460,7 @@ for (const [how, options] of WAYS)
     await visit.end();
   });
 
-test('two forms whose session ended: each comes back, though one signed in for the other meanwhile', async () => {
+test('two forms whose session ended are both restored, though the sign-in was for the other', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   const id = await dashboard.startTasks(account, { maxResults: 1 });
   const second = await visit.context.newPage();
@@ -477,12 +478,12 @@ test('two forms whose session ended: each comes back, though one signed in for t
   await visit.end();
 });
 
-test('a form of an earlier session comes back, too, and does nothing', async () => {
+test('a form of an earlier session is restored, too, and does nothing', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account, { maxResults: 1 });
   await visit.goto(`/flows/${id}`);
   await visit.page.getByLabel('Note').fill('typed before');
-  // signed out and in again beside it
+  // signed out and in again in another window
   const other = await visit.context.newPage();
   await visit.context.clearCookies();
   await other.goto('/sign-in');

@@ -1,6 +1,6 @@
-// A flow's page while the flow goes on, in headless Chromium: nothing moves that somebody is about to
-// press, nothing that is typed, marked, opened or focused goes, what is new above is announced by a
-// bar; and the stream of events behind it, which tells each change once.
+// A flow's page while the flow runs, in headless Chromium: nothing moves that a person is about to
+// press, nothing that is typed, selected, opened or focused is lost, and a bar announces new
+// content above. And the stream of events, which reports each change once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -22,7 +22,7 @@ const barOf = (visit) => visit.page.locator('.news [role=status]');
 const announces = (visit, words) => until(`the bar says "${words}"`, async () => (await barOf(visit).textContent()) === words);
 const badgeOf = (visit, step) => visit.page.locator(`#step-${step} .badge`);
 
-// A flow of which the messages' reading is held; of `texts` characters more each.
+// A flow whose reading of messages is held. `texts`: characters more in each.
 async function startHeld(input = {}) {
   const held = await hold(dashboard.provider, { method: 'GET', path_prefix: '/gmail/v1/users/me/messages/' });
   const id = await dashboard.start(account, 'unread_mail_to_tasks', { taskParent: dashboard.taskParent, maxResults: 5, ...input });
@@ -30,7 +30,8 @@ async function startHeld(input = {}) {
   return { id, ...held };
 }
 
-// Puts the mouse over it and remembers what is there; `isAimedAt` then says whether it still is.
+// Puts the mouse over the element and remembers it. `isAimedAt` then says whether it is still
+// there.
 async function aim(visit, target) {
   await target.scrollIntoViewIfNeeded();
   const { x, y, width, height } = await target.boundingBox();
@@ -59,7 +60,7 @@ async function aim(visit, target) {
 }
 
 for (const [how, options] of [['in a small window', { viewport: { width: 900, height: 500 } }], ['in a window that holds all of it', { viewport: { width: 1000, height: 3000 } }]])
-  test(`the mouse over "Cancel the flow": steps finish and an approval comes above, and it is the flow that is cancelled; ${how}`, async () => {
+  test(`the mouse over "Cancel the flow": steps finish and an approval appears above, and still the flow is cancelled; ${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     const { id, letGo } = await startHeld();
     await visit.goto(`/flows/${id}`);
@@ -67,7 +68,7 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     await letGo();
     await announces(visit, DECIDE);
     await aimed.isAimedAt();
-    assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0, 'what is new above waits');
+    assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0, 'new content above waits');
     const made = (await dashboard.pagesMade()).length;
     await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
     assert.match(await visit.title(), /^Cancel /);
@@ -78,7 +79,7 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     await visit.end();
   });
 
-test('the mouse over "Approve": what others decide moves nothing, and a late press approves nothing', async () => {
+test('the mouse over "Approve": decisions of others move nothing, and a late press approves nothing', async () => {
   const visit = await dashboard.signIn(account, { viewport: { width: 900, height: 600 } });
   const id = await dashboard.startTasks(account, { maxResults: 5 });
   await visit.goto(`/flows/${id}`);
@@ -96,7 +97,7 @@ test('the mouse over "Approve": what others decide moves nothing, and a late pre
   await visit.end();
 });
 
-test('focus, marks, what is opened and where one reads stay as they are', async () => {
+test('focus, selection, opened parts and the scroll position stay as they are', async () => {
   const visit = await dashboard.signIn(account, { viewport: { width: 900, height: 300 } });
   const { id, letGo } = await startHeld({ maxResults: 20 });
   await visit.goto(`/flows/${id}`);
@@ -127,7 +128,7 @@ test('focus, marks, what is opened and where one reads stay as they are', async 
   await visit.end();
 });
 
-test('a note that is being written stays, and goes with the decision', async () => {
+test('a note that is being written stays, and is sent with the decision', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account);
   await visit.goto(`/flows/${id}`);
@@ -146,7 +147,7 @@ test('a note that is being written stays, and goes with the decision', async () 
 });
 
 for (const [how, options] of [['', {}], [' at 390 pixels', PHONE]])
-  test(`the bar: read out, reached by keyboard, shows the decision and goes${how}`, async () => {
+  test(`the bar is announced, is reached by keyboard, shows the decision and disappears${how}`, async () => {
     const visit = await dashboard.signIn(account, options);
     const { id, letGo } = await startHeld();
     await visit.goto(`/flows/${id}`);
@@ -174,7 +175,7 @@ async function cookieOf(visit) {
   return (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
 }
 
-// Reads events until `isEnough` of the text so far.
+// Reads events until `isEnough` of the text so far is true.
 async function read(path, headers, isEnough) {
   const stop = new AbortController();
   const reply = await fetch(dashboard.base + path, { headers, signal: stop.signal });
@@ -195,10 +196,10 @@ async function read(path, headers, isEnough) {
 
 const revOf = async (id) => Number(await dashboard.stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`));
 
-// What the server asks its database by itself; of each few one looks whether a watched flow has changed.
+// The server's own queries. One of every few checks whether a watched flow has changed.
 const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
 
-test('a change is sent once; a browser does not get known changes again', async () => {
+test('each change is sent once; a browser does not get known changes again', async () => {
   const visit = await dashboard.signIn(account);
   const headers = { cookie: await cookieOf(visit) };
   await visit.end();
@@ -216,17 +217,17 @@ test('a change is sent once; a browser does not get known changes again', async 
     return text.includes('changed') && (await looks()) >= changedAt + 25;
   });
   assert.deepEqual(told.ids, [first + 1]);
-  // a browser that comes again, and a page that is older
+  // a browser that reconnects, and a page that is older
   const enough = (text) => text.includes('\n\n');
   assert.deepEqual((await read(`${events}?since=${first}`, { ...headers, 'last-event-id': `${first + 1}` }, enough)).ids, []);
   assert.deepEqual((await read(`${events}?since=${first}`, headers, enough)).ids, [first + 1]);
   await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
   const last = await revOf(id);
   assert.deepEqual((await read(`${events}?since=${first}`, headers, (text) => text.includes('changed'))).ids, [last]);
-  assert.equal((await read(`${events}?since=${last}`, headers)).status, 204, 'nothing will come any more');
+  assert.equal((await read(`${events}?since=${last}`, headers)).status, 204, 'nothing more will be sent');
 });
 
-test('a connection that breaks again and again: said so, and the page is asked for no oftener than it has changed', async () => {
+test('a connection that breaks again and again: the page says so, and is not loaded more often than it changes', async () => {
   const visit = await dashboard.signIn(account);
   const { id, letGo } = await startHeld();
   let [asked, tried, isBroken] = [0, 0, true];
@@ -250,14 +251,14 @@ test('a connection that breaks again and again: said so, and the page is asked f
   await visit.end();
 });
 
-test('an account\'s events: a change anywhere in it, once; nothing that the browser has; ends with the session', async () => {
+test('an account’s events: each change in it, once; nothing that the browser has; they end with the session', async () => {
   const { id, key } = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--json']));
   const visit = await dashboard.signIn({ key });
   const headers = { cookie: await cookieOf(visit) };
   await visit.end();
   const flow = await dashboard.startTasks(account);
   const stamps = (text) => [...text.matchAll(/id: (\d+)\ndata: changed\n\n/g)].map(([, stamp]) => stamp);
-  // the first event is the state that the browser lacks, the second one the change
+  // the first event is the state that the browser lacks, and the second one the change
   let isChanged = false;
   const told = await read('/events', headers, async (text) => {
     if (stamps(text).length === 1 && !isChanged) isChanged = await dashboard.stack.cluster.sql(`update sluice.flow set rev = rev + 1 where id = '${flow}'`).then(() => true);
@@ -275,7 +276,7 @@ test('an account\'s events: a change anywhere in it, once; nothing that the brow
   assert.equal((await fetch(`${dashboard.base}/events`, { headers, redirect: 'manual' })).status, 303);
 });
 
-test('the overview: what begins to wait comes by itself, under a pointer only when asked for; and goes when it is decided', async () => {
+test('the overview: a new approval appears by itself, under a pointer only on demand, and disappears once it is decided', async () => {
   const other = await dashboard.account('Overview');
   const first = await dashboard.startTasks(other, { maxResults: 1 });
   const visit = await dashboard.signIn(other);
@@ -289,10 +290,10 @@ test('the overview: what begins to wait comes by itself, under a pointer only wh
   assert.equal(await visit.page.locator('#pages a[href="/approvals"] .count').innerText(), '2');
   await visit.page.evaluate(() => document.querySelector('main').focus());
   assert.equal(await barOf(visit).textContent(), '');
-  // the newest are first, so that what is under the pointer would move down
+  // the newest come first, so the content under the pointer would move down
   const aimed = await aim(visit, linkTo(first).first());
   const third = await dashboard.startTasks(other, { maxResults: 1 });
-  await until('it is there, or announced', async () => (await linkTo(third).count()) > 0 || (await barOf(visit).textContent()) !== '');
+  await until('it is shown, or announced', async () => (await linkTo(third).count()) > 0 || (await barOf(visit).textContent()) !== '');
   await aimed.isAimedAt();
   if (await linkTo(third).count() === 0) await visit.page.getByRole('button', { name: 'Show it' }).click();
   await linkTo(third).first().waitFor();
@@ -304,7 +305,7 @@ test('the overview: what begins to wait comes by itself, under a pointer only wh
   await visit.end();
 });
 
-test('a button that was pressed is off until the answer; where the connection is lost those that decide are', async () => {
+test('a pressed button is disabled until the answer; while the connection is lost, the buttons of a decision are disabled', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account, { maxResults: 1 });
   await visit.goto(`/flows/${id}`);
@@ -320,7 +321,7 @@ test('a button that was pressed is off until the answer; where the connection is
   // as while the answer is awaited
   await visit.page.evaluate(() => document.querySelector('main form').addEventListener('submit', (event) => event.preventDefault()));
   await approve.click();
-  await until('it is off', () => approve.isDisabled());
+  await until('it is disabled', () => approve.isDisabled());
   assert.equal(await visit.page.getByRole('button', { name: 'Reject' }).isDisabled(), true);
   visit.problems = visit.problems.filter((one) => !one.includes('ERR_CONNECTION_RESET'));
   await visit.end();

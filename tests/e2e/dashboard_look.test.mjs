@@ -1,7 +1,7 @@
-// How the dashboard looks: axe-core on every page (each route of src/web/request.c, by GET and by
-// POST), in the dark scheme what depends on colors, and the pictures that the README
-// shows, made into build/screenshots (committed under contrib/screenshots). On the release build: what
-// a page's markup is does not depend on it.
+// The look of the dashboard: axe-core on every page (each route of src/web/request.c, by GET and by
+// POST), the rules about colors also in the dark scheme, and the pictures in the README, which are
+// made in build/screenshots (committed under contrib/screenshots). On the release build, since a
+// page's markup does not depend on the build.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { must } from './support/process.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
 const PICTURE_BYTES_MAX = 64e3;
-const SCRIPT_BYTES_MAX = 4e3; // as it comes
+const SCRIPT_BYTES_MAX = 4e3; // as it is
 
 let dashboard, account, waiting, failed, completed, good, bad, connection;
 
@@ -52,7 +52,7 @@ const open = async (visit) => {
 const PHONE = { width: 390, height: 800 };
 const DESK = { width: 1280, height: 900 };
 
-// Of the route table: what answers with a page.
+// The routes that answer with a page, from the route table.
 async function routes() {
   const source = await readFile(new URL('../../src/web/request.c', import.meta.url), 'utf8');
   const all = [...source.matchAll(/\{HTTP_METHOD_(\w+), "([^"]+)"/g)].map(([, method, path]) => ({ method, path }));
@@ -62,7 +62,7 @@ async function routes() {
 
 const matches = (pattern, url) => new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(new URL(url).pathname);
 
-test('each class and variable of the style sheet, and each icon, is used by a page, and what the build makes of it is the same sheet', async () => {
+test('each class and variable of the style sheet, and each icon, is used by a page, and the built sheet has the same content', async () => {
   const web = new URL('../../src/web/', import.meta.url);
   const sheet = await readFile(new URL('assets/style.css', web), 'utf8');
   const names = (await readdir(new URL('pages/', web))).filter((name) => name.endsWith('.html'));
@@ -83,7 +83,7 @@ test('each class and variable of the style sheet, and each icon, is used by a pa
   assert.deepEqual(icons.filter((name) => !pages.includes(`'${name}'`) && !pages.includes(`#i-${name}"`) && !verbs.includes(`"${name}"`)), []);
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto('/sign-in');
-  // what a variable holds is kept as it was written
+  // the values of variables stay as they were written
   const [served, written] = await visit.page.evaluate((text) => {
     const own = new CSSStyleSheet();
     own.replaceSync(text);
@@ -94,7 +94,7 @@ test('each class and variable of the style sheet, and each icon, is used by a pa
   await visit.end();
 });
 
-// A form of ours with nothing filled in: the page that says no.
+// One of our forms with nothing filled in: the page that reports the errors.
 async function post(visit, path) {
   await visit.goto('/keys/new');
   await Promise.all([
@@ -108,7 +108,7 @@ async function post(visit, path) {
   ]);
 }
 
-// Each page once: in light all rules, then in the dark scheme what depends on colors.
+// Each page once: all rules in the light scheme, then the rules about colors in the dark scheme.
 const findings = { light: [], dark: [] };
 let walked;
 
@@ -157,12 +157,13 @@ async function walk() {
     '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
   ]) {
-    // an address without a route has a page, too, on which all of this is true
+    // an address without a route has a page, too, for which all of this is true
     assert.ok(path.startsWith('/nowhere/') || known.some((one) => one.method === 'GET' && matches(one.path, dashboard.base + path)), `${path} has no route`);
     await visit.page.setViewportSize(PHONE);
     await visit.goto(path);
     await open(visit);
-    // beside the navigation in light, below it on a phone in dark: each is checked unchanged
+    // The navigation is next to the content in light, and below it on a phone in dark: each is
+    // checked unchanged.
     await visit.page.emulateMedia({ colorScheme: 'dark' });
     findings.dark.push(...(await visit.findings(COLOR_RULES)));
     await visit.fits();
@@ -178,7 +179,7 @@ async function walk() {
   await visit.press('Create the key');
   assert.equal(await visit.title(), 'The new key');
   await check(visit, 'POST');
-  // sign-out last: it ends the session, and the other one every session of the key
+  // sign-out last: it ends the session, and the other one ends every session of the key
   const isOut = ({ path }) => path === '/sign-out';
   const forms = (await routes()).filter(({ method, path }) => method === 'POST' && path !== '/sign-out/everywhere').sort((a, b) => isOut(a) - isOut(b));
   const spare = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });
@@ -193,7 +194,7 @@ async function walk() {
   await another.end();
   seen.push({ method: 'POST', url: `${dashboard.base}/sign-out/everywhere` });
   for (const { method, path } of await routes())
-    assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not seen`);
+    assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not visited`);
   await visit.end();
 }
 
@@ -203,8 +204,8 @@ for (const colorScheme of ['light', 'dark'])
     assert.deepEqual(findings[colorScheme], []);
   });
 
-// axe-core itself needs a browser that runs scripts, so the pages' own one is empty here.
-test('axe-core finds nothing where the pages have no script, on a phone', async () => {
+// axe-core itself needs a browser that runs scripts, so the pages' own script is empty here.
+test('axe-core finds nothing on pages without a script, on a phone', async () => {
   const visit = await dashboard.signIn(account, { viewport: PHONE });
   await visit.context.route('**/*.mjs', (route) => route.fulfill({ contentType: 'text/javascript', body: '' }));
   for (const path of ['/', '/approvals', '/flows', '/flows/new?template=reschedule_tasks', `/flows/${waiting}`, `/flows/${completed}`, '/executions', `/executions/${bad.json.execution_id}`, '/integrations', '/integrations/hubspot', `/connections/${connection}`, '/keys', '/audit', '/docs/createExecution']) {
@@ -217,7 +218,7 @@ test('axe-core finds nothing where the pages have no script, on a phone', async 
   await visit.end();
 });
 
-test('an unknown address: a page for a browser, JSON for a program and below /api', async () => {
+test('an unknown address gets a page in a browser, and JSON in a program and below /api', async () => {
   const ask = async (path, Accept, method = 'GET') => {
     const reply = await fetch(dashboard.base + path, { method, headers: { Accept } });
     return [reply.status, reply.headers.get('content-type'), await reply.text()];
@@ -245,7 +246,7 @@ for (const colorScheme of ['light', 'dark'])
     await visit.end();
   });
 
-test('a flow on paper: what it does and did, without the navigation and without buttons', async () => {
+test('a printed flow: what it does and did, without the navigation and without buttons', async () => {
   const visit = await dashboard.signIn(account);
   await visit.page.emulateMedia({ media: 'print' });
   for (const id of [waiting, completed]) {
@@ -283,8 +284,8 @@ test('pages are compressed for clients that accept it, except requests from othe
   for (const path of ['/', '/flows', `/flows/${waiting}`, '/integrations?q=mail', '/nowhere/at/all', '/sign-out']) {
     const [small, plain] = [await ask(path, { accept: 'text/html' }), await ask(path, { accept: 'text/html', 'accept-encoding': 'br, gzip;q=0, *' })];
     assert.deepEqual([small.how, plain.how, small.vary, plain.vary], ['gzip', null, 'Accept-Encoding', 'Accept-Encoding'], path);
-    // an account has a stamp while a page of it is watched, as that of this visit is soon
-    // and the overview has sums and times, which are others a moment later
+    // an account has a stamp while a page of it is watched, which that of this visit soon is, and
+    // the overview has sums and times that differ a moment later
     const changing = path === '/' ? /[\d.]+( ms| s| min| h| days)?/g : /since=\d+/;
     const [one, other] = [small, plain].map(({ text }) => text.replace(changing, ''));
     assert.equal(one, other, path);

@@ -1,5 +1,5 @@
-// What each page of the dashboard is for: the frame says where one is and what waits, a decision says
-// as whom, what, how grave, who asked and until when.
+// The purpose of each page of the dashboard: the frame shows the place and what waits, and a
+// decision shows whose account is used, what is done, how severe it is, who asked, and until when.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -21,19 +21,19 @@ after(() => dashboard?.stop());
 
 const nav = (visit) => visit.page.getByRole('navigation', { name: 'Pages' });
 
-// A key of the account with these scopes; name is its own.
+// A key of the account with these scopes. name is its name.
 async function keyOf(name, scopes) {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', name, '--scopes', scopes, '--json']));
   return { ...account, key: made.key };
 }
 
-// The same of any account, with the id by which lists know it.
+// The same for any account, with the id that lists use.
 async function keyOfAccount(own, name) {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', name, '--json']));
   return { id: made.id, as: { ...own, key: made.key } };
 }
 
-test('the frame: account and key, counts, and no way to what the key may not see', async () => {
+test('the frame: account and key, counts, and no link to what the key may not see', async () => {
   const lead = await keyOf('ops-lead', 'read,execute,approve,admin');
   const id = await dashboard.startTasks(account);
   const visit = await dashboard.signIn(lead, { viewport: { width: 1280, height: 900 } });
@@ -48,12 +48,12 @@ test('the frame: account and key, counts, and no way to what the key may not see
   await visit.page.keyboard.press('Tab');
   await visit.page.keyboard.press('Tab');
   assert.equal(await visit.page.evaluate(() => document.activeElement.textContent), 'Overview');
-  // a bar, where the window is small: all of it can still be reached
+  // in a small window it is a bar, all of which can still be reached
   await visit.page.setViewportSize({ width: 390, height: 800 });
   await visit.fits();
   await nav(visit).getByRole('link', { name: 'API keys' }).click();
   assert.equal(await visit.title(), 'API keys');
-  // and the page where one is stands in the part of the bar that can be seen
+  // and the current page is in the part of the bar that is visible
   const box = await nav(visit).locator('[aria-current=page]').boundingBox();
   assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
   await visit.end();
@@ -71,7 +71,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   const id = await dashboard.startTasks(agent);
   const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
   await visit.goto(`/flows/${id}`);
-  // the flow is called by its template's flow_title, what is decided by the approval's
+  // the flow's name comes from its template's flow_title, the decision's from that of the approval
   assert.equal(await visit.title(), 'Task pages in Notion for unread mails');
   assert.equal(await visit.page.locator('#decision').innerText(), 'Create 2 task pages in Notion');
   const decision = visit.page.locator('.decide');
@@ -90,7 +90,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the buttons stay in the window, however long the list is
   await visit.page.setViewportSize({ width: 1280, height: 420 });
   assert.ok(await decision.getByRole('button', { name: 'Approve' }).evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight));
-  // the inbox has the same, and leads there
+  // the inbox shows the same, and links there
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
   assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waiting since [\s\S]*2 writes/);
@@ -104,7 +104,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   await visit.press('Approve');
   await dashboard.reaches(account, id, 'completed');
   await visit.page.reload();
-  // what came of it, with links that lead out
+  // the result, with links to it
   assert.match(await visit.page.locator('#flow-result').innerText(), /^Result\s+Count\s+2\s/);
   const made = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json.flow.context.created.pages;
   assert.deepEqual(await visit.page.locator('#flow-result a').evaluateAll((all) => all.map((one) => [one.textContent, one.href, one.rel])), made.map(({ title, url }) => [title, url, 'noreferrer']));
@@ -116,10 +116,11 @@ test('a decision shows the connection, the action, its severity, the requester a
   await visit.end();
 });
 
-// Pages of the emulated task database: one in progress with a date, one not started without.
+// Pages of the emulated task database: one in progress with a date, and one not started and without
+// a date.
 const TASKS = ['001', '00c'].map((end) => `b3d5f7a9-1c2e-4a6b-8d0f-000000000${end}`);
 
-test('an update shows what changes in each, and by what that was read', async () => {
+test('an update shows what changes in each item, and which step read it', async () => {
   const id = await dashboard.start(account, 'reschedule_tasks', { pages: TASKS, due: '2031-12-06', status: 'In progress' });
   const { steps } = await dashboard.reaches(account, id, 'waiting');
   const read = steps.find(({ stepKey }) => stepKey === 'read');
@@ -128,7 +129,7 @@ test('an update shows what changes in each, and by what that was read', async ()
   const call = (n) => visit.page.locator('.calls > li').nth(n);
   const table = (n) => call(n).locator('.diff tr').evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText)));
   assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
-  // what reads the same stays, what was not there is empty
+  // what reads the same stays, and what did not exist is empty
   assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
   assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what “Notion: Get a page” read .*\.$/);
   assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
@@ -140,7 +141,7 @@ test('an update shows what changes in each, and by what that was read', async ()
   await dashboard.reaches(account, id, 'completed');
   const page = await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'notion', action_id: 'get_page', input: { page_id: TASKS[1] } });
   assert.equal(page.json.output.properties.Due.date.start, '2031-12-06');
-  // done again nothing would change, which is what the page says
+  // a repetition would change nothing, and the page says so
   const again = await dashboard.start(account, 'reschedule_tasks', { pages: TASKS, due: '2031-12-06' });
   await dashboard.reaches(account, again, 'waiting');
   await visit.goto(`/flows/${again}`);
@@ -170,13 +171,13 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
   assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside your company/);
   assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes']);
-  // as whom, with the way to that connection
+  // whose account it uses, with a link to that connection
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
   assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);
   // text that is not an address has no owner
   await visit.goto(`/flows/${ids.nasty}`);
   assert.ok((await tags(first)).includes('leaves your company'));
-  // the same where they are listed, however long what is shown
+  // lists show the same, however long the shown text is
   for (const path of ['/', '/approvals', 'longer', '/', '/approvals']) {
     if (path === 'longer') {
       await lengthen(dashboard.stack, `account_id = '${own.id}'`);
@@ -190,12 +191,12 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   await visit.end();
 });
 
-test('the inbox in parts: soonest to expire first, by who asked, and each flow once', async () => {
+test('the inbox in parts: soonest to expire first, by requester, and each flow once', async () => {
   const own = await dashboard.account('inbox');
   const [{ id: key }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
   const model = await dashboard.startTasks(own);
   await copyFlow(dashboard.stack, model, 29, 1);
-  // all but the first lapse, the older the sooner; of a key that there is not, one in five
+  // all but the first expire, older ones sooner; one in five belongs to a key that does not exist
   await dashboard.stack.cluster.sql(`
     with others as (select id, row_number() over (order by id) n from sluice.flow where account_id = '${own.id}')
     update sluice.flow f set wake_at = case when f.id <> '${model}' then now() + n * interval '1 day' end from others o where f.account_id = '${own.id}' and f.id = o.id;
@@ -224,7 +225,7 @@ test('the inbox in parts: soonest to expire first, by who asked, and each flow o
   await visit.end();
 });
 
-test('an app: its actions with their effect, what a connection must be allowed to in words, and the curl of one', async () => {
+test('an app: its actions with their effect, what a connection must be allowed to do in words, and the curl call of one', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   // three clicks from Overview
   await visit.press('Apps');
@@ -242,7 +243,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const curl = await visit.page.locator('#curl').innerText();
   const [example] = actions.find(({ action_id }) => action_id === 'send_message').examples;
   assert.deepEqual(JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)), { integration_id: 'gmail', action_id: 'send_message', input: example.input });
-  // by that call the interface says what it would do
+  // this call shows what the API would do
   const reply = await dashboard.call(account, 'POST', '/api/executions', JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)));
   assert.equal(reply.json.error_code, 'policy_blocked', reply.text);
   await visit.goto('/integrations/gmail/actions/nothing');
@@ -253,7 +254,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
 // RFC 4180: cells in quotes, lines end in CRLF.
 const cells = (text) => text.trimEnd().split('\r\n').map((line) => [...line.matchAll(/"((?:[^"]|"")*)"|([^",]+)/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
 
-test('the audit trail: who did what, filters in the address, pages, and CSV that no spreadsheet runs', async () => {
+test('the audit trail: who did what, filters in the address, pages, and CSV without formulas', async () => {
   const own = await dashboard.account('trail', { apps: [] });
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const evil = '=HYPERLINK("http://x.example")';
@@ -282,7 +283,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   await visit.page.getByLabel('When').selectOption('the last hour');
   await visit.press('Show');
   assert.equal(await rows.count(), 50);
-  // the same as CSV, under the same filters
+  // the same as CSV, with the same filters
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   const csv = async (path) => {
     const reply = await fetch(new URL(path, dashboard.base), { headers: { cookie } });
@@ -297,14 +298,15 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
     assert.deepEqual([line[1], line[4], line[5]], ['link.created', `key:${made.id}`, `'${evil}`]);
     assert.equal(JSON.parse(line[8]).integration_id, 'gmail');
   }
-  // each begin that a spreadsheet takes for a formula; quotes and line breaks stay in their cell
+  // each character that starts a formula in a spreadsheet; quotes and line breaks stay in their
+  // cell
   const begins = ['+1', '-1', '@x', '\t=1', '\r=1', '\n=1', '=1', 'a"b,\nc'];
   const insert = (what, from) => dashboard.stack.cluster.sql(`insert into sluice.audit_event (account_id, id, kind, actor, address)
     select '${own.id}', (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid, 'key.created', 'system', ${what} from ${from}`);
   await insert(`(array[${begins.map((text) => `E'${text.replaceAll('\t', '\\t').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}'`)}])[n]`, `generate_series(1, ${begins.length}) n`);
   const raw = await (await fetch(`${dashboard.base}/audit.csv?by=system`, { headers: { cookie } })).text();
   for (const text of begins) assert.ok(raw.includes(`"${/^[a-z]/.test(text) ? '' : "'"}${text.replaceAll('"', '""')}"`), JSON.stringify([text, raw]));
-  // no more than 2,000 at once; the rest from an older page
+  // at most 2,000 at once; the rest is on an older page
   await insert(`'bulk'`, 'generate_series(100, 2199) n');
   const part = await csv('/audit.csv?by=system');
   assert.equal(part.length, 2001);
@@ -317,7 +319,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   await visit.end();
 });
 
-test('a filter that a list does not know is refused with what it takes', async () => {
+test('a filter that a list does not know is refused with the possible values', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const [path, wanted] of [
     ['/executions?status=sucess', 'status must be one of: succeeded failed blocked.'],
@@ -340,7 +342,7 @@ test('a filter that a list does not know is refused with what it takes', async (
   await visit.end();
 });
 
-test('the audit trail names what an event is about, and leads there', async () => {
+test('the audit trail names the object of an event, and links to it', async () => {
   const own = await dashboard.account('named', { apps: ['gmail', 'notion'] });
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const id = await dashboard.startTasks(own, { maxResults: 1 });
@@ -350,7 +352,7 @@ test('the audit trail names what an event is about, and leads there', async () =
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'the "new" one', '--json']));
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
   const row = (what) => visit.page.locator('tbody tr').filter({ hasText: what }).first();
-  await until('all is written down', async () => {
+  await until('all events are written', async () => {
     await visit.goto('/audit');
     return (await row('no_such_app').count()) === 1 && (await row('App Gmail').count()) === 1;
   });
@@ -371,7 +373,7 @@ test('the audit trail names what an event is about, and leads there', async () =
   await visit.end();
 });
 
-test('a connection: what it may do, scopes in words, and nothing that one click or a link ends', async () => {
+test('a connection: what it may do, scopes in words, and nothing that one click or a link could end', async () => {
   const own = await dashboard.account('one <i>connection</i>', { apps: [] });
   await dashboard.stack.connect(own.id, 'gmail', credentials.gmail, ['--label', 'inbox <b>', '--scopes', 'https://www.googleapis.com/auth/gmail.readonly']);
   const [{ id }] = (await dashboard.call(own, 'GET', '/api/connections')).json.connections;
@@ -381,7 +383,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const may = await visit.page.locator('section:has(#may)').innerText();
   assert.match(may, /Read: [^\n]*Get a message/);
   assert.doesNotMatch(may, /Send a message/);
-  // the one that it has, and that is not asked for, in words, too
+  // the scope that it has without having been asked for is also in words
   await visit.sees(/Read your mail and its settings https:\/\/www\.googleapis\.com\/auth\/gmail\.readonly\s+granted/);
   await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
   await visit.sees('Actions refused without them');
@@ -389,7 +391,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
   assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be undone', 'write', 'missing', 'needed']]);
   await visit.goto(`/connections/${id}`);
-  // the question is a page; to open it does nothing
+  // the question is a page; opening it does nothing
   await visit.press('Disconnect');
   await visit.sees('Calls that use it are refused until the app is connected again.');
   await visit.press('Keep the connection');
@@ -398,11 +400,11 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   await visit.end();
 });
 
-test('a connection: how much its app is called, and what goes through it, here and before it is disconnected', async () => {
+test('a connection: how often its app is called, and the calls through it, here and before it is disconnected', async () => {
   const own = await dashboard.account('users of one');
   const { as } = await keyOfAccount(own, 'mail-agent');
   const [gmail, notion] = await Promise.all(['gmail', 'notion'].map(async (app) => (await dashboard.call(own, 'GET', `/api/connections?integration_id=${app}`)).json.connections[0].id));
-  // 30 hours, of which 24 are on the page; of another app nothing
+  // 30 hours, of which 24 are on the page; nothing of another app
   await dashboard.counted(own, [['gmail', 'list_messages', 'succeeded', '', 40], ['gmail', 'get_message', 'failed', 'timeout', 2], ['gmail', 'get_message', 'blocked', 'rate_limited', 1]], 30);
   assert.equal((await dashboard.call(as, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {} })).status, 200);
   const id = await dashboard.startTasks(own);
@@ -438,7 +440,7 @@ test('API keys: scopes in words, last use, and a question before one is revoked'
   assert.match(await row.innerText(), /agent <b>[\s\S]*read: read apps, executions and flows\s+execute: run actions, start flows, connect apps\s+never\s+never\s+valid/);
   const ask = () => dashboard.call({ key: made.key }, 'GET', '/api/integrations');
   assert.equal((await ask()).status, 200);
-  await until('its use is shown', async () => {
+  await until('its last use is shown', async () => {
     await visit.page.reload();
     return (await row.locator('td:nth-child(3) time').count()) === 1;
   });
@@ -454,7 +456,7 @@ test('API keys: scopes in words, last use, and a question before one is revoked'
 });
 
 for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }]])
-  test(`a new key: a page of its own, a name and scopes first, from certain addresses alone; ${how}`, async () => {
+  test(`a new key: a page of its own, a name and scopes first, limited to certain addresses; ${how}`, async () => {
     const own = await dashboard.account(`new key ${how}`, { apps: [] });
     const visit = await dashboard.signIn(own, options);
     const keys = async () => JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json'])).length;
@@ -470,7 +472,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.page.getByLabel('Only from these addresses').fill(addresses);
       await visit.press('Create the key');
     };
-    // no scope, or no address: nothing is made, and what was typed is still there
+    // no scope, or no address: nothing is made, and the typed text is still shown
     await make('none', [], '');
     await visit.sees('Choose at least one of the scopes');
     await make('none', [/^read/], '10.1.2.3/16 <b>');
@@ -493,7 +495,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.end();
   });
 
-// By Tab alone to what is called so; where the focus is can be seen on the way.
+// Only by Tab to the element with that name. The focus is visible on the way.
 async function tabTo(visit, name) {
   for (let i = 0; i < 90; i++) {
     await visit.page.keyboard.press('Tab');
@@ -509,7 +511,7 @@ async function tabTo(visit, name) {
 }
 const enter = (visit) => Promise.all([visit.page.waitForNavigation(), visit.page.keyboard.press('Enter')]);
 
-test('by keyboard alone: a key is made and revoked, a connection renamed and not disconnected, an app connected', async () => {
+test('only by keyboard: a key is made and revoked, a connection renamed and not disconnected, an app connected', async () => {
   const own = await dashboard.account('keyboard', { apps: ['gmail'] });
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const go = async (...names) => {
@@ -543,7 +545,7 @@ test('by keyboard alone: a key is made and revoked, a connection renamed and not
   await visit.end();
 });
 
-test('apps: the connected ones first, and by a search with the actions that it found', async () => {
+test('apps: the connected ones first, and in a search with the actions that it found', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   await visit.press('Apps');
   const connected = visit.page.locator('section:has(#connected) tbody tr');
@@ -574,7 +576,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
     ['notion', 'create_page', 'blocked', 'policy_blocked', 7],
     ['', '', 'blocked', 'integration_not_found', 1],
   ]);
-  // the day before: in whole hours, of which the last is as far as this one
+  // the day before: in whole hours, the last one as far as this one
   await dashboard.counted(other, [['gmail', 'list_messages', 'succeeded', '', 1800], ['gmail', 'send_message', 'failed', 'timeout', 57]], 2, 26);
   await visit.goto('/');
   const chart = visit.page.getByRole('img', { name: /^3,714 in all: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
@@ -587,7 +589,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.equal(share, '2.4 % of all that were tried; 3.1 % the day before');
   assert.match(time, /^\d+ ms 95 % took less, half less than \d+ ms$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
-  // the failed share of those that were tried, and the times, as lines: three hours, all alike
+  // the failure rate of those that were tried, and the times, as lines: three hours, all alike
   const lines = visit.page.locator('#executions .split .plot');
   assert.deepEqual((await lines.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim()), ['4 % 2 % 0', '200 ms 100 ms 0']);
   const points = async (i) => (await visit.page.locator('#executions .line').nth(i).getAttribute('d')).split(/[ML]/).slice(1).map((one) => one.split(' ').map(parseFloat));
@@ -603,7 +605,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'Unknown app 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
   // as many strokes as hours had calls, all as high
   assert.match(await visit.page.locator('#apps .spark path').first().getAttribute('d'), /^M86 20V0M90 20V0M94 20V0$/);
-  // the other periods, and an address that has none of them
+  // the other periods, and an address with an unknown one
   for (const [name, columns] of [['1 h', 12], ['7 days', 28], ['30 days', 30]]) {
     await visit.press(name);
     assert.equal(await visit.page.locator('.hit path').count(), columns, name);
@@ -614,12 +616,12 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   await visit.end();
 });
 
-// Rows of a table as people read them, without the letters of marks and with N for milliseconds.
+// Rows of a table as people read them, without the letters of marks, and with N for milliseconds.
 const rowsOf = async (visit, part) =>
   (await visit.page.locator(`${part} tbody tr`).evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => [...cell.querySelectorAll('.app')].reduce((text, mark) => text.replace(mark.textContent, ''), cell.textContent).trim()).join(' '))))
     .map((text) => text.replace(/\s+/g, ' ').replace(/\d+ ms/, 'N ms'));
 
-test('the overview: apps by health, then connected ones without calls, eight in all', async () => {
+test('the overview: apps by health, then connected ones without calls, eight in total', async () => {
   const own = await dashboard.account('Apps', { apps: ['gmail', 'notion', 'probe'] });
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Gmail 0 - - no calls', 'Notion 0 - - no calls', 'Probe 0 - - no calls']);
@@ -641,11 +643,11 @@ test('the overview: apps by health, then connected ones without calls, eight in 
   await visit.end();
 });
 
-test('the overview: what was said of the last failure comes from the call itself', async () => {
+test('the overview: the last failure’s message comes from the call itself', async () => {
   const own = await dashboard.account('Said', { apps: ['gmail'] });
   const failed = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_message', input: { id: 'ffffffffffffffff' } });
   assert.equal(failed.json.status, 'failed');
-  // what was counted is written every ten seconds
+  // counts are written every ten seconds
   await until('it is counted', async () => (await dashboard.call(own, 'GET', '/api/stats')).json.by_error.length > 0);
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const [row] = await rowsOf(visit, '#fails');
@@ -654,14 +656,14 @@ test('the overview: what was said of the last failure comes from the call itself
   await visit.end();
 });
 
-test('the overview of an account with many numbers: ended calls are added up once, new ones at once, and only its own', async () => {
+test('the overview of an account with many numbers: ended calls are added up once, new ones appear at once, and only its own count', async () => {
   const [busy, quiet] = [await dashboard.account('Busy', { apps: [] }), await dashboard.account('Quiet', { apps: [] })];
   const apps = Array.from({ length: 60 }, (_, i) => [`app_${i}`, 'list', 'succeeded', '', 2]);
   await dashboard.counted(busy, apps, 20);
   const visit = await dashboard.signIn(busy);
   const sum = async () => Number((await visit.page.locator('.kpi strong').first().innerText()).replaceAll(',', ''));
-  assert.equal(await sum(), 2400); // of more rows than are read as they are
-  // by how much the sum grows meanwhile; again where an hour begins between the two
+  assert.equal(await sum(), 2400); // for more rows than are read individually
+  // by how much the sum grows meanwhile; repeated if an hour begins in between
   const grows = (what, by, change) =>
     until(what, async () => {
       await visit.goto('/');
@@ -670,8 +672,8 @@ test('the overview of an account with many numbers: ended calls are added up onc
       await visit.goto('/');
       return (await sum()) === before + by;
     });
-  await grows('what is over is kept', 0, `update sluice.tally set calls = calls + 1 where account_id = '${busy.id}' and slot < now() - interval '30 min'`);
-  await grows('what is new is added', 7, `insert into sluice.tally as t select '${busy.id}', date_bin('5 min', now(), 'epoch'), 'app_new', 'list', 'succeeded', '', false, 7, 7, array_fill(7, array[16])
+  await grows('past times are cached', 0, `update sluice.tally set calls = calls + 1 where account_id = '${busy.id}' and slot < now() - interval '30 min'`);
+  await grows('new calls are added', 7, `insert into sluice.tally as t select '${busy.id}', date_bin('5 min', now(), 'epoch'), 'app_new', 'list', 'succeeded', '', false, 7, 7, array_fill(7, array[16])
     on conflict (account_id, slot, integration_id, action_id, outcome, error_code) do update set calls = t.calls + 7`);
   const other = await dashboard.signIn(quiet);
   await other.sees('Nothing has run in this time');
@@ -681,12 +683,12 @@ test('the overview of an account with many numbers: ended calls are added up onc
   await visit.end();
 });
 
-test('the first day: five things to begin with, ticked as they are done, and nothing that has nothing to say', async () => {
+test('the first day: five first things to do, ticked as they are done, and no empty sections', async () => {
   const own = await dashboard.account('first day', { apps: [] });
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const begin = visit.page.locator('#begin');
   const done = async () => [(await begin.locator('header .soft').innerText()), (await begin.locator('li.done h3').allInnerTexts()).join()];
-  const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // of what was counted meanwhile
+  const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // of calls that were counted meanwhile
   assert.deepEqual(await done(), ['1 of 5 done', 'Sign in']);
   assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions']);
   assert.match(await begin.innerText(), /With the key sk_\S+, which may read, execute, approve, administer\./);
@@ -695,7 +697,7 @@ test('the first day: five things to begin with, ticked as they are done, and not
   await visit.goto('/');
   assert.deepEqual(await done(), ['2 of 5 done', 'Sign in,Connect an app']);
   await begin.getByText('Notion as Team.').waitFor();
-  // a read of that app, as it stands, which ticks the next one off
+  // a read of that app, as shown, ticks the next one off
   const command = await visit.page.locator('#begin-curl').textContent();
   assert.match(command, /"integration_id": "notion"/);
   await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: own.key } });
@@ -712,7 +714,7 @@ test('the first day: five things to begin with, ticked as they are done, and not
   assert.equal(await begin.count(), 0);
   assert.deepEqual(await panels(), ['Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
   await visit.end();
-  // who has gone another way is not told where to begin
+  // a user who took another way gets no advice on where to begin
   const other = await dashboard.account('own way', { apps: [] });
   for (let n = 0; n < 8; n++) await dashboard.start(other, 'probe_wait', { seconds: 3600 });
   const second = await dashboard.signIn(other, { javaScriptEnabled: false });
@@ -720,7 +722,7 @@ test('the first day: five things to begin with, ticked as they are done, and not
   await second.end();
 });
 
-/* ---- from the overview, at most four clicks to what one came for ---- */
+/* ---- from the overview, at most four clicks to the goal ---- */
 
 async function walk(visit, ...clicks) {
   assert.ok(clicks.length <= 4, `${clicks.length} clicks`);
@@ -729,7 +731,7 @@ async function walk(visit, ...clicks) {
 }
 const link = (name, within = 'body') => (page) => Promise.all([page.waitForNavigation(), page.locator(within).getByRole('link', { name }).first().click()]);
 
-test('walks: what waits and its exact writes, who approved and when, why calls fail, a call with curl, a new connection', async () => {
+test('walks: an approval and its exact writes, who approved and when, why calls fail, a call with curl, a new connection', async () => {
   const person = await dashboard.account('Walker', { apps: ['gmail', 'notion'] });
   const visit = await dashboard.signIn(person, { viewport: { width: 1280, height: 900 } });
   const id = await dashboard.startTasks(person);
@@ -774,7 +776,7 @@ test('walks: what waits and its exact writes, who approved and when, why calls f
   await visit.end();
 });
 
-test('a key without a name is known by its first characters, a flow without a title by its template', async () => {
+test('a key without a name is named by its first characters, a flow without a title by its template', async () => {
   const own = await dashboard.account('nameless');
   const [{ prefix, name }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
   assert.ok(!name, 'the account of a test has a key without a name');
@@ -785,7 +787,7 @@ test('a key without a name is known by its first characters, a flow without a ti
   const { json } = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } });
   const sees = async (path, text) => {
     await visit.goto(path);
-    // what documents hold is theirs; the frame hides who one is where the window is small
+    // contents of documents are not shown; in a small window, the frame hides the user
     const all = await visit.page.locator('body').evaluate((body) => [...body.querySelectorAll('pre')].forEach((one) => one.remove()) ?? body.textContent);
     assert.doesNotMatch(all, /key:[0-9a-f]{8}|\(no name\)/, path);
     if (text) assert.ok(all.replace(/\s+/g, ' ').includes(text), `${path}: ${all}`);
@@ -802,7 +804,7 @@ test('a key without a name is known by its first characters, a flow without a ti
   await dashboard.reaches(own, id, 'completed');
   await sees('/approvals', known);
   await sees(`/flows/${id}`, `Approved by ${known}`);
-  // a flow of the version before has no title
+  // a flow of the previous version has no title
   const bare = await dashboard.start(own, 'unread_mail_summary', { maxResults: 1 });
   await dashboard.reaches(own, bare, 'completed');
   await dashboard.stack.cluster.sql(`update sluice.flow set title = null where id = '${bare}'`);
@@ -812,7 +814,8 @@ test('a key without a name is known by its first characters, a flow without a ti
   await visit.end();
 });
 
-// Rows of Executions on every page that "Older" leads to: [where it leads, its app and action, all of the row].
+// Rows of Executions on every page that "Older" leads to: [its link, its app and action, the whole
+// row].
 async function walkOlder(visit, path) {
   const rows = [];
   for (await visit.goto(path); ; await visit.press('Older')) {
@@ -821,7 +824,7 @@ async function walkOlder(visit, path) {
   }
 }
 
-test('flows: title, requester, state of each, count by state; a new one appears by itself', async () => {
+test('flows: title, requester and state of each, counts by state; a new one appears by itself', async () => {
   const own = await dashboard.account('many flows');
   const { id: key, as } = await keyOfAccount(own, 'night-agent');
   const waits = await dashboard.startTasks(as);
@@ -844,13 +847,13 @@ test('flows: title, requester, state of each, count by state; a new one appears 
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
   assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
   await visit.fits();
-  // of a key that was removed: what is known of it
+  // a key that was removed: the rest that is known of it
   await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
   await visit.goto('/flows?status=approval');
   assert.deepEqual([(await cells(waits))[2], await row(timed).count(), await row(done).count()], [`key:${key}`, 0, 0]);
   await visit.goto('/flows?status=&template=unread_mail_summary');
   assert.equal(await visit.page.locator('#flows tbody tr').count(), 1);
-  // pages of 25, there and back, under the same filter
+  // pages of 25, forwards and back, with the same filter
   await copyFlow(dashboard.stack, timed, 25, 1);
   const shown = () => visit.page.locator('#flows tbody tr').evaluateAll((all) => all.map(({ id }) => id));
   await visit.goto('/flows?status=waiting');
@@ -868,7 +871,7 @@ test('flows: title, requester, state of each, count by state; a new one appears 
   await visit.end();
 });
 
-test('executions: calls of flows are listed among them by time, each once, and link to their step', async () => {
+test('executions: calls of flows are listed with them by time, each once, and link to their step', async () => {
   const own = await dashboard.account('calls of flows');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const run = async () => `/executions/${(await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } })).json.execution_id}`;
@@ -885,7 +888,8 @@ test('executions: calls of flows are listed among them by time, each once, and l
   expected.unshift(await run());
   const rows = await walkOlder(visit, '/executions');
   assert.deepEqual(rows.map(([href]) => href), expected);
-  // rows of the program before do not say what they called: housekeeping fills them in, here that of a process that starts
+  // rows of the previous version do not say what they called: housekeeping fills them in, here that
+  // of a process that starts
   const sql = (text) => dashboard.stack.cluster.sql(text);
   await sql('update sluice.flow_step set integration_id = null, action_id = null, api_key_id = null');
   const second = await dashboard.stack.serve();
@@ -907,7 +911,8 @@ test('executions: calls of flows are listed among them by time, each once, and l
   const asked = await walkOlder(visit, `/executions?key=${agent.id}`);
   assert.ok(asked.length > 0 && asked.every(([href, , row]) => href.startsWith('/flows/') && row.includes('agent of calls')), JSON.stringify(asked));
   assert.deepEqual(await walkOlder(visit, '/executions?status=failed'), []);
-  // a page of two scans: behind the latest calls stand more steps that are none than one scan reads
+  // a page of two scans: after the latest calls there are more steps that are not calls than one
+  // scan reads
   await sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'completed', now() - n * interval '1 ms', now(), '{}', '{}', null, integration_id, action_id, api_key_id from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 2`);
   const latest = await dashboard.startTasks(own);
   await visit.goto('/executions');
@@ -915,7 +920,7 @@ test('executions: calls of flows are listed among them by time, each once, and l
   assert.equal(page.length, 25);
   assert.match(page.find((row) => row.includes('step Read each mail')), /Gmail: [\s\S]*Task pages in Notion for unread mails, step Read each mail/);
   assert.ok((await visit.page.locator(`a[href^="/flows/${latest}#step-"]`).count()) > 0);
-  // attempts of one microsecond, more than a page has: none is lost or shown twice
+  // attempts of the same microsecond, more than fit on a page: none is lost or shown twice
   await sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'failed', now(), now(), '{}', null, ('{"code":"timeout","message":"late ' || n || '"}')::json, integration_id, action_id, api_key_id from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 0`);
   for (const path of ['/executions?status=failed&code=timeout', '/executions']) {
     const late = (await walkOlder(visit, path)).map(([, , row]) => Number(/late (\d+)/.exec(row)?.[1])).filter(Boolean);
@@ -937,7 +942,7 @@ test('old executions and events follow recent ones on one page', async () => {
     lateral json_populate_record(e, json_build_object('id', ${id})) copy where ${where}`);
   for (const days of [3, 20]) for (const table of ['execution', 'audit_event']) await makePartition(dashboard.stack, table, Date.now() - days * 86_400_000);
   await copies('execution', `e.id = '${run.json.execution_id}'`);
-  await until('it is in the trail', async () => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${own.id}' and kind = 'execution.blocked'`)) === 1);
+  await until('the event is written', async () => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${own.id}' and kind = 'execution.blocked'`)) === 1);
   await copies('audit_event', `e.account_id = '${own.id}' and e.kind = 'execution.blocked'`);
   for (const [path, count] of [['/executions', 3], ['/executions?status=succeeded', 3], ['/executions?status=blocked', 3], ['/audit?kind=execution.blocked', 3], ['/executions?period=7d', 2], ['/audit?kind=execution.blocked&period=24h', 1]]) {
     await visit.goto(path);
@@ -947,7 +952,7 @@ test('old executions and events follow recent ones on one page', async () => {
   await visit.end();
 });
 
-test('a flow: when each step ran, as bars on one scale that need neither colour nor a script', async () => {
+test('a flow: when each step ran, as bars on one scale that need neither color nor a script', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, colorScheme: 'dark' });
   const id = await dashboard.startTasks(account);
   const bars = () => visit.page.locator('.steps > li').evaluateAll((all) => all.map((row) => {
@@ -958,7 +963,7 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
     return { id: row.id, title, kind, state: row.querySelector('.badge').textContent, text: row.querySelector('.span .r').textContent, x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
   }));
   const check = (rows, steps) => {
-    // by its title, an approval by what it asks for, what has neither by its key as words
+    // by its title, an approval by its question, and a step without either by its key as words
     const titles = ['List the mails', 'Read each mail', 'Take what counts of each', 'Make a task of each', "Find the database's source", 'Create 2 task pages in Notion', 'Create the task pages', 'Report'];
     assert.deepEqual(rows.map(({ title, id, state }) => [title, id, state]), steps.map(({ stepKey, status }, i) => [titles[i], `step-${stepKey}`, status]));
     let end = 0;
@@ -977,7 +982,7 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   check(await bars(), waiting.steps);
   assert.ok((await bars()).some(({ x, text, state }) => x === undefined && text === '' && state === 'pending'));
   await visit.fits();
-  // an approval of three days is drawn no longer than a fifth of the work
+  // an approval of three days is drawn at most as long as a fifth of the work
   await dashboard.stack.cluster.sql(`update sluice.flow_step set started_at = started_at - interval '3 days', finished_at = finished_at - interval '3 days' where flow_id = '${id}'`);
   await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, {});
   const { steps } = await dashboard.reaches(account, id, 'completed');
@@ -987,7 +992,7 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   assert.equal(rows.find(({ isDashed }) => isDashed).width <= 170, true, JSON.stringify(rows));
   assert.deepEqual(rows.map(({ kind }) => kind), ['Gmail', 'Gmail, 2 calls', 'transform', 'transform', 'Notion', 'approval', 'Notion, 2 calls', 'transform']);
   assert.match(await visit.page.locator('#flow-work').innerText(), /^8 of 8 done, [\d.]+ (ms|s) of work$/);
-  // each opens to what went in and came out of it
+  // each step opens to its input and output
   await visit.page.locator('#read-more > summary').click();
   const open = visit.page.locator('#read-more');
   assert.match((await open.innerText()).replace(/\s+/g, ' '), /read, tool_call, started .* Input .* Output, 2 of 2 items \[/);
@@ -995,12 +1000,12 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   await visit.end();
 });
 
-test('a flow: what happened, with those who decided by name, attempts that failed, and a few of many items', async () => {
+test('a flow: what happened, with the names of those who decided, failed attempts, and a few of many items', async () => {
   const own = await dashboard.account('what happened');
   const [agent, lead] = [await keyOfAccount(own, 'mail-agent'), await keyOfAccount(own, 'lead <i>')];
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const log = async () => (await visit.page.locator('#flow-log li > span').allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
-  // rejected, which is nothing that went wrong
+  // rejected, which is not a failure
   const no = await dashboard.startTasks(agent.as, { maxResults: 5 });
   assert.equal((await dashboard.call(lead.as, 'POST', `/api/flows/${no}/reject`, { note: 'two:  are <b>spam</b>' })).status, 200);
   await visit.goto(`/flows/${no}`);
@@ -1009,11 +1014,11 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   assert.match((await step.innerText()).replace(/\s+/g, ' '), /^rejected Create 5 task pages in Notion approval waited .* Rejected by lead <i>: two: are <b>spam<\/b>$/);
   assert.equal(await visit.page.locator('.problem, .progress .bad, .b-bad').count(), 0);
   assert.doesNotMatch(await visit.text(), /key:[0-9a-f]{8}/);
-  // of five the first three
+  // the first three of five
   await visit.page.locator('#tasks-more > summary').click();
   await visit.sees('Output, 3 of 5 items');
   assert.equal(JSON.parse(await visit.page.locator('#tasks-more pre').innerText()).length, 3);
-  // failed, resumed, failed again, and after its cause was mended done
+  // failed, resumed, failed again, and done after the cause was repaired
   await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { status: 400 } }]);
   const yes = await dashboard.startTasks(agent.as, { maxResults: 1 });
   const attempts = async (count) => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.flow_step where flow_id = '${yes}' and status = 'failed'`)) === count;
@@ -1032,7 +1037,7 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   ]);
   assert.equal(await visit.page.locator('#decision').count(), 0);
   await visit.sees('Create 1 task page in Notion');
-  // cancelled by the first who did
+  // cancelled by the first person
   const gone = await dashboard.startTasks(agent.as, { maxResults: 1 });
   for (const who of [lead, agent]) assert.equal((await dashboard.call(who.as, 'POST', `/api/flows/${gone}/cancel`, {})).status, 200);
   await visit.goto(`/flows/${gone}`);
@@ -1041,7 +1046,7 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   const events = (await visit.page.locator('tbody tr').allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
   const named = (what, who) => events.filter((text) => text.includes(what) && text.includes(who)).length;
   assert.deepEqual([named('A flow was cancelled', 'lead <i>'), named('A flow was cancelled', 'mail-agent'), named('A flow was resumed', 'lead <i>')], [1, 1, 5], events.join('\n'));
-  // many that were cancelled leave the decisions in sight
+  // the decisions stay visible though many were cancelled
   await dashboard.stack.cluster.sql(`insert into sluice.audit_event (account_id, id, kind, actor)
     select '${own.id}', (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid, 'flow.cancelled', 'system' from generate_series(1, 40) n`);
   await visit.goto('/approvals');
@@ -1059,7 +1064,7 @@ test('a flow: the request that its page shows works unchanged', async () => {
   await visit.end();
 });
 
-// A form as a browser that does not look at it would send it; to: where it leads.
+// A form as a client would send it that does not evaluate it. to: its target.
 const fieldsOf = async (visit, names) => Object.fromEntries(await Promise.all(names.map(async (name) => [name, await visit.page.locator(`form[action$="/again"] [name=${name}]`).inputValue()])));
 async function post(visit, path, fields) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
@@ -1067,7 +1072,7 @@ async function post(visit, path, fields) {
   return { status: reply.status, to: reply.headers.get('location')?.split('?')[0], text: await reply.text() };
 }
 
-test('run again, a flow: a page shows the connection, the action and its severity; one new flow, however often it is sent', async () => {
+test('run again, a flow: a page shows the connection, the action and its severity; it starts one new flow, however often it is sent', async () => {
   const own = await dashboard.account('again');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
   const count = async () => (await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length;
@@ -1092,21 +1097,21 @@ test('run again, a flow: a page shows the connection, the action and its severit
   const again = (await dashboard.reaches(own, fresh, 'waiting')).flow;
   assert.deepEqual([again.input, again.templateKey, again.triggerType], [flow.input, flow.templateKey, 'manual']);
   assert.match(await person.page.locator('#flow-about').innerText(), /lead <i>/);
-  // sent twice, as by two presses
+  // sent twice, as by a double click
   await person.goto(`/flows/${id}/again`);
   const form = await fieldsOf(person, ['csrf', 'once']);
   const sent = [await post(person, `/flows/${id}/again`, form), await post(person, `/flows/${id}/again`, form)];
   assert.deepEqual(sent.map(({ status }) => status), [303, 303]);
   assert.equal(sent[0].to, sent[1].to);
   assert.equal(await count(), 3);
-  // a key that may only read is offered nothing, and gets nothing
+  // a key that may only read gets no offer, and cannot start one
   const reader = await dashboard.signIn({ ...own, key: JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'reads', '--scopes', 'read', '--json'])).key });
   await reader.goto(`/flows/${id}`);
   assert.equal(await reader.page.getByRole('link', { name: 'Run again' }).count(), 0);
   await reader.goto(`/flows/${id}/again`);
   await reader.sees('lacks the scope');
   await reader.end();
-  // another account's flow is not there
+  // another account's flow is not found
   const stranger = await dashboard.signIn(account);
   await stranger.goto(`/flows/${id}/again`);
   await stranger.sees('There is no such flow.');
@@ -1115,7 +1120,7 @@ test('run again, a flow: a page shows the connection, the action and its severit
   await visit.end();
 });
 
-test('run again, a flow whose start confirms its writes: that takes a box of its own', async () => {
+test('run again, a flow whose start confirms its writes: this needs a checkbox of its own', async () => {
   const own = await dashboard.account('again at once', { apps: ['gmail'] });
   const id = await dashboard.start(own, 'unread_mail_to_slack', { channel: 'C012AB3CD', confirm: true });
   await dashboard.reaches(own, id, 'failed');
@@ -1124,7 +1129,7 @@ test('run again, a flow whose start confirms its writes: that takes a box of its
   await visit.sees('Post a message (Slack)');
   const box = visit.page.getByLabel('Make its writes without asking again');
   assert.equal(await box.evaluate((one) => one.required), true);
-  // what a browser would hold back is refused by the server, too
+  // the server refuses what a browser would not send, too
   const refused = await post(visit, `/flows/${id}/again`, await fieldsOf(visit, ['csrf', 'once']));
   assert.equal(refused.status, 400);
   assert.match(refused.text, /Nothing was started/);
@@ -1136,7 +1141,7 @@ test('run again, a flow whose start confirms its writes: that takes a box of its
   await visit.end();
 });
 
-test('run again, an execution: the input can be changed, a write needs its box, sent twice it runs once', async () => {
+test('run again, an execution: the input can be changed, a write needs its checkbox, sent twice it runs once', async () => {
   const own = await dashboard.account('again by hand');
   const run = async (integration_id, action_id, input, more) => (await dashboard.call(own, 'POST', '/api/executions', { integration_id, action_id, input, ...more })).json;
   const read = await run('gmail', 'list_messages', { maxResults: 2 });
