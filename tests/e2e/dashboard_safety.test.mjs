@@ -1,4 +1,4 @@
-// What a stranger may try: names, subjects and labels that would be markup, forms of other sites,
+// Attacks of strangers: names, subjects and labels that could be markup, forms from other sites,
 // ids of other accounts.
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -41,8 +41,8 @@ after(async () => {
   }
 });
 
-// Only elements that pages are made of, no attribute that runs or styles, one script. A flow's result
-// links to what was made, and tells nobody where one comes from.
+// Only the elements of our pages, no attribute that runs code or sets styles, and one script. A
+// flow's result links to what was made, and sends no referrer.
 async function isTame(visit) {
   const wild = await visit.page.evaluate((tags) => {
     const found = [];
@@ -62,7 +62,7 @@ async function isTame(visit) {
 
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}]/u;
 
-// As a page shows a value: what no reader sees as \uXXXX, letters from right to left isolated.
+// As a page shows a value: invisible characters as \uXXXX, and right-to-left letters isolated.
 function visible(text) {
   const shown = marked(text, '\t\n\r');
   return RIGHT_TO_LEFT.test(text) ? `\u2068${shown}\u2069` : shown;
@@ -70,7 +70,7 @@ function visible(text) {
 
 async function shows(visit, text) {
   const shown = await visit.page.evaluate(() => document.documentElement.textContent + [...document.querySelectorAll('input')].map((one) => one.value).join('\n'));
-  const inside = visible(text).replace(/[\u2068\u2069]/g, ''); // it may be a part of what is shown
+  const inside = visible(text).replace(/[\u2068\u2069]/g, ''); // the value may be a part of what is shown
   assert.ok(shown.includes(text) || shown.includes(inside), `${visit.page.url()} lacks ${JSON.stringify(text)}`);
   const bare = await visit.page.evaluate(() => document.documentElement.innerText);
   assert.deepEqual(bare.match(/(?![\u2068\u2069\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu), null, visit.page.url());
@@ -90,7 +90,7 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
     await isTame(visit);
     await visit.press('Approve');
     await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
-    await visit.goto(`/flows/${tasks}`); // above the pointer the result comes only when it is asked for
+    await visit.goto(`/flows/${tasks}`); // with the pointer above, the result is shown only on demand
     await visit.page.locator('#flow-result a').first().waitFor();
     await isTame(visit);
 
@@ -103,7 +103,7 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
       await dashboard.stack.connect(account.id, 'gmail', credentials.gmail, ['--label', text]);
       await dashboard.stack.key(account.id, ['--name', text]);
     }
-    // today's values and those that will be, beside one another
+    // present and future values, next to one another
     const page = 'b3d5f7a9-1c2e-4a6b-8d0f-000000000002';
     for (const text of NASTY) {
       await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'notion', action_id: 'update_page', input: { page_id: page, title: text }, confirm: true });
@@ -189,7 +189,7 @@ begin
 end $$;`;
 const MARKUP = `"><img src=x onerror="globalThis.isHacked=1"></textarea></title><a href="javascript:globalThis.isHacked=1">x</a>&'\${7*7}\n`;
 
-// Something of each kind that the dashboard shows.
+// One object of each kind that the dashboard shows.
 async function populate(person) {
   const waiting = await dashboard.startTasks(person, { maxResults: 2 });
   const asked = await dashboard.start(person, 'probe_approve', { subject: 'x' });
@@ -197,7 +197,7 @@ async function populate(person) {
   await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
   for (const input of [{}, { id: 'none' }])
     await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
-  // the server writes counts and uses some time after the calls: from now on pages have both
+  // the server writes counts and uses some time after the calls: from now on, pages have both
   await until('the counts are written', () => dashboard.stack.cluster.sql(`select 1 from sluice.tally where account_id = '${person.id}' and outcome = 'failed'`));
   await dashboard.stack.cluster.sql(`update sluice.connection set last_used_at = now(), failed_at = now(), failure = 'refused' where account_id = '${person.id}'`);
   const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
@@ -254,7 +254,7 @@ async function ask(path, { cookie, method = 'GET', fields, headers = {} } = {}) 
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 }
 
-// Ten at once, then one a second, are taken from an address.
+// An address may sign in ten times at once, and then once a second.
 const signInTo = (next, { key }) =>
   until('the sign-in is answered', async () => {
     const reply = await ask('/sign-in', { method: 'POST', fields: { key, next } });
@@ -271,14 +271,14 @@ async function session(person) {
   return { cookie, csrf, line };
 }
 
-/* ---- no text shapes what is around it ---- */
+/* ---- no text changes what is around it ---- */
 
 const READ = new Set(['title', 'aria-label', 'placeholder', 'alt']);
 const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
 const decode = (text) => text.replace(/&(amp|lt|gt|quot|#39);/g, (_, name) => ENTITIES[name]);
 
-// Of a page: its elements with the names of their attributes, and what a person reads of it. What a field has is sent
-// again, so it is as it is: it shapes that field alone.
+// The elements of a page with the names of their attributes, and its readable text. A field's text
+// is sent again, so it is unchanged and affects only that field.
 function readPage(body) {
   const elements = [], read = [];
   for (const [, text, close, name, rest] of body.matchAll(/([^<]*)(?:<(\/?)([a-z!][\w-]*)((?:[^>"]|"[^"]*")*)>)?/g)) {
@@ -292,19 +292,19 @@ function readPage(body) {
   return { elements, read };
 }
 
-// What is wrong with a text that is read; null: nothing.
+// The fault of a readable text, or null.
 function shapes(text) {
   let depth = 0;
   for (const c of text) {
     depth += (c === '\u2068') - (c === '\u2069');
     if (depth < 0 || depth > 1) return 'an isolation inside another';
     if (!'\t\n\r\u2068\u2069'.includes(c) && HIDDEN.test(c)) return `U+${c.codePointAt(0).toString(16)}`;
-    if (depth === 0 && RIGHT_TO_LEFT.test(c)) return 'letters from right to left that are not isolated';
+    if (depth === 0 && RIGHT_TO_LEFT.test(c)) return 'right-to-left letters that are not isolated';
   }
   return depth ? 'an isolation without an end' : null;
 }
 
-test('no text of a row shapes a page: its elements stay, what is hidden is marked, what turns is isolated', async () => {
+test('no text of a row changes a page: its elements stay, hidden characters are marked, right-to-left text is isolated', async () => {
   const person = await dashboard.account('shaped');
   const { cookie } = await session(person);
   const { flows, link } = await populate(person);
@@ -319,11 +319,11 @@ test('no text of a row shapes a page: its elements stay, what is hidden is marke
       return readPage(reply.text);
     }));
   };
-  // where a person decides, by what comes from outside; the others are checked as well
+  // these show foreign text where a person decides; the others are checked as well
   const decided = paths.filter((path) => path === '/approvals' || path === link || /^\/flows\/[^/]+(\/cancel|\/again)?$|\/(revoke|delete)$/.test(path));
   assert.ok(decided.length >= 12, decided.join(' '));
   const plain = await visit('plain');
-  // those with one character each depend on no other; the rest one by one
+  // Texts of one character are independent of each other. The rest is tested one by one.
   const single = HOSTILE.filter((text) => [...text].length === 3), rest = HOSTILE.filter((text) => !single.includes(text));
   for (const text of [single.slice(0, 20).join(''), single.slice(20).join(''), ...rest])
     for (const [i, page] of (await visit(text)).entries()) {
@@ -332,7 +332,7 @@ test('no text of a row shapes a page: its elements stay, what is hidden is marke
       for (const one of page.read) assert.equal(shapes(one), null, `${where}: ${JSON.stringify(one)}`);
       if (!decided.includes(paths[i])) continue;
       assert.ok(page.read.some((one) => one.includes(shown)), `${where} is not shown`);
-      // each value by itself, or its beginning, but for JSON, which is one
+      // each value by itself, or its beginning; JSON is one value
       for (const [, value] of page.read.join('\n').matchAll(/\u2068([^\u2069]*)\u2069/g)) assert.ok(/^[[{]/.test(value) || shown.startsWith(value), `${where}: ${value}`);
     }
 });
@@ -348,7 +348,7 @@ test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure with 
   assert.match(strict, /^__Host-sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
 });
 
-// Under a Host that fetch would not send.
+// With a Host header that fetch would not send.
 const askAt = (base, host, path) =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base);
@@ -359,7 +359,7 @@ const askAt = (base, host, path) =>
     request.on('error', reject).end();
   });
 
-test('a page answers to the name of public-url, to addresses and localhost; /metrics and what has a key to any', async () => {
+test('a page answers to the host of public-url, addresses and localhost; /metrics and requests with a key to any host', async () => {
   const server = await dashboard.stack.serve({ args: ['--public-url', 'https://sluice.example.com'] });
   const pages = ['/', '/docs', '/sign-in', '/sign-in?next=/keys', '/flows', '/integrations/gmail', '/connect/x', '/connect/callback?state=x', '/assets/app.css', '/nothing'];
   const ours = ['sluice.example.com', 'SLUICE.example.com:443', 'localhost', 'localhost:8080', '127.0.0.1:8080', '192.0.2.7', '[::1]', '[2001:db8::1]:8080'];
@@ -375,7 +375,7 @@ test('a page answers to the name of public-url, to addresses and localhost; /met
   for (const host of [...ours, ...others]) { // as scrapers, probes and agents in a cluster call it
     assert.match((await askAt(server.base, host, '/metrics')).text, /^sluice_/m);
     assert.deepEqual([(await askAt(server.base, host, '/healthz')).status, (await askAt(server.base, host, '/api/flows')).status], [200, 401]);
-    assert.equal((await askAt(dashboard.base, host, '/sign-in')).status, 200); // no name was chosen
+    assert.equal((await askAt(dashboard.base, host, '/sign-in')).status, 200); // no name was configured
   }
 });
 
@@ -413,13 +413,13 @@ test('forms of other sites are refused, and do nothing', async () => {
   }
   const flow = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   assert.equal(flow.json.flow.status, 'waiting');
-  // and the same form from here is taken
+  // and the same form from here is accepted
   const taken = await ask(`/flows/${id}/reject`, { cookie, method: 'POST', fields, headers: { origin: dashboard.base, 'sec-fetch-site': 'same-origin' } });
   assert.equal(taken.status, 303, taken.text);
   await dashboard.reaches(account, id, 'cancelled');
 });
 
-test('what belongs to another account is not there', async () => {
+test('objects of another account are not found', async () => {
   const { cookie, csrf } = await session(account);
   for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/cancel`, `/flows/${owned.flow}/again`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`, `/executions/${owned.execution}/again`, `/connections/${owned.connection}/delete`])
     assert.equal((await ask(path, { cookie })).status, 404, path);
@@ -434,14 +434,14 @@ test('what belongs to another account is not there', async () => {
   assert.equal(await dashboard.stack.cluster.sql(`select label from sluice.connection where id = ${owned.connection}`), 'more');
 });
 
-test('the sign-in leads only to places of ours', async () => {
+test('the sign-in redirects only to our own pages', async () => {
   for (const next of ['//evil.example', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)', '/a\r\nSet-Cookie: x=1', '']) {
     const reply = await signInTo(next, account);
     assert.equal(reply.headers.get('location'), '/', next);
   }
 });
 
-test('a session ends with its key, and a cookie that was changed is none', async () => {
+test('a session ends with its key, and a changed cookie is not accepted', async () => {
   const { id, key } = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--json']));
   const { cookie } = await session({ key });
   assert.equal((await ask('/', { cookie })).status, 200);

@@ -1,8 +1,8 @@
-// What a page costs at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): bytes that a
-// first visit transfers, statements, and CPU of the server (release build) and its database together.
-// The best of up to five rounds counts, since a host that stops this machine makes pages dear, too.
-// Time on the clock, as the server itself measures it from a request to its answer, is told and not
-// judged: that is `make bench`'s.
+// The cost of a page at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): the
+// bytes of a first visit, statements, and CPU time of the server (release build) and its database
+// together. The best of up to five rounds counts, since a host that pauses this machine makes pages
+// expensive, too. Wall time, which the server itself measures from a request to its answer, is
+// reported and not checked: `make bench` does that.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -17,9 +17,10 @@ const [ROUNDS_MIN, ROUNDS_MAX] = [2, 5];
 const STATEMENTS_MAX = 6; // the overview: its frame, the inbox, counts, flows, tallies, connections
 const PAGE_BYTES_MAX = 60e3;
 const OVERVIEW_BYTES_MAX = 16e3; // gzipped
-const PAGE_S_MAX = 0.005; // of CPU, of the server and of its database together
-// A page of one list and the frame: a machine on which 5 ms do little allows the others so many times
-// what that one takes in the same run. Measured there: the overview 9 and 13 times.
+const PAGE_S_MAX = 0.005; // of CPU time, of the server and its database together
+// A page of one list and the frame. A slow machine, which needs more than 5 ms, allows the others
+// this many times the cost of that page in the same run. Measured there: the overview takes 9 and
+// 13 times.
 const [SMALL, SMALL_TIMES_MAX] = ['/keys', 15];
 const TURN_S_MAX = 0.005;
 
@@ -33,8 +34,8 @@ before(async () => {
   await dashboard.reaches(account, done, 'completed');
   const long = await dashboard.startTasks(account, { maxResults: 20 });
   const waiting = await dashboard.startTasks(account, { maxResults: 2 });
-  // Of a burst of flows the last steps are the youngest, and these are no calls: at 100 ms a step so many
-  // on every machine.
+  // The last steps of a burst of flows are the youngest, and these are not calls: at 100 ms a step,
+  // so many on every machine.
   await dashboard.stack.cluster.sql(`update sluice.flow_step s set started_at = f.created_at + s.step_index * interval '100 ms',
     finished_at = f.created_at + (s.step_index + 1) * interval '100 ms' from sluice.flow f where f.id = s.flow_id and f.id = '${done}'`);
   await copyFlow(dashboard.stack, done, FLOWS - 100, 1);
@@ -52,15 +53,15 @@ before(async () => {
 });
 after(() => dashboard?.stop());
 
-// with its head; plain or as it came
+// including its head; uncompressed or as it was sent
 const bytesOf = (one, bytes) => bytes + one.raw.join('').length + 2 * one.raw.length + 20;
 
-test('a first visit: the overview is less than 60 KB plain and 16 KB as it comes, each page less than 60 KB', async (t) => {
+test('a first visit: the overview is less than 60 KB plain and 16 KB compressed, each page less than 60 KB', async (t) => {
   const visit = await dashboard.signIn(account);
   for (const path of paths) await visit.goto(path);
   const heaviest = (how, size, pages) => {
     const assets = new Map(dashboard.browser.exchanges.filter((one) => one.url.includes('/assets/')).map((one) => [one.url, bytesOf(one, size(one))]));
-    assert.ok(assets.size >= 2, 'the style and the script came');
+    assert.ok(assets.size >= 2, 'the style and the script were loaded');
     const shared = [...assets.values()].reduce((sum, bytes) => sum + bytes, 0);
     const weights = pages.map((one) => [bytesOf(one, size(one)) + shared, one.url.slice(dashboard.base.length)]).sort((a, b) => b[0] - a[0]);
     t.diagnostic(`figure: ${how}: assets ${shared} bytes; heaviest pages with them: ${weights.slice(0, 3).map(([bytes, url]) => `${url} ${bytes}`).join(', ')}`);
@@ -77,7 +78,7 @@ test('a first visit: the overview is less than 60 KB plain and 16 KB as it comes
   await visit.end();
 });
 
-// CPU seconds of a process and its children: of all their threads, to the nanosecond.
+// CPU seconds of a process and its children: of all their threads, in nanoseconds.
 async function cpuOf(pid) {
   let ns = 0;
   for (const name of await readdir('/proc')) {
@@ -91,19 +92,19 @@ async function cpuOf(pid) {
   return ns / 1e9;
 }
 
-// Statements that the server has sent.
+// The number of statements that the server has sent.
 const statementsOf = (metrics) => [...metrics.matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
 
 const ms = (seconds) => `${(seconds * 1e3).toFixed(2)} ms`;
 const short = (path) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{8,}|(?<=\/connect\/).*/, '…');
 const least = (a, b) => (a === undefined || b < a ? b : a);
 
-// Pages' costs, the least of the rounds that were measured.
+// The costs of pages, the least of the measured rounds.
 class Costs {
   pages = new Map(); // path -> {own, its, statements}; CPU seconds of server and database
-  routes = new Map(); // route -> seconds that 99 of 100 are below
-  turn; // seconds of CPU that 99 of 100 turns are below
-  shares = []; // of the processors' time, that the host took and that nobody wanted; a round
+  routes = new Map(); // route -> 99th percentile in seconds
+  turn; // 99th percentile of turns, in seconds of CPU
+  shares = []; // shares of the processors' time in each round: taken by the host, and idle
 
   async measure(ask) {
     const [server, database] = [dashboard.server.process.pid, dashboard.stack.cluster.server.pid];
@@ -117,7 +118,8 @@ class Costs {
         const statements = (statementsOf(await dashboard.server.metrics()) - before) / REQUESTS;
         const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / REQUESTS);
         const known = this.pages.get(path);
-        // what the server asks for itself meanwhile is not the page's: the fewest count, too
+        // The server's own queries meanwhile do not count, so the lowest number of statements
+        // counts, too.
         const least = !known || own + its < known.own + known.its ? { own, its } : known;
         this.pages.set(path, { ...least, statements: Math.min(statements, known?.statements ?? statements) });
       }
@@ -141,7 +143,7 @@ class Costs {
     for (const [path, { own, its, statements }] of this.pages)
       t.diagnostic(`figure: ${short(path)}: CPU ${ms(own)} of the server, ${ms(its)} of the database, ${statements.toFixed(1)} statements`);
     t.diagnostic(`figure: p99 of a turn of the loop ${ms(this.turn)} of CPU`);
-    t.diagnostic(`figure: p99 by route (the host took, and nobody wanted, ${this.shares.join(', ')}): ${[...this.routes].map(([route, bound]) => `${route} ${ms(bound)}`).join(', ')}`);
+    t.diagnostic(`figure: p99 by route (taken by the host and idle: ${this.shares.join(', ')}): ${[...this.routes].map(([route, bound]) => `${route} ${ms(bound)}`).join(', ')}`);
   }
 }
 
@@ -160,7 +162,7 @@ test(`a page at ${FLOWS} flows takes the server less than 5 ms, or ${SMALL_TIMES
   const costs = new Costs();
   for (let round = 0; round < ROUNDS_MIN || (round < ROUNDS_MAX && costs.tooLong().length > 0); round++) await costs.measure(ask);
   costs.tell(t);
-  // keys are believed for some seconds, and then looked up
+  // keys are cached for some seconds, and then looked up
   for (const [path, { statements }] of costs.pages) assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
   assert.deepEqual(costs.tooLong(), []);
   assert.ok(costs.routes.size >= 12);

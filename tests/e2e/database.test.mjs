@@ -1,6 +1,6 @@
-// The database goes away under load and comes back (never a hang, never a lost write
-// that was answered 200): restarts without a checkpoint, single backends
-// killed, an outage longer than a lease. The provider's ledger says what really happened.
+// The database disappears under load and comes back: restarts without a checkpoint, single killed
+// backends, an outage longer than a lease. No request hangs, and no write that was answered with
+// 200 is lost. The provider's ledger says what really happened.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
@@ -23,8 +23,9 @@ function assertTryAgain(reply) {
   assert.equal(typeof reply.json.error, 'string');
 }
 
-// Clients that behave: a write is sent with a key until it has a final answer; reads come between.
-// Anything that is neither an answer nor a 503 with Retry-After is an error, a lost connection too.
+// Well-behaved clients: a write is sent with a key until it has a final answer, and reads come in
+// between. Anything that is neither an answer nor a 503 with Retry-After is an error, and so is a
+// lost connection.
 class Load {
   constructor(name, clients) {
     this.name = name;
@@ -69,8 +70,8 @@ class Load {
   }
 }
 
-// Every write that was answered 200 was done once and is stored; one that was not may have been done
-// once; nothing was done twice.
+// Every write that was answered with 200 was made once and is stored. One that was not may have
+// been made once. None was made twice.
 async function audit(load) {
   const counts = new Map();
   for (const { marker } of await stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);
@@ -101,8 +102,8 @@ async function audit(load) {
   return unknown;
 }
 
-// The server itself never dies: what it called it also records, unless an outage took longer than its
-// lease, as where this machine is slow.
+// The server itself never dies: it also records its calls, unless an outage took longer than its
+// lease, which may happen on a slow machine.
 function assertKnown(unknown, from) {
   if (!/lease had expired/.test(server.log.slice(from))) assert.equal(unknown, 0);
 }
@@ -143,7 +144,7 @@ test('single backends killed under load', async (t) => {
   assertKnown(unknown, from);
 });
 
-test('while it is away: 503 in bounded time, liveness stays, readiness goes; then all by itself', async () => {
+test('while it is unreachable: 503 in bounded time, liveness stays, readiness fails; then everything recovers by itself', async () => {
   await until('the service is ready', isReady);
   await stack.cluster.down('immediate');
   await until('it is not ready', async () => !(await isReady()));
@@ -153,10 +154,10 @@ test('while it is away: 503 in bounded time, liveness stays, readiness goes; the
   const id = '01900000-0000-7000-8000-000000000000';
   const replies = await Promise.all([
     execute('send', { subject: 'while away' }, { confirm: true, idempotency_key: 'away' }),
-    execute('send', { subject: 'while away, too' }, { confirm: true }),
+    execute('send', { subject: 'also while it is unreachable' }, { confirm: true }),
     execute('read_label', { id: 'INBOX' }),
     server.call(account.key, 'GET', `/api/executions/${id}`),
-    // a key that was never seen can be neither taken nor refused
+    // a new key can be neither claimed nor refused
     server.call(`sk_${'A'.repeat(43)}`, 'GET', '/api/integrations'),
   ]);
   replies.forEach(assertTryAgain);
@@ -167,8 +168,8 @@ test('while it is away: 503 in bounded time, liveness stays, readiness goes; the
   assert.equal((await stack.provider.ledger()).filter((entry) => entry.marker.startsWith('while away')).length, 1);
 });
 
-// The calls have been made when the database goes. `outage` decides how long it stays away. Resolves
-// with the final replies and how many were answered without asking again.
+// The calls have been made when the database stops. `outage` decides how long it is down. Resolves
+// with the final replies and the number of first answers that were final.
 async function writesOverAnOutage(name, outage) {
   const COUNT = 20;
   await until('the service is ready', isReady);
@@ -177,7 +178,7 @@ async function writesOverAnOutage(name, outage) {
   const send = (subject) => execute('send', { subject }, { confirm: true, idempotency_key: subject });
   const isOurs = (entry) => entry.marker.startsWith(`${name} `);
   let isDown = false;
-  // one that is told to try again before the outage (nothing was sent then) does so
+  // a client that has to try again before the outage (nothing was sent then) does so
   const sendOnce = async (subject) => {
     for (;;) {
       const reply = await send(subject);
@@ -190,7 +191,7 @@ async function writesOverAnOutage(name, outage) {
   isDown = true;
   await stack.cluster.down('immediate');
   await held.letGo();
-  await until('it has done them', async () => (await stack.provider.ledger()).filter(isOurs).length === COUNT);
+  await until('it has made them', async () => (await stack.provider.ledger()).filter(isOurs).length === COUNT);
   await outage();
   await stack.cluster.up();
   const finals = [];
@@ -203,15 +204,15 @@ async function writesOverAnOutage(name, outage) {
   return finals;
 }
 
-test('a result that waits for the database is recorded when it is back', async () => {
+test('a result that waits for the database is recorded once it is back', async () => {
   const from = server.log.length;
   const replies = await writesOverAnOutage('waiting', () => {});
   for (const reply of replies) if (reply.status !== 200) assert.match(reply.json.hint, /outcome is unknown/i, reply.text);
   assertKnown(replies.filter((reply) => reply.status !== 200).length, from);
 });
 
-// By then another node might have taken over what this one had begun: it must not claim to know more
-// than the database does. Done or unknown, and the same whenever it is asked.
+// By then another node might have taken over this one's work: it must not claim to know more than
+// the database does. The result is done or unknown, and the same at every request.
 test('an outage longer than the lease', async (t) => {
   const LEASE_MS = 10_000;
   const replies = await writesOverAnOutage('long outage', () => pause(LEASE_MS + 2000));

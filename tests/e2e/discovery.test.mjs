@@ -1,5 +1,5 @@
-// The catalog as clients see it: GET /api/integrations, /api/actions, /api/actions/{i}/{a}, /api/search
-// (src/api/README.md "Catalog"), and the operators' endpoints.
+// The catalog from a client's view: GET /api/integrations, /api/actions, /api/actions/{i}/{a},
+// /api/search (src/api/README.md "Catalog"), and the operators' endpoints.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ test('the list is filtered and paged', async () => {
     assert.equal((await get(`/api/integrations?${query}`)).status, 400, query);
 });
 
-test('pages: what is out of range is clamped, and walking them gives each integration once', async () => {
+test('pages: values out of range are clamped, and walking the pages returns each integration once', async () => {
   const page = async (query) => (await get(`/api/integrations?${query}`)).json;
   const whole = await page('page_size=100');
   assert.ok(whole.total > 20 && whole.total === whole.items.length);
@@ -80,7 +80,7 @@ test('filters: category, supports_action, connected_only, query, and all of them
   const page = async (query) => (await get(`/api/integrations?page_size=100&${query}`)).json;
   const ids = async (query) => (await page(query)).items.map((item) => item.integration_id);
   const all = await page('');
-  // by action id: every integration that has it; by tool name: the one that it is of
+  // by action id: every integration that has it; by tool name: only its own integration
   const having = (action) => all.items.filter((item) => item.capabilities.includes(action)).map((item) => item.integration_id);
   assert.ok(having('send_message').length > 1);
   assert.deepEqual(await ids('supports_action=send_message'), having('send_message'));
@@ -105,7 +105,7 @@ test('filters: category, supports_action, connected_only, query, and all of them
   assert.ok(ranked.items.length === 1 && ranked.total > 1);
 });
 
-test('an intent ranks all actions and drops none; a limit cuts where it is given', async () => {
+test('an intent ranks all actions and drops none; a limit cuts the list', async () => {
   const ids = async (query) =>
     (await get(`/api/actions?integration_id=${query}`)).json.items.map((item) => item.action_id);
   for (const app of ['github', 'gmail', 'http']) {
@@ -113,7 +113,7 @@ test('an intent ranks all actions and drops none; a limit cuts where it is given
     assert.ok(all.length > 5);
     for (const intent of ['issue', 'send a mail', 'volcano', 'the', '%F0%9F%8C%8B', 'close the issue about volcanoes'])
       assert.deepEqual((await ids(`${app}&intent=${intent}`)).sort(), all, `${app} ${intent}`);
-    assert.deepEqual(await ids(`${app}&intent=volcano`), all); // of equal fit: in order of their ids
+    assert.deepEqual(await ids(`${app}&intent=volcano`), all); // equal matches are in the order of their ids
   }
   const many = await ids('github&intent=issue');
   const { actions } = JSON.parse(readFileSync(join(root, 'contrib/integrations/github.json'), 'utf8'));
@@ -174,7 +174,7 @@ test('search finds integrations and actions', async () => {
   assert.deepEqual((await search('query=kilimanjaro')).json.items, []); // no word of it is known
 });
 
-test('a search takes sentences, and says how relevant what it finds is', async () => {
+test('a search accepts sentences, and says how relevant its results are', async () => {
   const items = async (query) => (await get(`/api/search?query=${encodeURIComponent(query)}`)).json.items;
   const tool = ({ integration_id, action_id }) => `${integration_id}_${action_id}`;
   const wanted = {
@@ -191,26 +191,26 @@ test('a search takes sentences, and says how relevant what it finds is', async (
     assert.equal(found[0].relevance, 'high', sentence);
     for (const { relevance } of found) assert.match(relevance, /^(high|low)$/);
   }
-  // one word that is known is enough, and says so
+  // one known word is enough, and the relevance shows it
   const far = await items('kilimanjaro volcano eruption guidebook chapter seven invoice');
   assert.ok(far.length > 0 && far.every(({ relevance }) => relevance === 'low'));
-  // an exact name is as relevant as can be
+  // an exact name has the highest relevance
   for (const name of ['gmail', 'gmail_get_thread', 'get_thread']) assert.equal((await items(name))[0].relevance, 'high');
 });
 
-test('what is connected wins ties only', async () => {
+test('a connected app only wins ties', async () => {
   const first = async (query) => (await get(`/api/search?query=${query}`)).json.items[0];
   // the account has gmail and notion
   for (const query of ['send+a+message', 'send+an+email', 'thank+the+candidate+for+the+interview', 'create+a+draft'])
     assert.equal((await first(query)).integration_id, 'gmail', query);
   for (const query of ['send+a+message+with+outlook', 'send+a+slack+message'])
-    assert.equal((await first(query)).connected, false, query); // a query that names an app wants that one
+    assert.equal((await first(query)).connected, false, query); // a query that names an app means that one
   const { items } = (await get('/api/search?query=send+an+SMS')).json;
   assert.deepEqual([items[0].integration_id, items[0].connected, items[0].relevance], ['twilio', false, 'high']);
   assert.ok(items.filter((one) => one.integration_id === 'gmail').every((one) => one.relevance === 'low'));
 });
 
-test('a search is limited, and narrowed to what is connected', async () => {
+test('a search is limited, and can be narrowed to connected apps', async () => {
   const items = async (query) => (await get(`/api/search?${query}`)).json.items;
   assert.equal((await items('query=list')).length, 20);
   assert.equal((await items('query=list&limit=3')).length, 3);
@@ -282,7 +282,7 @@ test('every detail of every integration has each field, and agrees with the list
       versions.set(path, detail.schema_version);
     }
   }
-  // another schema, another version; the whole tool name leads to the same detail
+  // another schema has another version; the whole tool name leads to the same detail
   const send = await get('/api/actions/gmail/send_message');
   assert.deepEqual((await get('/api/actions/gmail/gmail_send_message')).json, send.json);
   assert.notEqual(versions.get('/api/actions/gmail/send_message'), versions.get('/api/actions/gmail/list_labels'));
@@ -312,8 +312,8 @@ test('an unknown action is a summary', async () => {
   assert.equal(unknown.headers.get('etag'), null);
 });
 
-// A client that writes an id a little wrong is told the right one, wherever it writes it.
-test('an id that is nearly one names the one that is meant', async () => {
+// A client that misspells an id gets the right one in the error, wherever it uses it.
+test('a misspelled id gets an error with the id that is meant', async () => {
   const post = async (path, body) => (await dev.call('POST', path, body)).json;
   const run = async (integration_id, action_id) => (await post('/api/executions', { integration_id, action_id, input: {} })).message;
   const tool = async (name) => (await post(`/api/tools/${name}/execute`, {})).error.message;
@@ -336,7 +336,7 @@ test('an id that is nearly one names the one that is meant', async () => {
       `There is no tool "${wrong}"; did you mean "${wrong.replace('calender', 'calendar').replace('gmial', 'gmail').toLowerCase()}"? Nothing was done.`,
     );
   assert.equal(await tool('gmail_send_mesage'), 'Gmail has no action "gmail_send_mesage"; did you mean "send_message"? Nothing was done.');
-  // meaning, not letters
+  // by meaning, not by letters
   assert.equal(await run('slack', 'send_message'), 'Slack has no action "send_message"; did you mean "post_message"? Nothing was done.');
   assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
   assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
@@ -344,14 +344,14 @@ test('an id that is nearly one names the one that is meant', async () => {
   const connect = "sluice.connect_app connects an app. It is not one of an app's tools. Nothing was done.";
   assert.equal(await tool('sluice.connect_app'), connect);
   assert.equal(await run('sluice', 'connect_app'), connect);
-  // what is near to nothing, and what is long
+  // nothing is similar, and a long id
   assert.equal(await run('qqqqqqqq', 'x'), 'There is no integration "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail', 'qqqqqqqq'), 'Gmail has no action "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail'.repeat(1e5), 'x'), `There is no integration "${'gmail'.repeat(40)}...". Nothing was done.`);
   assert.ok((await run('gmail', 'send_message'.repeat(1e5))).length < 400);
 });
 
-// A text has its length: what comes behind a NUL is neither lost nor a way around a check.
+// A text has a length: characters after a NUL are neither lost nor a way around a check.
 test('no text ends at a NUL', async () => {
   const post = async (path, body) => dev.call('POST', path, body);
   const run = (integration_id, action_id) => post('/api/executions', { integration_id, action_id, input: {} });
@@ -359,12 +359,12 @@ test('no text ends at a NUL', async () => {
   assert.equal((await run('gmail', 'list_labels\0x')).json.message, 'Gmail has no action "list_labels\\u0000x"; did you mean "list_labels"? Nothing was done.');
   assert.equal((await post('/api/connect/sessions', { integration_id: 'gmail\0' })).status, 404);
   assert.equal((await post('/api/flows/start', { flowTemplate: 'unread_mail_summary\0' })).status, 404);
-  // in a path or a query it is refused at the door
+  // in a path or a query it is refused before anything else
   for (const path of ['search?query=send%00message', 'integrations?category=email%00', 'actions?integration_id=gmail%00', 'actions/gmail%00/x', 'flows/templates/a%00']) {
     const refused = await get(`/api/${path}`);
     assert.deepEqual([refused.status, refused.json], [400, { error: 'the request target has an escaped NUL' }], path);
   }
-  // a decision's note is kept whole
+  // a decision's note is stored completely
   const { flowId } = (await post('/api/flows/start', { flowTemplate: 'unread_mail_to_tasks', input: { taskParent: '0'.repeat(32) } })).json;
   const { json } = await get(`/api/flows/${flowId}?wait=30&until=settled`);
   assert.equal(json.flow.status, 'waiting', JSON.stringify(json.steps));
@@ -372,7 +372,7 @@ test('no text ends at a NUL', async () => {
   assert.match(rejected.json.steps.find((step) => step.stepType === 'approval').error.message, /: no\0not this$/);
 });
 
-test('every reply of the catalog has an ETag, and is 304 to whoever names it', async () => {
+test('every reply of the catalog has an ETag, and is 304 for a request with it', async () => {
   const tags = new Set();
   for (const path of [
     '/api/integrations',
@@ -387,7 +387,7 @@ test('every reply of the catalog has an ETag, and is 304 to whoever names it', a
     const etag = first.headers.get('etag');
     assert.match(etag, /^"[0-9a-f]{16}"$/, path);
     assert.equal(first.headers.get('cache-control'), 'private, no-cache');
-    assert.equal((await get(path)).headers.get('etag'), etag, 'a reply that is the same has the same');
+    assert.equal((await get(path)).headers.get('etag'), etag, 'an equal reply has the same ETag');
     for (const known of [etag, `W/${etag}`, `"other" , ${etag}`, '*']) {
       const again = await get(path, { 'if-none-match': known });
       assert.deepEqual([again.status, again.text, again.headers.get('etag')], [304, '', etag], `${path} ${known}`);
@@ -396,10 +396,10 @@ test('every reply of the catalog has an ETag, and is 304 to whoever names it', a
       assert.equal((await get(path, { 'if-none-match': other })).status, 200, `${path} ${other}`);
     tags.add(etag);
   }
-  assert.ok(tags.size >= 4); // lists that are told by the account have tags of their own
+  assert.ok(tags.size >= 4); // lists that depend on the account have ETags of their own
 });
 
-test('the state of the connections is the account’s, and its ETag with it', async () => {
+test('the state of the connections belongs to the account, and so does its ETag', async () => {
   const stack = await Stack.start({ catalog: false });
   try {
     const [fresh, one] = [await stack.account('fresh', { apps: [] }), await stack.account('one', { apps: ['gmail'] })];
@@ -425,7 +425,7 @@ test('the state of the connections is the account’s, and its ETag with it', as
     };
     const etags = [await shows(fresh.key, [false, 'not_connected']), await shows(one.key, [true, 'connected'])];
     await stack.connect(one.id, 'gmail', { access_token: 'revoked' }, ['--label', 'two']);
-    assert.equal(await shows(one.key, [true, 'connected']), etags[1]); // the first is still the default
+    assert.equal(await shows(one.key, [true, 'connected']), etags[1]); // the first one is still the default
     await stack.cluster.sql('update sluice.connection set is_default = false');
     etags.push(await shows(one.key, [true, 'ambiguous']));
     await stack.connect(fresh.id, 'gmail', { access_token: 'revoked' });
@@ -438,7 +438,7 @@ test('the state of the connections is the account’s, and its ETag with it', as
     assert.equal(new Set(etags).size, 4);
     const stale = await server.call(fresh.key, 'GET', '/api/integrations?page_size=100', undefined, { 'if-none-match': etags[0] });
     assert.equal(stale.status, 200);
-    // what an integration can and how it is called is the same for all
+    // an integration's capabilities and names are the same for all
     const detail = (key) => server.call(key, 'GET', '/api/actions/gmail/send_message');
     assert.equal((await detail(fresh.key)).text, (await detail(one.key)).text);
   } finally {
@@ -464,7 +464,7 @@ test('operators see health, readiness and metrics without a key', async () => {
   assert.ok(!metrics.includes(dev.key));
 });
 
-test('a request id is echoed or made', async () => {
+test('a request id is returned or made', async () => {
   const own = await get('/api/integrations', { 'x-request-id': 'my-request-1' });
   assert.equal(own.headers.get('x-request-id'), 'my-request-1');
   const made = await get('/api/integrations');

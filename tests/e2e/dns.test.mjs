@@ -1,5 +1,5 @@
-// Name look-ups that hang: other hosts go on, every deadline holds, and the
-// server can still end.
+// Name look-ups that hang: calls to other hosts continue, every deadline is met, and the server can
+// still end.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,10 +11,10 @@ import { Stack } from './support/stack.mjs';
 
 const SLOW_HOSTS = 5;
 const CALLS = 50;
-const LOOKUP_S = 300; // as good as for ever
-const DEADLINE_MS = 2000; // of those that must run into it
+const LOOKUP_S = 300; // practically forever
+const DEADLINE_MS = 2000; // for calls that must reach it
 const PATIENT_MS = 60_000;
-const CONNECT_MS = 120_000; // so that it is the deadline that ends a call
+const CONNECT_MS = 120_000; // so that the deadline ends a call
 
 let stack, server, provider, account, log;
 
@@ -55,9 +55,9 @@ test('hosts whose names do not resolve do not delay others', async () => {
   let healthy = 0;
   const slow = Promise.all(Array.from({ length: CALLS }, (_, i) => run(`slow${i % SLOW_HOSTS}`))).finally(() => (isOver = true));
   await until('all slow names are looked up', async () => (await lookups()).filter((one) => one.startsWith('slow')).length === SLOW_HOSTS);
-  // a look-up hangs on after the calls that wanted it
+  // a look-up outlives the calls that started it
   while (!isOver || healthy < 10)
-    for (const name of ['fast1', 'fast2']) { /* the second is a name without a lookup so far */
+    for (const name of ['fast1', 'fast2']) { /* the second is a name without a look-up so far */
       const reply = await run(name);
       assert.equal(reply.status, 200, reply.text);
       healthy++;
@@ -71,16 +71,18 @@ test('hosts whose names do not resolve do not delay others', async () => {
   }
   const all = await lookups();
   const once = (name) => assert.equal(all.filter((one) => one === `${name}.test`).length, 1, `${all}`);
-  for (let i = 0; i < SLOW_HOSTS; i++) once(`slow${i}`); /* one flight a name, whoever asks */
+  for (let i = 0; i < SLOW_HOSTS; i++) once(`slow${i}`); /* one look-up for each name, however many
+                                                          * calls wait for it */
   once('fast2');
 });
 
 test('a look-up that hangs does not keep the server from ending', async () => {
-  const slow = run('slow0'); /* joins the flight that is under way */
+  const slow = run('slow0'); /* joins the look-up that is under way */
   await until('it is under way', async () => /^sluice_executions_active 1$/m.test(await server.metrics()));
   const end = server.stop();
   assert.equal((await slow).json.error_code, 'timeout');
-  assert.deepEqual(await end, { code: 0, signal: null }, server.log); /* the runner would see LOOKUP_S */
+  assert.deepEqual(await end, { code: 0, signal: null }, server.log); /* the test runner would wait
+                                                                       * for LOOKUP_S */
   assert.match(server.log, /hangs/);
   stack.forget(server);
 });

@@ -1,6 +1,5 @@
-// `sluice doctor` on a real database and a real provider: what is well, and each fault with what to
-// do about it. And `sluice healthcheck` and `sluice top`, of a
-// server that runs.
+// `sluice doctor` with a real database and a real provider: what is fine, and each fault with
+// advice. And `sluice healthcheck` and `sluice top`, for a running server.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
@@ -16,7 +15,7 @@ const SECRET = 'sentinel-of-a-password';
 let stack, toProvider;
 
 before(async () => {
-  // fsync as an operator has it: Stack.start turns it off
+  // fsync as operators have it: Stack.start turns it off
   stack = await Stack.start({ catalog: false, postgres: { fsync: 'on' } });
   const override = (origin, to = stack.provider.url) => ['--origin-override', `${origin}=${to}`];
   toProvider = ['--ca-file', stack.provider.caFile, ...[GMAIL, NOTION, TOKENS].flatMap((origin) => override(origin))];
@@ -30,7 +29,7 @@ const well = ['--public-url', 'https://sluice.example.com', '--connections', '50
 async function doctor(args = [], options = {}) {
   const answer = await stack.sluice(['doctor', '--json', ...well, ...args], options);
   const list = JSON.parse(answer.stdout);
-  // each fault says what to do, in a sentence
+  // each fault says in a sentence what to do
   for (const one of list) assert.ok(one.result === 'ok' ? one.do === null : /^[A-Z`].*[.?]$/s.test(one.do), JSON.stringify(one));
   return { ...answer, list, of: (check) => list.filter((one) => one.check === check) };
 }
@@ -46,7 +45,7 @@ async function failsWith(check, result, found, todo, args, options) {
   if (result === 'fail') assert.match(answer.stderr, /^sluice doctor: \d checks? failed\n$/);
 }
 
-test('where all is well it says what it saw, a line a check', async () => {
+test('if all is well, it says what it found, a line for each check', async () => {
   const answer = await doctor(toProvider);
   const faults = answer.list.filter((one) => one.result !== 'ok' && one.check !== 'clock'); // a container has no time daemon
   assert.deepEqual([answer.code, answer.stderr, faults], [0, '', []]);
@@ -60,7 +59,7 @@ test('where all is well it says what it saw, a line a check', async () => {
   for (const text of apps) assert.match(text, /answers \(\d{3} from 127\.0\.0\.1:\d+, \d+ ms\)$/);
 });
 
-test('a terminal has the same as text, and what to do below', async () => {
+test('a terminal gets the same as text, with the advice below', async () => {
   const { code, stdout } = await stack.sluice(['doctor', '--offline', ...well, '--public-url', 'http://sluice.example.com']);
   assert.equal(code, 0);
   assert.match(stdout, /^warn  public-url   http:\/\/sluice\.example\.com: .*\n {19}Terminate TLS at the proxy/m);
@@ -98,7 +97,7 @@ test('a folder of manifests with a fault', async () => {
   await failsWith('catalog', 'fail', /broken\.json/, /catalog lint/, ['--offline', '--catalog', stack.dir]);
 });
 
-test('the database: not there, settings that lose data, too few connections, no schema, the wrong mode', async () => {
+test('the database: unreachable, settings that lose data, too few connections, no schema, the wrong mode', async () => {
   const offline = (more, options) => ['database', 'fail', ...more, ['--offline'], options];
   await failsWith(...offline([/could not connect|cannot connect|No such file/, /Check whether it runs/], { env: { DATABASE_URL: `host=/nowhere dbname=x password=${SECRET}` } }));
   const one = async (setting, value, mark, found) => {
@@ -117,7 +116,7 @@ test('the database: not there, settings that lose data, too few connections, no 
   await failsWith('schema', 'fail', /sluice migrate/, /sluice migrate/, ['--offline'], { env: { DATABASE_URL: url } });
 });
 
-test('no secret is said', async () => {
+test('no secret is printed', async () => {
   const url = `postgresql://sluice:${SECRET}@127.0.0.1:1/x`;
   const { stdout, stderr } = await doctor(['--offline', '--master-key', SECRET, '--master-key-file', ''], { env: { DATABASE_URL: url } });
   assert.doesNotMatch(stdout + stderr, new RegExp(SECRET));
@@ -147,7 +146,7 @@ test('the way to an app: nothing listens, an untrusted certificate, an unknown a
   await failsWith('trust roots', 'fail', /nowhere\.pem/, /^Correct that setting/, ['--ca-file', join(stack.dir, 'nowhere.pem')]);
 });
 
-test('healthcheck: a server that is ready, one whose database is away, none', async () => {
+test('healthcheck: a server that is ready, one whose database is unreachable, none', async () => {
   const socket = join(stack.dir, 'health.sock');
   const server = await stack.serve({ args: ['--listen', `unix:${socket}`] });
   const { port } = new URL(server.base);
@@ -169,7 +168,7 @@ test('healthcheck: a server that is ready, one whose database is away, none', as
   assert.deepEqual([bad.code, bad.stderr], [1, 'sluice healthcheck: there is no port to ask in nowhere\n']);
 });
 
-test('top: what a server did between two requests for its metrics', async () => {
+test('top shows what a server did between two requests for its metrics', async () => {
   const { key } = await stack.account('Busy', { apps: ['gmail'] });
   const server = await stack.serve();
   const { port } = new URL(server.base);
@@ -179,7 +178,7 @@ test('top: what a server did between two requests for its metrics', async () => 
     while (!isOver) assert.equal((await server.execute(key, 'gmail', 'list_labels', {})).status, 200);
   })();
   const number = (text, line) => Number(new RegExp(`^${line} +([\\d.]+)`, 'm').exec(text)?.[1]);
-  // a slow machine may have done nothing in the time between
+  // a slow machine may have done nothing in between
   const { stdout } = await until('the app was called between the two', async () => {
     const { code, stdout, stderr } = await stack.sluice(['top', '--once', '--interval', '1500ms', ...args]);
     assert.deepEqual([code, stderr], [0, '']);
@@ -206,7 +205,7 @@ test('top: what a server did between two requests for its metrics', async () => 
   assert.equal((await stack.sluice(['top', '--interval', '1ms'])).code, 2);
 });
 
-test('top: of apps the slowest first, with the origin that is left alone; a server that is started again', { skip: existsSync('/usr/bin/script') ? false : 'script is not installed' }, async (t) => {
+test('top lists the slowest apps first, shows an origin whose circuit is open, and survives a restart of the server', { skip: existsSync('/usr/bin/script') ? false : 'script is not installed' }, async (t) => {
   const slow = await Scripted.start((request, reply) => {
     const answer = () => reply.writeHead(request.url.startsWith('/down') ? 503 : 200, { 'Content-Type': 'application/json' }).end('{}');
     setTimeout(answer, request.url.startsWith('/slow') ? 300 : 0);
@@ -237,7 +236,7 @@ test('top: of apps the slowest first, with the origin that is left alone; a serv
     await shows('the circuit', /^circuit open: https:\/\/down\.example\.com$/m);
     stack.forget(server);
     await server.stop();
-    await shows('it is away', /^The server does not answer: 127\.0\.0\.1:\d+: Connection refused$/m);
+    await shows('it is stopped', /^The server does not answer: 127\.0\.0\.1:\d+: Connection refused$/m);
     server = await start();
     await shows('it is back', /^quick +[\d.]+ .*0\.0 %$/m);
   } finally {

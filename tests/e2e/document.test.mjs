@@ -1,6 +1,6 @@
-// src/api/openapi.json as generators of clients need it: rules of our own, and spectral's. What the
-// document says is compared with the server by openapi.test.mjs; clients made of it are run by
-// clients.test.mjs. Each rule is shown a document that breaks it.
+// src/api/openapi.json as client generators need it: rules of our own, and spectral's.
+// openapi.test.mjs compares the document with the server, and clients.test.mjs runs generated
+// clients. Each rule is checked with a document that breaks it.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,20 +31,20 @@ function contents(of) {
   ].flatMap(({ name, content }) => Object.entries(content).map(([type, one]) => ({ name, type, content: one })));
 }
 
-// The examples of a content, a parameter: values.
+// The examples of a content or a parameter: values.
 const examplesOf = (of, { example, examples = {} }) => [
   ...(example === undefined ? [] : [example]),
   ...Object.values(examples).map((one) => resolve(of, one).value),
 ];
 
-// Refusals that any request may meet, by what the operation is.
+// Refusals that any request may get, by the kind of operation.
 function statusesOf({ operation }) {
   const every = ['400', '408', '413', '414', '417', '431', '500', '503'];
   const keyed = operation.security.length > 0 ? ['401', '403', '429'] : [];
   return [...every, ...keyed, ...(operation.requestBody ? ['415'] : [])];
 }
 
-// What each rule has against a document, as texts.
+// What each rule reports about a document, as texts.
 const rules = {
   'every operation has a summary, a description that names its scope, and a name for a function': (of) => {
     const all = operations(of);
@@ -61,7 +61,7 @@ const rules = {
       Object.entries(of.components[kind]).filter(([, one]) => !text(one.description)).map(([name]) => `${kind} ${name}`)),
   'every operation has examples of what goes in and what comes out': (of) =>
     contents(of).filter(({ content }) => examplesOf(of, content).length === 0).map(({ name, type }) => `${name} ${type}`),
-  'every example is as its schema says': (of) => {
+  'every example matches its schema': (of) => {
     const strict = closed(of);
     const ajv = new Ajv2020({ strict: false, validateFormats: false }).addSchema(strict, 'contract');
     return contents(strict).flatMap(({ name, content }) => {
@@ -69,13 +69,13 @@ const rules = {
       return examplesOf(strict, content).flatMap((one) => (validate(one) ? [] : [`${name}: ${ajv.errorsText(validate.errors)}`]));
     });
   },
-  'what a path needs has an example': (of) =>
+  'each path parameter has an example': (of) =>
     operations(of).flatMap(({ path, operation }) =>
       operation.parameters.map((one) => resolve(of, one)).filter((one) => one.required && examplesOf(of, one).length === 0).map((one) => `${path} ${one.name}`)),
-  'replies may grow': (of) => [...replySchemas(of)].filter((one) => one.additionalProperties === false || 'unevaluatedProperties' in one).map(short),
+  'replies allow more members': (of) => [...replySchemas(of)].filter((one) => one.additionalProperties === false || 'unevaluatedProperties' in one).map(short),
   'an object of any members says so': (of) =>
     [...replySchemas(of), ...requestSchemas(of)].filter((one) => isObject(one) && !one.properties && one.additionalProperties === undefined).map(short),
-  'no member has a default: generators take it for one that must be there': (of) =>
+  'no member has a default: generators would make it required': (of) =>
     [...replySchemas(of), ...requestSchemas(of)].flatMap((one) => Object.values(one.properties ?? {}).filter((member) => member.default !== undefined)).map(short),
   'no member of an object is null alone: openapi-fetch leaves it out': (of) =>
     [...replySchemas(of)].flatMap((one) => Object.values(one.properties ?? {}).filter((member) => member.type === 'null' || member.const === null)).map(short),
@@ -105,19 +105,19 @@ const breaks = {
   'every operation has examples of what goes in and what comes out': (of) => {
     delete of.components.responses.FlowNotFound.content['application/json'].example;
   },
-  'every example is as its schema says': (of) => {
+  'every example matches its schema': (of) => {
     of.components.examples.ExecutionFailed.value.unexpected = 1;
   },
-  'what a path needs has an example': (of) => {
+  'each path parameter has an example': (of) => {
     delete of.components.parameters.FlowId.example;
   },
-  'replies may grow': (of) => {
+  'replies allow more members': (of) => {
     of.components.schemas.Display.additionalProperties = false;
   },
   'an object of any members says so': (of) => {
     delete of.components.schemas.ExecutionRequest.properties.input.additionalProperties;
   },
-  'no member has a default: generators take it for one that must be there': (of) => {
+  'no member has a default: generators would make it required': (of) => {
     of.components.schemas.ExecutionRequest.properties.confirm.default = false;
   },
   'no member of an object is null alone: openapi-fetch leaves it out': (of) => {
@@ -148,9 +148,9 @@ for (const [name, rule] of Object.entries(rules))
     assert.notDeepEqual(rule(broken), []);
   });
 
-test('spectral has nothing to say', async () => {
+test('spectral reports nothing', async () => {
   const ruleset = join(dir, 'ruleset.json');
-  await writeFile(ruleset, JSON.stringify({ extends: ['spectral:oas'] })); // the recommended ones
+  await writeFile(ruleset, JSON.stringify({ extends: ['spectral:oas'] })); // the recommended rules
   const lint = async (of) => {
     const file = join(dir, 'document.json');
     await writeFile(file, JSON.stringify(of, null, 2));

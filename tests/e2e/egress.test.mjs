@@ -1,5 +1,6 @@
-// Calls to apps through the operator's proxy (https-proxy): a real CONNECT proxy, and one that fails
-// in each way. Whatever it does, nothing of a call has reached the app, and no secret is in the log.
+// Calls to apps through the operator's proxy (https-proxy): a real CONNECT proxy, and one that
+// fails in each way. Whatever the failure, no part of the call has reached the app, and no secret
+// is in the log.
 import assert from 'node:assert/strict';
 import https from 'node:https';
 import net from 'node:net';
@@ -21,7 +22,7 @@ const instead = {
   garbage: (socket) => socket.end('\x00\x01 what?\r\n\r\n'),
   closes: (socket) => socket.destroy(),
   silent: () => {},
-  // once the handshake has begun: bytes that came with the head would be no answer to CONNECT
+  // once the handshake has begun: bytes that came with the head would not be an answer to CONNECT
   blind: (socket) => socket.once('data', () => socket.end('not TLS')).write('HTTP/1.1 200 OK\r\n\r\n'),
 };
 
@@ -81,7 +82,7 @@ test('a call goes through a tunnel to an address, which is kept for the next', a
     assert.equal(reply.status, 200, reply.text);
     assert.deepEqual(reply.json.output, { it: 'works' });
   }
-  // where localhost is ::1, too, the proxy may have failed to reach it there
+  // if localhost is also ::1, the proxy may have failed to reach it there
   assert.ok(asked.length >= 1 && asked.length <= 2, JSON.stringify(asked));
   for (const one of asked) {
     assert.match(one.target, new RegExp(`^(127\\.0\\.0\\.1|\\[::1\\]):${provider.port}$`));
@@ -98,7 +99,7 @@ test('an address inside is refused before the proxy is asked', async () => {
   assert.equal(asked.length, before);
 });
 
-test('what the proxy does wrong once costs a read and a write nothing but time', async () => {
+test('a single failure of the proxy costs a read and a write only time', async () => {
   for (const name of ['cannot', 'later', 'garbage', 'closes', 'refuses']) {
     for (const one of sockets) one.destroy(); // no tunnel is kept
     const before = provider.seen['/write'] ?? 0;
@@ -109,7 +110,7 @@ test('what the proxy does wrong once costs a read and a write nothing but time',
   }
 });
 
-test('what it does for ever is its own outcome, and never the reply of the app', async () => {
+test('a lasting failure has its own outcome, and is never taken for a reply of the app', async () => {
   const words = {
     refuses: /the proxy refused the operator's credentials \(HTTP 407\)/,
     cannot: /the proxy did not connect to localhost \(HTTP 502\)/,

@@ -1,4 +1,4 @@
-// Runs contrib/examples unchanged, against `sluice dev`; the settings of clients reach it.
+// Runs contrib/examples unchanged with `sluice dev`. The clients' settings reach it.
 import assert from 'node:assert/strict';
 import { cp, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
-// The key is that of the folder.
+// The key comes from the folder.
 const answers = async (script) => (await must(`./${script}`, [], { cwd: dir, env: { SLUICE_URL: dev.base } })).trim().split('\n').map((line) => JSON.parse(line));
 const wrote = async (path) => (await dev.ledger()).filter((entry) => entry.path.endsWith(path)).length;
 const sent = () => wrote('/messages/send');
@@ -68,7 +68,7 @@ test('unread.ts: it compiles under tsc --strict, and reads what is unread', asyn
   for (const line of threads) assert.match(line, /^[0-9a-f]+: [1-9]\d* messages?, \S/);
 });
 
-test('agent.mjs: what the person agrees to is done, the rest is not', async () => {
+test('agent.mjs: it does what the person agrees to, and nothing else', async () => {
   for (const [input, mails, status] of [['y\ny\n', 1, 'completed'], ['n\n', 0, 'cancelled']]) {
     const [mailsBefore, pagesBefore] = [await sent(), await wrote('/v1/pages')];
     const env = { SLUICE_URL: dev.base, SLUICE_KEY: dev.key };
@@ -82,7 +82,7 @@ test('agent.mjs: what the person agrees to is done, the rest is not', async () =
   }
 });
 
-test('the client that is named is the one that was run', async () => {
+test('the named client is the one that ran', async () => {
   const dependencies = async (path, member) => JSON.parse(await readFile(path, 'utf8'))[member];
   const { '@modelcontextprotocol/client': named } = await dependencies(join(folder, 'package.json'), 'dependencies');
   assert.equal(named, (await dependencies(new URL('package.json', import.meta.url), 'devDependencies'))['@modelcontextprotocol/client']);

@@ -1,4 +1,4 @@
-// The main job as a user sees it: POST /api/executions and GET /api/executions/{id}
+// The main task from a user's view: POST /api/executions and GET /api/executions/{id}
 // (src/api/README.md "Executions").
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
@@ -43,7 +43,7 @@ test('a read succeeds with the mails of the demo inbox and is stored', async () 
   assert.equal(stored.text, reply.text);
 });
 
-test('Server-Timing says where the time of a run went', async () => {
+test('Server-Timing says how the time of a run was spent', async () => {
   const phases = (reply) => Object.fromEntries(reply.headers.get('server-timing').split(', ').map((one) => {
     const [, name, ms] = /^(\w+);dur=(\d+\.\d)$/.exec(one);
     return [name, Number(ms)];
@@ -76,7 +76,7 @@ test('a write without confirm is blocked and nothing is done', async () => {
   for (const confirm of [false, null]) assert.equal((await createPage('never confirmed', { confirm })).status, 409);
 });
 
-test('a confirmed write succeeds, is seen by the provider and stored', async () => {
+test('a confirmed write succeeds, reaches the provider, and is stored', async () => {
   const reply = await createPage('a confirmed page', { confirm: true });
   assert.equal(reply.status, 200, reply.text);
   assert.equal(await writesOf('a confirmed page'), 1);
@@ -121,7 +121,7 @@ test('guard errors are bare objects', async () => {
   assert.equal(two.status, 400);
 });
 
-test('bodies that are not acceptable JSON are refused with the place', async () => {
+test('bodies that are not acceptable JSON are refused with the position', async () => {
   const bad = async (text, status = 400) => {
     const reply = await dev.call('POST', '/api/executions', text);
     assert.equal(reply.status, status, text.slice(0, 60));
@@ -166,7 +166,7 @@ test('the key comes first, then path and method', async () => {
   assert.equal(method.headers.get('allow'), 'GET, HEAD, POST');
 });
 
-test('what stops before the call is blocked, in the order of the table', async () => {
+test('a run that stops before the call is blocked, in the order of the table', async () => {
   const cases = [
     ['nope', 'x', {}, 'integration_not_found'],
     ['gmail', 'nope', {}, 'action_not_found'],
@@ -197,7 +197,7 @@ test('an unknown execution is not found', async () => {
   assert.deepEqual(reply.json, { error: 'Execution not found' });
 });
 
-test('null for an optional member is absence, and the same request for a key', async () => {
+test('null for an optional member counts as absent, and is the same request for a key', async () => {
   const idle = { query: null, labelIds: null, pageToken: null, includeSpamTrash: null };
   const run = (input) => dev.execute('gmail', 'list_threads', input, { idempotency_key: 'nulls' });
   const first = await run({ maxResults: 2, ...idle });
@@ -214,13 +214,13 @@ test('null for an optional member is absence, and the same request for a key', a
   assert.match(required.json.message, /^\/input\/id: must be string, not null/);
 });
 
-test('null stays where the schema takes it, and is sent', async () => {
+test('null is kept if the schema accepts it, and is sent', async () => {
   const page_id = '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10';
   const reply = await dev.execute('notion', 'update_page', { page_id, icon: null, title: null, in_trash: false }, { dry_run: true });
   assert.deepEqual(JSON.parse(reply.json.request.body), { icon: null, in_trash: false });
 });
 
-test('the longest mail that the schema takes is sent, and no message shows an expression', async () => {
+test('the longest mail that the schema accepts is sent, and no message shows an expression', async () => {
   const mail = (more) => dev.execute('gmail', 'send_message', { to: 'ada@example.com', subject: 'long', ...more }, { confirm: true });
   const sent = await mail({ text: 'ä😀'.repeat(250_000), html: 'x'.repeat(500_000) });
   assert.equal(sent.status, 200, sent.text.slice(0, 500));
@@ -228,7 +228,7 @@ test('the longest mail that the schema takes is sent, and no message shows an ex
   assert.match(refused.json.message, /^The request cannot be made from this input: from: nobody is not an email address/);
 });
 
-test('the same key and request gives the stored summary, another request is refused', async () => {
+test('the same key and request return the stored summary, another request is refused', async () => {
   const key = `k-${Date.now()}`;
   const first = await createPage('keyed page', { confirm: true, idempotency_key: key });
   assert.equal(first.status, 200, first.text);
@@ -253,7 +253,7 @@ test('the same key and request gives the stored summary, another request is refu
   assert.equal(await writesOf('another page'), 0);
 });
 
-test('fifty at once with one key make one call', async () => {
+test('fifty concurrent requests with one key make one call', async () => {
   await dev.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, count: 1, action: { latency_ms: 300 } }]);
   const key = `race-${Date.now()}`;
   const replies = await Promise.all(
@@ -264,7 +264,7 @@ test('fifty at once with one key make one call', async () => {
   assert.equal(await writesOf('raced page'), 1);
 });
 
-test('what a provider refuses is classified', async () => {
+test('a provider’s refusals are classified', async () => {
   const path_prefix = '/gmail/v1/users/me/labels';
   const run = async (action) => {
     await dev.faults([{ match: { path_prefix }, count: -1, action }]);
@@ -286,7 +286,7 @@ test('what a provider refuses is classified', async () => {
   assert.equal(reset.json.error_code, 'execution_failed', reset.text);
 });
 
-test('a read is tried again where that can help, a write is not', async () => {
+test('a read is retried if that can help, a write is not', async () => {
   const once = [{ match: { path_prefix: '/gmail/v1/users/me/labels' }, count: 1, action: { status: 503 } }];
   await dev.faults(once);
   const read = await dev.execute('gmail', 'list_labels', {});
@@ -298,7 +298,7 @@ test('a read is tried again where that can help, a write is not', async () => {
   assert.equal(await writesOf('not repeated'), 0);
 });
 
-test('a refused credential marks the connection and says how to mend it', async () => {
+test('a refused credential marks the connection and says how to repair it', async () => {
   const other = await startDev();
   try {
     await other.faults([{ match: { path_prefix: '/v1/' }, count: -1, action: { status: 401 } }]);

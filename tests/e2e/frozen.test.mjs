@@ -1,26 +1,27 @@
-// A database backend that stands still and goes on later: what was sent to it is done long after its
-// connection was given up, when whoever sent it has answered and gone. No claim stays behind: what no
-// run of the node that owns it carries is released, or ends as unknown where a provider may have seen it.
-// Then backends stand still one after the other under load. A short form; SOAK_SECONDS makes it go on for
-// that long, with 16 to 20 s each.
+// A database backend that is paused and continues later: its statements are done long after its
+// connection was given up, when their sender has answered and ended. No claim is left: if no run of
+// the owning node has it, it is released, or ends as unknown if a provider may have received the
+// call. Then backends are paused one after the other under load. This is a short run. SOAK_SECONDS
+// makes it go on for that long, with 16 to 20 s each.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
-// Longer than a connection is waited for; in the whole form longer than a lease, too.
+// Longer than the wait for a connection. In the whole run also longer than a lease.
 const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
-const TIMEOUT = '2s'; // of a statement: short, and longer than any takes on a slow machine
+const TIMEOUT = '2s'; // of a statement: short, but longer than any takes on a slow machine
 const SILENT = /the database has gone silent/g;
 let stack, server, account, flowId;
 
 before(async () => {
   stack = await Stack.start();
   account = await stack.account('frozen', { apps: ['probe'] });
-  // A connection counts as dead five seconds after the longest statement. There is one that writes: of
-  // several that stand still, one with nothing in flight is not given up, and takes the release of a claim.
-  // Both are then done as the backends go on, in any order, and there may be nothing left to recover.
+  // A connection counts as dead five seconds after the longest statement. There is one writer: if
+  // several are paused, one with nothing in flight is not given up, and gets the release of a
+  // claim. Both are then done when the backends continue, in any order, and nothing may be left to
+  // recover.
   const args = ['--database-writers', '1', '--database-readers', '1', '--database-timeout', TIMEOUT];
   server = await stack.serve({ args });
   await loseFlow();
@@ -38,7 +39,8 @@ const noneInFlight = () => until('no claim is in flight', async () => (await inF
 const recovered = async (as) =>
   Number(new RegExp(`^sluice_recovered_total\\{as="${as}"\\} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 
-// A timer's take whose commit came late: the row is ours, and no run here carries it. Found by the last test.
+// A timer's take whose commit came late: the row is ours, but no run here has it. The last test
+// found this.
 async function loseFlow() {
   const body = { flowTemplate: 'probe_wait', input: { seconds: 3600 } };
   flowId = (await server.call(account.key, 'POST', '/api/flows/start', body)).json.flowId;
@@ -47,7 +49,7 @@ async function loseFlow() {
     owner = (select node_id from sluice.node where lease_until > now()) where id = '${flowId}'`);
 }
 
-// The reader selects all the time, and one connection listens.
+// The reader always runs selects, and one connection listens.
 const writers = async () => {
   const pids = await stack.cluster.sql(
     `select pid from pg_stat_activity where datname = 'sluice' and application_name = 'sluice' and query !~* '^(select|listen)'`,
@@ -59,8 +61,8 @@ const writers = async () => {
 const signal = (pids, name) => pids.forEach((pid) => process.kill(Number(pid), name));
 
 test('claims that are committed after their connection was given up', async () => {
-  assert.equal((await send('before')).status, 200); // key and connection are known from now on
-  // one that has selected last is told from the reader once it has written again
+  assert.equal((await send('before')).status, 200); // key and connection are cached from now on
+  // one whose last statement was a select is not known to be the writer before it has written again
   let warming = 0;
   const frozen = await until('the writer is known', async () => {
     await send(`warming ${++warming}`);
@@ -75,15 +77,15 @@ test('claims that are committed after their connection was given up', async () =
   signal(frozen, 'SIGSTOP');
   try {
     for (const reply of await Promise.all(requests.map((one) => one()))) assert.equal(reply.status, 503, reply.text);
-    // on the new connection, after what released the claims
+    // on the new connection, after the statements that released the claims
     await until('it writes again', async () => (await send('after')).status === 200);
     assert.deepEqual(await inFlight(), [], 'there was nothing to release');
   } finally {
     signal(frozen, 'SIGCONT');
   }
-  await until('what came late is released', async () => (await recovered('released')) > 0);
+  await until('the late claims are released', async () => (await recovered('released')) > 0);
   await noneInFlight();
-  // Nothing had been sent: the same again runs.
+  // Nothing had been sent: the same request runs again.
   for (const reply of await Promise.all(requests.map((one) => one()))) {
     assert.equal(reply.status, 200, reply.text);
     assert.equal(reply.headers.get('idempotent-replayed'), null);
@@ -91,8 +93,9 @@ test('claims that are committed after their connection was given up', async () =
   for (const subject of ['unkeyed', 'keyed']) assert.equal(await sent(subject), 1, subject);
 });
 
-// A start is answered as it is known, 503 only where nothing began; a decision's lost answer says to read the flow.
-test('starts and an approval that are with a backend as it stops', async () => {
+// A start is answered once its result is known, and with 503 only if nothing began. After a lost
+// answer to a decision, the reply says to read the flow.
+test('starts and an approval are in a backend when it is paused', async () => {
   const post = (path, body) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
   const start = (subject, more) => post('start', { flowTemplate: 'probe_approve', input: { subject }, ...more });
   const rows = (subject) => lines(`select f.id from sluice.flow f join sluice.flow_doc d on d.account_id = f.account_id
@@ -133,8 +136,8 @@ test('starts and an approval that are with a backend as it stops', async () => {
   assert.deepEqual(await rows('with a key'), [again.json.flowId]);
 });
 
-// As such a commit leaves it: claims of the node that lives, and of one that is dead.
-test('orphans are ended as what is known of them allows, runs under way are left alone', async () => {
+// As such a commit leaves them: claims of the live node, and of a dead one.
+test('orphans are ended according to what is known of them, and runs under way are left alone', async () => {
   const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
   const stored = await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`);
   await noneInFlight();
@@ -172,7 +175,7 @@ test('orphans are ended as what is known of them allows, runs under way are left
   await noneInFlight();
 });
 
-// A client that goes as its claim is on its way to the database.
+// The client disconnects while its claim is on its way to the database.
 test('a keyed read whose client has disconnected ends its claim by itself', async () => {
   const released = await recovered('released');
   for (let i = 0; i < 40; i++) {
@@ -187,11 +190,11 @@ test('a keyed read whose client has disconnected ends its claim by itself', asyn
   assert.equal(await recovered('released'), released);
 });
 
-test('a flow that came late to the node that owns it is carried on', () =>
+test('a flow whose take is committed late is continued by its owner', () =>
   until('it has ended', async () => (await sql(`select status from sluice.flow where id = '${flowId}'`)) === 'completed'));
 
-// What clients do meanwhile: each subject is asked for once, or with one key until the outcome is known.
-// Returns the subjects by what was acknowledged for them.
+// What clients do meanwhile: each subject is sent once, or with one key until the outcome is known.
+// Returns the subjects by the acknowledged result.
 function load(nodes) {
   const answers = new Map(); // subject -> status of the last answer
   const flows = [];
@@ -208,7 +211,8 @@ function load(nodes) {
   return { answers, flows, end: () => ((isOver = true), Promise.all(clients)) };
 }
 
-// A node without a lease, and one that waits for a database, answers 503: a client sends its key again.
+// A node without a lease, or one that waits for a database, answers with 503: a client sends its
+// key again.
 const KINDS = {
   async unkeyed(node, subject, answers) {
     const reply = await node.execute(account.key, 'probe', 'send', { subject }, { confirm: true });

@@ -1,6 +1,6 @@
-// The same executions against somebody else's idea of Gmail (npm `emulate`), behind nginx with TLS.
-// What that emulator does not do (OR, -from:, newer_than:, getProfile; any token is
-// good) is left out here and tested against our own provider.
+// The same executions with a third-party emulator of Gmail (npm `emulate`), served by nginx with
+// TLS. Features that it does not have (OR, -from:, newer_than:, getProfile; any token is good) are
+// left out here, and tested with our own provider.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -65,7 +65,7 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// Google's own client, on the same mailbox: what it sees is what was done.
+// Google's own client, on the same mailbox: it shows what was done.
 async function googleClient(rootUrl) {
   const { gmail, auth } = await import('@googleapis/gmail');
   const client = new auth.OAuth2();
@@ -139,7 +139,7 @@ test('modify labels', async () => {
   assert.ok(seen.includes('STARRED') && !seen.includes('UNREAD') && seen.includes('INBOX'), seen.join());
 });
 
-test("Google's own client sees what was sent, byte for byte of its meaning", async () => {
+test("Google's own client reads what was sent, with exactly the same content", async () => {
   const input = {
     to: ['Ada Lovelace <ada@example.org>', 'ben@example.org'],
     cc: 'Größe <groesse@example.org>',
@@ -158,7 +158,7 @@ test("Google's own client sees what was sent, byte for byte of its meaning", asy
   assert.ok(headers.includes(`Subject: ${input.subject}`), headers);
   assert.ok(headers.includes('Größe <groesse@example.org>'), headers);
   for (const line of raw.split('\r\n')) assert.ok(Buffer.byteLength(line) <= 998, 'RFC 5322 2.1.1');
-  // the parts as Google's shape has them
+  // the parts in Google's form
   const parts = [message.payload, ...(message.payload.parts ?? [])];
   const text = parts.find((part) => part.mimeType === 'text/plain')?.body?.data;
   assert.equal(Buffer.from(text ?? '', 'base64url').toString().replaceAll('\r\n', '\n').trimEnd(), input.text);
@@ -200,7 +200,7 @@ test('trash and back', async () => {
   assert.ok(!labelIds.includes('TRASH'), labelIds.join());
 });
 
-test('each write is done once, however often it is asked for', async () => {
+test('each write is made once, however often it is requested', async () => {
   const before = (await google.list({ labelIds: ['SENT'] })).length;
   const input = { to: 'ben@example.org', subject: 'only one of these', text: 'x' };
   const replies = await Promise.all(Array.from({ length: 10 }, () => execute('send_message', input, { confirm: true, idempotency_key: 'ten' })));
@@ -208,7 +208,7 @@ test('each write is done once, however often it is asked for', async () => {
   assert.equal((await google.list({ labelIds: ['SENT'] })).length, before + 1);
 });
 
-test('an unknown id is a failure with the reason', async () => {
+test('an unknown id is a failure that says why', async () => {
   const reply = await execute('get_message', { id: 'msg_nowhere' });
   assert.equal(reply.status, 500, reply.text);
   assert.equal(reply.json.status, 'failed');

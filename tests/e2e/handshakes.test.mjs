@@ -1,13 +1,15 @@
-// What is checked when the first byte of a request is about to leave, not when its call begins: between
-// the two a connection is made, with a handshake that may take seconds, and the process may stand still.
-// A flow that was cancelled meanwhile on another node sends nothing, nor does a node whose lease is over.
+// Checks that are made when the first byte of a request is about to be sent, not when its call
+// begins. In between, a connection is made, with a handshake that may take seconds, and the process
+// may be paused. A flow that another node cancelled meanwhile sends nothing, nor does a node whose
+// lease is over.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In front of the provider: what clients send is kept back while `isHolding`, so that their handshakes last.
+// In front of the provider: while `isHolding`, the clients' bytes are delayed, so that their
+// handshakes last.
 class Gate {
   static async start(target) {
     const gate = new Gate();
@@ -39,7 +41,7 @@ class Gate {
     for (const one of [socket, pair.behind]) one.on('close', end).on('error', end);
   }
 
-  // Further connections are new ones, and their handshakes are kept back.
+  // Further connections are new ones, and their handshakes are delayed.
   hold() {
     for (const { socket } of this.pairs) socket.destroy();
     this.kept = 0;
@@ -79,7 +81,7 @@ const sent = async (subject) => (await stack.provider.ledger()).filter((entry) =
 const figure = async (server, name) => Number(new RegExp(`^${name} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 const running = () => figure(slow, 'sluice_flows_running');
 
-// At the write, whose connection is being made.
+// At the write, while its connection is being made.
 async function atItsWrite(subject) {
   const id = (await post(slow, 'start', { flowTemplate: 'probe_approve', input: { subject } })).json.flowId;
   await until('it asks', async () => (await post(slow, `${id}/approve`)).status === 200);
@@ -93,7 +95,7 @@ test('a flow that another node has cancelled during the handshake sends nothing'
   const reply = await post(other, `${id}/cancel`);
   assert.equal(reply.json.flow.status, 'cancelled');
   gate.letGo();
-  await until('the node has given it up', async () => (await running()) === 0);
+  await until('the node has given the flow up', async () => (await running()) === 0);
   assert.equal(await sent('cancelled'), 0);
 });
 
@@ -102,7 +104,7 @@ test('one that was not cancelled continues after a long handshake, and sends onc
   const id = await atItsWrite('patient');
   await until('the handshake is under way', () => gate.kept > 0);
   const [begun] = (await stack.cluster.sql(`select extract(epoch from updated_at) from sluice.flow where id = '${id}'`)).split('\n');
-  await until('what was known of the row is old', () => Date.now() / 1000 > Number(begun) + 2);
+  await until('the cached row is outdated', () => Date.now() / 1000 > Number(begun) + 2);
   gate.letGo();
   await until('it has ended', async () => (await stack.cluster.sql(`select status from sluice.flow where id = '${id}'`)) === 'completed');
   assert.equal(await sent('patient'), 1);
@@ -117,7 +119,7 @@ test('a node that was paused past its lease during a handshake sends nothing', a
   slow.process.kill('SIGSTOP');
   let answer;
   try {
-    // its claim is ended by the other node, which takes its flow over, too
+    // the other node ends its claim, and takes its flow over, too
     answer = await until('the key answers', async () => {
       const reply = await other.execute(account.key, 'probe', 'send', { subject: 'paused write' }, ask);
       return reply.status !== 503 && reply;
@@ -130,7 +132,7 @@ test('a node that was paused past its lease during a handshake sends nothing', a
   }
   assert.equal((await write).status, 503, (await write).text);
   await until('the node has given its flow up', async () => (await running()) === 0);
-  await until('it is a node again', async () => (await fetch(`${slow.base}/readyz`)).status === 200);
+  await until('it has registered again', async () => (await fetch(`${slow.base}/readyz`)).status === 200);
   for (const subject of ['paused write', 'paused flow']) assert.equal(await sent(subject), 0, subject);
   const again = await slow.execute(account.key, 'probe', 'send', { subject: 'paused write' }, ask);
   assert.equal(again.text, answer.text);

@@ -1,5 +1,5 @@
-// Providers that hang, drip, never end, lie, or are somebody else:
-// each ends in an error of its own within the deadline, and nobody beside it notices.
+// Providers that hang, drip, never end, lie, or are an impostor: each ends in an error of its own
+// within the deadline, and calls to others are not affected.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, test } from 'node:test';
@@ -10,15 +10,15 @@ import { startNginx } from './support/nginx.mjs';
 import { Scripted, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
-const DEADLINE_MS = 1500; /* of those that must run into it */
-const PATIENT_MS = 60_000; /* of the others */
+const DEADLINE_MS = 1500; /* for those that must reach it */
+const PATIENT_MS = 60_000; /* for the others */
 const BODY_BYTES_MAX = 256 * 1024;
 
 let stack, server, account, certificates, elsewhere, healthy;
 const servers = [];
 
 const head = (more = '') => `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${more}\r\n`;
-// Something more every `ms`, or as fast as it is taken, until the peer goes away.
+// More bytes every `ms`, or as fast as they are read, until the peer disconnects.
 const drip = (socket, next, ms) => {
   const timer = setInterval(() => socket.write(next()), ms);
   socket.on('close', () => clearInterval(timer));
@@ -34,7 +34,7 @@ const chunk = (bytes) => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 const redirect = (status, to) => (socket) =>
   socket.end(`HTTP/1.1 ${status} Moved\r\nLocation: ${to()}\r\nContent-Length: 0\r\n\r\n`);
 
-// What each does once a request has come, and what is to be said of it.
+// What each does once it gets a request, and the expected error.
 const replies = {
   hang: [() => {}, 'timeout', /waiting for the reply/],
   drip_head: [(s) => (s.write('HTTP/1.1 200 OK\r\nX-Slow: '), drip(s, () => 'x', 50)), 'timeout', /reply/],
@@ -58,7 +58,7 @@ const replies = {
   moved_same_method: [redirect(307, () => `${elsewhere.url}/stolen`), 'execution_failed', /redirect/],
   moved_for_good: [redirect(308, () => '//elsewhere.example.com/'), 'execution_failed', /redirect/],
 };
-// Who is not let in: nothing of the request is sent.
+// Peers that fail the handshake: no byte of the request is sent to them.
 const strangers = {
   expired: /expired/,
   not_yet: /not valid (yet|before)|valid from/,
@@ -95,7 +95,7 @@ function onRequest(reply) {
 const isSlow = (name) => name === 'no_handshake' || replies[name]?.[1] === 'timeout';
 const deadline = (name) => (isSlow(name) ? DEADLINE_MS : PATIENT_MS);
 
-const heard = {}; // bytes of requests that came in where none may
+const heard = {}; // bytes of requests that arrived where none may
 function stranger(name) {
   const onBytes = (socket) => socket.on('data', (part) => (heard[name] = (heard[name] ?? 0) + part.length));
   if (name === 'no_tls')
@@ -125,7 +125,8 @@ before(async () => {
   for (const [name, [reply]] of Object.entries(replies))
     ports[name] = await listen(tls.createServer(certificates.good, onRequest(reply)));
   for (const name of Object.keys(strangers)) ports[name] = await listen(stranger(name));
-  ports.no_handshake = await listen(net.createServer(() => {})); /* takes the connection, says nothing */
+  ports.no_handshake = await listen(net.createServer(() => {})); /* accepts the connection and sends
+                                                                  * nothing */
   const write = { side_effect_level: 'write', requires_confirmation: true, idempotent: false, request: { method: 'POST', path: '/write', body: { json: {} } } };
   const integrations = Object.fromEntries(
     Object.entries(ports).map(([name, port]) => [
@@ -157,22 +158,23 @@ function assertFailed(name, reply, code, message) {
   assert.deepEqual([reply.json.status, reply.json.error_code], ['failed', code], `${name}: ${reply.text}`);
   assert.match(reply.json.message, message, name);
   assert.ok(reply.json.hint, `${name} has no hint`);
-  /* the deadline has ended it, and not one of the longer waits of the client */
+  /* the deadline has ended it, and not one of the client's longer time-outs */
   if (code === 'timeout') assert.match(reply.json.message, /deadline passed/, name);
 }
 
-// What is said of a call whose deadline passes, in the order of its way. Where this machine is slow that
-// may be before the call has come to what the peer does: then it is made again.
+// The errors of a call whose deadline passes, in the order of its phases. On a slow machine, that
+// may be before the call has reached the hostile part. Then it is repeated.
 const WAY = ['connecting to', 'sending the request', 'waiting for the reply', 'waiting for the rest of the reply'];
 function untilThere(name, message, call = () => run(name)) {
   const early = WAY.slice(0, Math.max(0, WAY.findIndex((one) => message.test(one))));
-  return until(`${name} comes as far as ${message}`, async () => {
+  return until(`${name} gets as far as ${message}`, async () => {
     const reply = await call();
     return !early.some((one) => reply.json?.message.includes(`: ${one}`)) && reply;
   });
 }
 
-// Runs all at once, and healthy ones beside them as long as they last: at least so many, or it is done again.
+// Runs all at once, with healthy calls for as long as they last: at least that many, or it is
+// repeated.
 async function beside(least, work) {
   for (let round = 1; ; round++) {
     const count = await besideOnce(work);
@@ -200,7 +202,7 @@ async function besideOnce(work) {
   return count;
 }
 
-test('replies that never come, never end or are none: each its own error, and others go on', async () => {
+test('replies that never come, never end or are not replies: each has its own error, and other calls go on', async () => {
   await beside(8, () =>
     Promise.all(
       Object.entries(replies).map(async ([name, [, code, message]]) => {
@@ -211,7 +213,7 @@ test('replies that never come, never end or are none: each its own error, and ot
   assert.deepEqual(elsewhere.seen, {}, 'a redirect was followed');
 });
 
-test('whoever cannot prove that he is the host hears nothing', async () => {
+test('a peer that cannot prove its identity receives nothing', async () => {
   await beside(4, () =>
     Promise.all(
       Object.entries(strangers).map(async ([name, message]) => {

@@ -1,4 +1,4 @@
-// The HTTP server as a client meets it: limits, time-outs, pipelining, Expect, Unix socket, slow
+// The HTTP server from a client's view: limits, time-outs, pipelining, Expect, Unix socket, slow
 // readers, drain (src/api/README.md "HTTP").
 import assert from 'node:assert/strict';
 import { stat } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { hold, pause, until } from './support/client.mjs';
 import { Raw, readReplies } from './support/raw.mjs';
 import { Stack } from './support/stack.mjs';
 
-// The servers of this file: `plain` has the limits of every day, `small` small ones, `hasty` short ones.
+// The servers of this file: `plain` has normal limits, `small` small ones, `hasty` short ones.
 let stack, plain, small, hasty, account;
 
 before(async () => {
@@ -38,7 +38,7 @@ function post(body, ...fields) {
 const labels = JSON.stringify({ integration_id: 'gmail', action_id: 'list_labels', input: {} });
 const echo = (value) => JSON.stringify({ integration_id: 'probe', action_id: 'echo', input: { value } });
 
-// One request on a connection of its own that the server then closes.
+// Sends one request on a connection of its own, which the server then closes.
 async function lastReply(server, request) {
   const raw = await connect(server);
   try {
@@ -51,8 +51,8 @@ async function lastReply(server, request) {
   }
 }
 
-// The first that works of several tries on the hasty server: it may have closed a connection before
-// this machine came to send anything.
+// Returns the first of several tries on the hasty server that works: it may have closed a
+// connection before a slow machine sent anything.
 const onHasty = (fn) => until('something is sent in time', () => fn().catch(() => null));
 
 function assertRefused(reply, status) {
@@ -83,7 +83,7 @@ test('a body that is too large: 413, announced or not', async () => {
   assertRefused(await lastReply(small, post('fffffff\r\n', 'Transfer-Encoding: chunked')), 413);
 });
 
-test('a head or a body that does not arrive: 408; an idle connection: closed without a word', async () => {
+test('a head or a body that does not arrive: 408; an idle connection: closed without a reply', async () => {
   assertRefused(await onHasty(() => lastReply(hasty, 'GET /healthz HTTP/1.1\r\nHost:')), 408);
   assertRefused(await onHasty(() => lastReply(hasty, post('{', 'Content-Length: 100'))), 408);
   const fresh = await connect(hasty);
@@ -116,7 +116,7 @@ test('a head that drips is cut at the same time', async () => {
   assertRefused(reply, 408);
 });
 
-test('one connection too many: 503 with Retry-After, and closed', async () => {
+test('one connection too many: 503 with Retry-After, then it is closed', async () => {
   await until('the others are closed', async () => {
     const reply = await fetch(`${small.base}/metrics`, { headers: { connection: 'close' } });
     return /^sluice_http_connections [1-5]$/m.test(await reply.text());
@@ -142,7 +142,7 @@ test('Expect: 100-continue', async () => {
   await raw.send(labels);
   const done = await raw.reply();
   assert.equal(done.status, 200, done.body);
-  // without a key there is nothing to go on with: the final status comes at once
+  // without a key the body is of no use: the final status comes at once
   await raw.send('POST /api/executions HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n');
   assert.equal((await raw.reply()).status, 401);
   raw.close();
@@ -170,7 +170,7 @@ test('pipelined requests are answered in their order', async () => {
   raw.close();
 });
 
-test('a chunked body is a body, however it is cut', async () => {
+test('a chunked body is read correctly, however it is cut', async () => {
   const raw = await connect(plain);
   const value = 'ä€😀'.repeat(50);
   const bytes = Buffer.from(echo(value));
@@ -205,7 +205,7 @@ test('HTTP/1.0 and keep-alive', async () => {
   raw.close();
 });
 
-test('HEAD has the head of GET and no body', async () => {
+test('HEAD returns the head of GET and no body', async () => {
   const raw = await connect(plain);
   await raw.send('HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n' + 'GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
   const text = await raw.untilEnd();
@@ -216,8 +216,8 @@ test('HEAD has the head of GET and no body', async () => {
   raw.close();
 });
 
-// FIN may mean that nobody is there any more, so a read is given up; a write that was asked for is
-// done, and its reply sent to whoever may still read it.
+// FIN may mean that the client has disconnected, so a read is given up. A write is made, and its
+// reply sent to a client that may still read it.
 test('a half-closed client gets the reply to its write', async () => {
   const raw = await connect(plain);
   const body = JSON.stringify({ integration_id: 'probe', action_id: 'send', confirm: true, input: { subject: 'half-closed' } });
@@ -253,7 +253,7 @@ test('clients that disconnect in the middle leave no state', async () => {
   assert.equal(reply.status, 200);
 });
 
-test('a listener on a Unix socket', async () => {
+test('the server listens on a Unix socket', async () => {
   const path = join(stack.dir, 'api.sock');
   const server = await stack.serve({ args: ['--listen', '127.0.0.1:0', '--listen', `unix:${path}`] });
   const raw = await Raw.connect({ path, host: undefined });
@@ -267,7 +267,8 @@ test('a listener on a Unix socket', async () => {
   await assert.rejects(stat(path), { code: 'ENOENT' });
 });
 
-// A client that asks and does not read holds up itself, not others, and not the server's memory.
+// A client that sends requests and does not read delays only itself, and costs little of the
+// server's memory.
 test('a slow reader', async () => {
   const raw = await connect(plain);
   raw.socket.pause();
@@ -278,15 +279,15 @@ test('a slow reader', async () => {
   const sending = (async () => {
     for (; sent < COUNT; sent++) await raw.send(request);
   })();
-  // 30 MB of requests: the server stops to read them long before it has answered them all
-  await until('the server rests', async () => {
+  // 30 MB of requests: the server stops reading them long before it has answered them all
+  await until('the server stops reading', async () => {
     const count = sent;
     const reply = await plain.execute(account.key, 'gmail', 'list_labels', {});
     assert.equal(reply.status, 200);
     await pause(200);
     return count > 5 && sent === count;
   });
-  assert.ok(sent < COUNT, `${sent} requests were taken from a client that does not read`);
+  assert.ok(sent < COUNT, `${sent} requests were read from a client that does not read`);
   raw.socket.resume();
   await sending;
   for (let i = 0; i < COUNT; i++) {
@@ -309,7 +310,7 @@ test('SIGTERM drains: running requests are answered, no connection is reset, exi
   }
   for (const raw of busy) await raw.send(request);
   await until('all are under way', async () => /^sluice_executions_active 20$/m.test(await server.metrics()));
-  // a request of which only a part has come is under way, too
+  // a request of which only a part has arrived is under way, too
   const partial = await connect(server);
   await partial.send(post(labels.slice(0, 10), `Content-Length: ${labels.length}`));
   const halfHead = await connect(server);
@@ -319,7 +320,7 @@ test('SIGTERM drains: running requests are answered, no connection is reset, exi
 
   server.process.kill('SIGTERM');
   await until('it drains', () => /draining/.test(server.log));
-  // at once: for what has not begun a server that drains waits two seconds
+  // at once: a draining server waits two seconds for requests that have not begun
   await Promise.all([first.send(GET), halfHead.send(GET.slice(20)), partial.send(labels.slice(10))]);
   for (const raw of idle) assert.equal(await raw.untilEnd(), '');
   await assert.rejects(connect(server), { code: 'ECONNREFUSED' });
@@ -353,7 +354,7 @@ test('SIGTERM under steady load: every request that was sent is answered', async
   const clients = Array.from({ length: 16 }, client);
   await until('it is warm', () => answered > 200);
   server.process.kill('SIGTERM');
-  // a client between two requests may find its connection closed (FIN), never reset
+  // a client between two requests may find its connection closed (FIN), but never reset
   for (const result of await Promise.allSettled(clients))
     if (result.status === 'rejected') assert.match(result.reason.message, /closed; got ""/);
   const end = await server.process.gone;

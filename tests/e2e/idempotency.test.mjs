@@ -1,5 +1,5 @@
-// Idempotency keys (src/api/README.md "Executions") over two processes on one database: whoever gets
-// the request, the action runs once, and everybody hears the same.
+// Idempotency keys (src/api/README.md "Executions") over two processes on one database: whichever
+// process gets the request, the action runs once, and every client gets the same answer.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -44,7 +44,7 @@ test('50 parallel requests with one key over two processes: one write, 50 equal 
   }
 });
 
-test('the same on both endpoints at once, where the provider fails', async () => {
+test('the same on both endpoints at once, if the provider fails', async () => {
   await fault({ status: 500, executed: true, latency_ms: 300 });
   const replies = await Promise.all(Array.from({ length: 20 }, (_, i) =>
     (i % 4 < 2 ? send : sendTool)(servers[i % 2], 'failed', 'failed')));
@@ -58,7 +58,7 @@ test('the same on both endpoints at once, where the provider fails', async () =>
   assert.equal(await writes('failed'), 1);
 });
 
-test('another request under the key is refused, in flight and afterwards, in each process', async () => {
+test('another request with the key is refused, during and after the run, in each process', async () => {
   const held = await hold(stack.provider, { path_prefix: SEND });
   const first = send(servers[0], 'mine', 'taken');
   await held.reached(1);
@@ -81,7 +81,7 @@ test('a key belongs to its account', async () => {
   assert.deepEqual([await writes('of a'), await writes('of b')], [1, 1]);
 });
 
-test('where nothing was done the key is free again; where it may have been, it is not', async () => {
+test('if nothing was done, the key is free again; if it may have been, it is not', async () => {
   const cases = [
     // [fault, released]
     ...[307, 400, 403, 404, 409, 410, 412, 413, 422, 501].map((status) => [{ status }, true]),
@@ -104,7 +104,7 @@ test('where nothing was done the key is free again; where it may have been, it i
   }
 });
 
-test('what is blocked binds no key', async () => {
+test('a blocked run binds no key', async () => {
   const blocked = await servers[0].execute(account.key, 'probe', 'send', { subject: 'later' }, { idempotency_key: 'later' });
   assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'policy_blocked']);
   const sent = await send(servers[1], 'later', 'later');
@@ -121,7 +121,7 @@ test('confirm is not part of the request of a key', async () => {
   }
 });
 
-test('a key is forgotten after its time, by a job of the server', async () => {
+test('a key is forgotten after its time, by the server’s housekeeping', async () => {
   const brief = await stack.serve({ args: ['--idempotency-ttl', '1s'] });
   assert.equal((await send(brief, 'brief', 'brief')).status, 200);
   await until('the key has expired', async () => {
@@ -162,7 +162,7 @@ test('30 parallel starts of a flow with one key over two processes: one flow', a
   assert.notEqual(theirs.json.flowId, id);
 });
 
-test('a start under another request’s key, and one that is refused', async () => {
+test('a start with another request’s key, and one that is refused', async () => {
   const key = { idempotency_key: 'flow two' };
   for (const [more, status] of [[{ input: { subject: 1 } }, 400], [{ flowTemplate: 'nope' }, 404]])
     assert.equal((await startFlow(servers[0], 'x', { ...key, ...more })).status, status);
@@ -210,7 +210,7 @@ test('the same in MCP: an argument, or a member of _meta', async () => {
   assert.deepEqual([wrong.isError, /idempotency_key/.test(JSON.stringify(contentOf(wrong)))], [true, true]);
 });
 
-test('a client that goes away does not stop what others wait for', async () => {
+test('a client that disconnects does not stop a run that others wait for', async () => {
   const held = await hold(stack.provider, { path_prefix: SEND });
   const gone = new AbortController();
   const first = fetch(`${servers[0].base}/api/executions`, {

@@ -1,5 +1,5 @@
-// 10,000 idle keep-alive connections cost less than 100 MB of resident memory, and do not keep
-// others waiting. On the release build: the sanitizers' shadow memory is not what is measured.
+// 10,000 idle keep-alive connections cost less than 100 MB of resident memory, and do not delay
+// others. On the release build, since the sanitizers' shadow memory would count.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -40,7 +40,7 @@ async function longestTurnMs() {
 
 const REQUEST = 'GET /healthz HTTP/1.1\r\nHost: idle\r\n\r\n';
 
-// A connection that has made one request and goes on idle.
+// A connection that has made one request and then stays idle.
 function openOne() {
   return new Promise((resolve, reject) => {
     const socket = net.connect(server.port, '127.0.0.1', () => socket.write(REQUEST));
@@ -59,7 +59,7 @@ function openOne() {
 test(`${CONNECTIONS} idle connections`, async (t) => {
   const limit = (await must('sh', ['-c', 'ulimit -Hn'])).trim();
   if (limit !== 'unlimited' && Number(limit) < DESCRIPTORS) return t.skip(`only ${limit} descriptors are allowed`);
-  // what a first request costs once is not what a connection costs
+  // the one-time cost of a first request is not a connection's cost
   for (let i = 0; i < 20; i++) await server.execute(account.key, 'gmail', 'list_labels', {});
   const before = await residentBytes();
   for (let i = 0; i < CONNECTIONS; i += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, openOne));
@@ -76,7 +76,7 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   for (const reply of replies) assert.equal(reply.status, 200, reply.text);
 
   t.diagnostic(`others: longest turn ${await longestTurnMs()} ms`);
-  // they are alive, and when they go the server forgets them
+  // they are alive, and the server frees them when they close
   const last = sockets[sockets.length - 1];
   const answered = new Promise((resolve) => last.once('data', resolve));
   last.write(REQUEST);
@@ -93,7 +93,7 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   });
   t.diagnostic(`half of them gone: longest turn ${await longestTurnMs()} ms`);
 
-  // a drain takes leave of the rest, none is reset, and no turn is long: that is the exit code
+  // a drain closes the rest, none is reset, and no turn is long: the exit code says so
   const ends = sockets.map((socket) => {
     socket.removeAllListeners();
     return new Promise((resolve, reject) => {

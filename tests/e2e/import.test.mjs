@@ -1,5 +1,6 @@
-// `sluice catalog import openapi` with GitHub's own description: over 1,000 operations, none lost without
-// a line; the result is linted, loaded, and three of its actions are sent to a stand-in.
+// `sluice catalog import openapi` with GitHub's own description: over 1,000 operations, each of
+// which is imported or reported. The result is linted and loaded, and three of its actions are
+// called with a server that replaces GitHub.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -43,7 +44,7 @@ after(() => removeFolder(dir));
 const label = ({ method, path, node }) => `${method} ${path} (${node.operationId})`;
 const resolve = (node) => (node.$ref ? node.$ref.slice(2).split('/').reduce((at, key) => at[key], document) : node);
 
-test('every operation is imported or has a line that says why not', () => {
+test('every operation is imported or has a line with the reason', () => {
   assert.ok(operations.length > 1000);
   const skipped = new Map(
     report.filter((line) => line.startsWith('skipped: ')).map((line) => {
@@ -68,7 +69,7 @@ function shape(path) {
   return path.replace(/\$?\{[^}]*\}/g, '*');
 }
 
-test('parameters and plain bodies are all there, and names fit', () => {
+test('parameters and plain bodies are all imported, and names fit', () => {
   const byPlace = new Map(operations.map((one) => [`${one.method} ${shape(one.path)}`, one]));
   const ids = new Set();
   for (const action of manifest.actions) {
@@ -87,7 +88,7 @@ test('parameters and plain bodies are all there, and names fit', () => {
   }
 });
 
-test('another validator takes every schema and example', () => {
+test('another validator accepts every schema and example', () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
   for (const action of manifest.actions) {
     const validate = ajv.compile(action.input_schema);
@@ -98,10 +99,10 @@ test('another validator takes every schema and example', () => {
   assert.ok(manifest.actions.filter((action) => action.examples).length > 50);
 });
 
-test('the linter takes the manifest', async () => {
+test('the linter accepts the manifest', async () => {
   const end = await run(sluiceBin, ['catalog', 'lint', join(out, 'gh.json')]);
   assert.equal(end.code, 0, end.stdout);
-  // What the document does not say: a member by which a write's reply is known.
+  // What the document does not say: a member that identifies a write's reply.
   const vague = manifest.actions.filter((one) => one.side_effect_level !== 'read' && one.response.kind && !one.response.required);
   assert.ok(vague.length < 100, vague.length);
   assert.match(end.stdout, new RegExp(`1 integration, ${manifest.actions.length} actions, ${vague.length} warnings: fine`));
@@ -109,7 +110,7 @@ test('the linter takes the manifest', async () => {
   assert.equal(report.filter((line) => /names no member that its reply always has/.test(line)).length, vague.length);
 });
 
-test('what replies are is taken from the document', () => {
+test('the forms of replies come from the document', () => {
   const responseOf = (id) => manifest.actions.find((one) => one.action_id === id).response;
   assert.deepEqual(responseOf('issues_list_for_repo'), { kind: 'array' });
   assert.deepEqual(responseOf('issues_create'), { kind: 'object', required: ['body.id'] });
@@ -118,7 +119,7 @@ test('what replies are is taken from the document', () => {
   assert.deepEqual(responseOf('markdown_render'), { body: 'text' });
 });
 
-test('what cannot be read is said in a sentence', async () => {
+test('unreadable input gives a clear message', async () => {
   const bad = join(dir, 'bad.yaml');
   const broken = join(dir, 'broken.yaml');
   await writeFile(bad, 'openapi: 3.0.0\n');
@@ -253,7 +254,7 @@ test('imported actions run end to end', async () => {
       ['DELETE', '/repos/octo%20org/hello/issues/7/labels/a%2Fb', ''],
     ]);
 
-    // The gate knows the imported schema, so nothing of this reaches the provider.
+    // The gate knows the imported schema, so none of these reaches the provider.
     const blocked = await server.execute(account.key, 'gh', 'issues_update', { ...at, issue_number: 'seven', titel: 'x' }, { confirm: true });
     assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'validation_error'], blocked.text);
     assert.match(blocked.json.message, /\/input\/issue_number/);
@@ -261,11 +262,11 @@ test('imported actions run end to end', async () => {
     assert.deepEqual([unconfirmed.status, unconfirmed.json.error_code], [409, 'policy_blocked']);
     assert.equal(seen.filter((call) => call.url !== '/user').length, calls.length);
 
-    // What the provider refuses has failed, and what it said is passed on.
+    // A refusal of the provider is a failure, and its message is passed on.
     const failed = await server.execute(account.key, 'gh', 'issues_list_for_repo', { owner: 'nowhere', repo: 'x' });
     assert.deepEqual([failed.status, failed.json.status, failed.json.error_code], [500, 'failed', 'execution_failed'], failed.text);
 
-    // A login page is no success of any of them.
+    // A login page is not a success for any of them.
     isPortal = true;
     for (const [id, input] of [['issues_list_for_repo', at], ['issues_update', { ...at, issue_number: 7 }], ['issues_delete_label', { ...at, name: 'a' }]]) {
       const reply = await server.execute(account.key, 'gh', id, input, { confirm: true });
@@ -275,7 +276,7 @@ test('imported actions run end to end', async () => {
     isPortal = false;
     for (const call of seen) assert.equal(call.token, 'Bearer t0ken');
 
-    // Discovery has them like any other.
+    // Discovery lists them like any other.
     const detail = await server.call(account.key, 'GET', '/api/actions/gh/issues_update');
     assert.deepEqual(detail.json.input_summary.required, ['owner', 'repo', 'issue_number']);
     assert.equal(detail.json.side_effect_level, 'write');

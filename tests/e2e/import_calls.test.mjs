@@ -1,5 +1,5 @@
-// What import makes of a description is called: whatever an imported action takes reaches the vendor as the
-// document says, and what the document does not close is not refused.
+// Imported actions are called: every accepted input reaches the vendor as the document says, and
+// nothing is refused that the document does not exclude.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -69,7 +69,7 @@ before(async () => {
   const origins = ['eu', 'us'].flatMap((region) => ['--origin-override', `https://${region}.harbor.example=http://127.0.0.1:${standIn.address().port}`]);
   const options = { env: { SLUICE_CATALOG: folder }, args: [...origins, '--allow-host', '127.0.0.1'] };
   account = await stack.account('Acme', { apps: [] });
-  await stack.connect(account.id, 'harbor', { token: 't0ken' }, [], options); // no parameter: the defaults hold
+  await stack.connect(account.id, 'harbor', { token: 't0ken' }, [], options); // no parameter: the defaults apply
   server = await stack.serve(options);
 });
 after(async () => {
@@ -92,7 +92,7 @@ const refused = async (action_id, input) => {
   assert.deepEqual([reply.status, reply.json.error_code, call], [409, 'validation_error', undefined], reply.text);
 };
 
-test('what is nested in a query is sent, at any depth, described or not', async () => {
+test('nested values in a query are sent, at any depth, described or not', async () => {
   const at = async (input) => decodeURIComponent((await sent('list_ships', input)).url);
   assert.equal(await at({ filter: { range: { gte: '1', lte: '9' }, flag: 'PA' } }), '/v2/ships?filter[range][gte]=1&filter[range][lte]=9&filter[flag]=PA');
   assert.equal(await at({ filter: { ids: ['a', 'b'], other: { deep: { er: true } } }, tags: ['x', 'y'] }), '/v2/ships?filter[ids]=a&filter[ids]=b&filter[other][deep][er]=true&tags=x&tags=y');
@@ -100,7 +100,7 @@ test('what is nested in a query is sent, at any depth, described or not', async 
   await refused('list_ships', { filtre: {} });
 });
 
-test('a server’s variables have their defaults, and a path’s text is encoded', async () => {
+test('a server’s variables have their defaults, and text in a path is encoded', async () => {
   assert.equal((await sent('search_ships', {})).url, '/v2/ships/new%20ones/:search/caf%C3%A9');
 });
 
@@ -113,13 +113,13 @@ test('a body is closed only where the document closes it', async () => {
   assert.match((await sent('open_parts', { name: 'Ada', crew: 2 })).body, /name="name"\r\n\r\nAda\r\n[^]*name="crew"\r\n\r\n2\r\n/);
 });
 
-test('a discriminator tells branches apart that are otherwise the same', async () => {
+test('a discriminator distinguishes branches that are otherwise the same', async () => {
   for (const cargo of [{ kind: 'crate', weight: 1 }, { kind: 'tank', weight: 2, liquid: 'oil' }, { kind: 'Vat', weight: 3 }])
     assert.deepEqual(JSON.parse((await sent('add_cargo', { body: cargo })).body), cargo);
   for (const cargo of [{ weight: 1 }, { kind: 'Crate', weight: 1 }, { kind: 'tank', weight: 'much' }]) await refused('add_cargo', { body: cargo });
 });
 
-test('a type of JSON is sent, asked for and read', async () => {
+test('a media type of JSON is sent, accepted and read', async () => {
   const { reply, sent: call } = await run('json_api', { data: { type: 'ship' } });
   assert.equal(reply.status, 200, reply.text);
   assert.deepEqual([call.type, call.accept, reply.json.output], ['application/vnd.api+json', 'application/vnd.api+json', { ok: true }]);
@@ -133,6 +133,6 @@ test('undescribed items may be anything, and tools say so with types', async () 
   assert.deepEqual(result.tools.flatMap(faultsOf), []);
 });
 
-test('of a vendor that is not known few statuses are proof', () => {
+test('few statuses of an unknown vendor are proof', () => {
   assert.deepEqual(manifest.not_done_statuses, [401, 403, 404, 405, 413, 415, 429]);
 });

@@ -1,5 +1,6 @@
-// Harbour, an app that does not exist (invented/README.md says how its manifest was made): its manifest passes
-// lint and runs, unchanged, against a server written from its vendor's page, which refuses what that page does not allow.
+// Harbour, an app that does not exist (invented/README.md says how its manifest was made). Its
+// manifest passes lint and runs, unchanged, with a server written from its vendor's page. The
+// server refuses everything that the page does not allow.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { join } from 'node:path';
@@ -50,7 +51,7 @@ const attach = (input, more = {}) => server.call(club.key, 'POST', '/api/tools/h
 const calls = () => harbour.seen.map((one) => `${one.method} ${one.host} ${one.path.replace(/place_\w+/, '*')} ${one.status}`);
 const book = (more = {}) => done('book_berth', { berth_id: 'ber_5', ...stay, boat, ...more });
 
-test('lint has nothing to say', async () => {
+test('lint reports nothing', async () => {
   const said = await stack.sluice(['catalog', 'lint', join(catalog, 'harbour.json')]);
   assert.deepEqual([said.code, said.stdout, said.stderr], [0, '1 integration, 8 actions, 0 warnings: fine\n', '']);
 });
@@ -75,7 +76,7 @@ test('a list by a cursor', async () => {
   assert.deepEqual([few.output.berths.map((one) => one.id), harbour.seen.at(-1).query.features], [['ber_7'], 'power,water']);
 });
 
-test('a list by an offset, and one of it', async () => {
+test('a list by an offset, and one of its items', async () => {
   for (const berth_id of ['ber_4', 'ber_5', 'ber_6', 'ber_7']) await book({ berth_id, hold: true, boat: { ...boat, length: 8 } });
   const first = await done('list_bookings', { top: 3 });
   assert.deepEqual([first.output.bookings.length, first.pages], [3, { read: 1, next: { skip: 3 } }]);
@@ -96,7 +97,7 @@ test('a booking is made, changed, confirmed and cancelled', async () => {
   assert.equal((await done('get_booking', { booking_id: 'boo_1' })).output.state, 'cancelled');
 });
 
-test('a booking whose reply is lost is asked for again by its Request-Key, and made once', async () => {
+test('a booking whose reply is lost is requested again with its Request-Key, and made once', async () => {
   harbour.losesReply = true;
   const made = await book();
   const [first, second] = harbour.seen;
@@ -106,7 +107,7 @@ test('a booking whose reply is lost is asked for again by its Request-Key, and m
   assert.deepEqual([made.output.id, harbour.bookings.length], ['boo_1', 1]);
 });
 
-test('a document is put where the first reply says, without the credential', async () => {
+test('a document is uploaded to the address in the first reply, without the credential', async () => {
   await book();
   harbour.seen.length = 0;
   const { json, text } = await attach({ booking_id: 'boo_1' });
@@ -120,12 +121,12 @@ test('a document is put where the first reply says, without the credential', asy
   assert.deepEqual([bare.json.error.code, bare.json.canonical.status], ['invalid_arguments', 'blocked'], bare.text);
 });
 
-test('the catalog says which files are taken', async () => {
+test('the catalog says which files are accepted', async () => {
   const detail = (await server.call(club.key, 'GET', '/api/actions/harbour/attach_document')).json;
   assert.deepEqual(detail.files, { travel: 'raw', field: null, count_max: 1, bytes_max: 10_000_000 });
 });
 
-test('a document whose place is not filled: nothing is done, and the address it was to go to says nothing of the key', async () => {
+test('a document that is not uploaded: nothing is done, and the message with its address does not contain the key', async () => {
   await book();
   for (const [status, code, error_code] of [[422, 'invalid', 'validation_error'], [401, 'key_revoked', 'execution_failed'], [500, 'broken', 'execution_failed']]) {
     harbour.filesWeather = (answer) => answer(status, { fault: { code, text: 'Not here.' } });
@@ -133,7 +134,7 @@ test('a document whose place is not filled: nothing is done, and the address it 
     assert.deepEqual([json.ok, json.canonical.status, json.canonical.error_code], [false, 'failed', error_code], text);
   }
   harbour.filesWeather = null;
-  assert.equal((await attach({ booking_id: 'boo_1' })).json.ok, true, 'the key is good still');
+  assert.equal((await attach({ booking_id: 'boo_1' })).json.ok, true, 'the key is still free');
 });
 
 const newcomer = async (name) => {
@@ -164,8 +165,8 @@ for (const [code, [action, input, ...expected]] of Object.entries(REFUSALS))
     assert.equal(harbour.bookings.length, 1);
   });
 
-// What the running server can not be made to say.
-/* What a summary adds to a hint where a connection mends it. */
+// Errors that the running server cannot be made to return.
+/* What a summary adds to a hint if a connection would help. */
 const LINK_HINT = 'POST /api/connect/sessions with the input of recommended_next_action makes a link for a person.';
 
 for (const [code, error_code, hint] of [
@@ -184,7 +185,7 @@ for (const [code, hint] of [
   ['too_fast', 'Wait, then try again.'],
   ['closed', 'Harbour is closed for maintenance. Nothing was done. Try again later.'],
 ])
-  test(`${code}: a short Retry-After is waited for, a long one is handed on and kept to`, async () => {
+  test(`${code}: a short Retry-After is waited for, a long one is passed on and respected`, async () => {
     const account = await newcomer(code);
     refuse(code, { 'retry-after': '1' });
     await done('book_berth', { berth_id: 'ber_5', ...stay, boat }, {}, account);
@@ -195,8 +196,8 @@ for (const [code, hint] of [
     assert.equal(json.http.headers.get('retry-after'), '120');
     const asked = harbour.seen.length;
     const held = await run('list_bookings', {}, {}, account);
-    assert.deepEqual([held.status, held.error_code, harbour.seen.length], ['blocked', 'rate_limited', asked], 'it is not asked before its time');
-    await done('list_bookings', {}); // another connection is
+    assert.deepEqual([held.status, held.error_code, harbour.seen.length], ['blocked', 'rate_limited', asked], 'it gets no call before that time');
+    await done('list_bookings', {}); // another connection does
   });
 
 test('at most four at once', async () => {

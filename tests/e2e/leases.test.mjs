@@ -1,5 +1,6 @@
-// Limits over processes (src/limit/README.md): two nodes of two workers each under one account's rate and a
-// connection's limits. Calls are counted against the seconds of the database's clock, so no machine is too slow.
+// Limits over processes (src/limit/README.md): two nodes of two workers each share one account's
+// rate and a connection's limits. Calls are counted by the seconds of the database's clock, so no
+// machine is too slow.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -9,7 +10,7 @@ import { Stack } from './support/stack.mjs';
 
 const [RATE, BURST] = [40, 60]; // of an account
 const WORKERS = 2;
-const CAP = 3; // calls of a connection at the same time
+const CAP = 3; // concurrent calls of a connection
 const PACE = { rate_per_s: 10, burst: 6 };
 const VOLUME = 10; // of a circuit
 
@@ -42,13 +43,14 @@ const serve = () =>
   });
 const ask = async (sql) => JSON.parse(await stack.cluster.sql(sql));
 const seconds = () => ask('select extract(epoch from clock_timestamp())');
-// What processes hold of a limit now.
+// The parts of a limit that processes have now.
 const held = (account, name) =>
   ask(`select coalesce((select json_build_object('total', total, 'parts', (select json_agg(u.part) from unnest(parts, ends) u (part, until)
     where u.until > now())) from sluice.rate_lease where account_id = '${account.id}' and name like '${name}%'), '{}')`);
 
-// One connection, which one worker of the node has taken: its requests go to that process alone. One that is renewed
-// after each refusal comes to all of them in the end: on a busy machine one worker may take all that come at once.
+// One connection, accepted by one worker of the node: its requests reach only that process. If it
+// is made again after each refusal, it reaches all of them in the end. On a busy machine, one
+// worker may accept all connections that are made at once.
 class Line {
   constructor(node, { isRenewed = false } = {}) {
     this.node = node;
@@ -70,7 +72,8 @@ class Line {
   }
 }
 
-// Requests as fast as they are answered, on these lines, until `enough` says so; how many were served.
+// Sends requests as fast as they are answered, on these lines, until `enough` says so. Returns how
+// many were served.
 async function load(lines, account, enough) {
   const count = { served: 0, refused: 0 };
   let isOver = false;
@@ -96,7 +99,7 @@ async function load(lines, account, enough) {
 
 const linesTo = (node, count, options) => Array.from({ length: count }, () => new Line(node, options));
 
-test('an account that all processes serve has its rate, not that of each', async () => {
+test('an account that all processes serve has one rate, not one for each process', async () => {
   const account = await stack.account('spread', { apps: [] });
   const lines = nodes.flatMap((node) => linesTo(node, 8, { isRenewed: true }));
   const began = await seconds();
@@ -114,7 +117,7 @@ test('an account that all processes serve has its rate, not that of each', async
   assert.ok(count.refused > 0);
 });
 
-test('one process that has all of the load gets all of the rate', async () => {
+test('one process with all of the load gets all of the rate', async () => {
   const account = await stack.account('one', { apps: [] });
   const both = nodes.map((node) => new Line(node));
   await load(both, account, async () => (await held(account, 'requests')).parts?.length === 2);
@@ -132,15 +135,15 @@ test('one process that has all of the load gets all of the rate', async () => {
   const end = await seconds();
   assert.ok(count.served <= BURST + RATE * (end - began), `${count.served} in ${end - began} s`);
   const [got, due] = [count.served - from.served, RATE * (end - from.at)];
-  // What a pause of this machine saved up is the burst; a part is told twice a second.
+  // A pause of this machine saves up a burst. A part is renewed twice a second.
   assert.ok(got >= due - BURST - RATE, `${got} of ${due}`);
   both[0].end();
 });
 
-test('a connection\'s cap and pace are those of all processes together', async () => {
+test('a connection\'s cap and pace apply to all processes together', async () => {
   const account = await stack.account('connection', { apps: [] });
   const run = (line, integration_id, action_id) => line.call(account.key, 'POST', '/api/executions', { integration_id, action_id, input: {} });
-  // Within the account's own burst and rate: what is refused for those is sent again.
+  // Within the account's own burst and rate: requests that these refuse are sent again.
   const runAll = async (app, action, count) => {
     const lines = nodes.flatMap((node) => linesTo(node, 6));
     let left = count;
@@ -165,7 +168,7 @@ test('a connection\'s cap and pace are those of all processes together', async (
   assert.ok(50 <= PACE.burst + PACE.rate_per_s * took, `50 in ${took} s`);
 });
 
-test('while the database does not answer, a process goes on with its last part', async () => {
+test('while the database does not answer, a process continues with its last part', async () => {
   const account = await stack.account('away', { apps: [] });
   const line = new Line(nodes[0]);
   await load([line], account, async () => (await held(account, 'requests')).parts?.[0] === RATE * 1e6);
@@ -182,7 +185,7 @@ test('while the database does not answer, a process goes on with its last part',
   assert.ok(count.served <= BURST + RATE * took, `${count.served} in ${took} s`);
   await there(`select pg_terminate_backend(${await locker()})::text`);
   assert.notEqual((await lock).code, 0);
-  await load([line], account, async () => (await held(account, 'requests')).parts?.length === 1); // and comes back
+  await load([line], account, async () => (await held(account, 'requests')).parts?.length === 1); // and the database comes back
   line.end();
 });
 
@@ -193,9 +196,9 @@ test('a circuit that one process opens is open in all', async () => {
   fails = true;
   await until('it opens', async () => JSON.parse((await run(one)).text).status === 'blocked');
   fails = false;
-  // None of the others has seen a call fail.
+  // None of the others has had a failed call.
   for (const line of nodes.flatMap((node) => linesTo(node, 6))) {
-    await until('it is heard', async () => JSON.parse((await run(line)).text).status === 'blocked');
+    await until('the others are notified', async () => JSON.parse((await run(line)).text).status === 'blocked');
     line.end();
   }
   one.end();

@@ -1,5 +1,5 @@
-// Limits (src/api/README.md "Executions"; contrib/integrations/README.md "limits"): a connection's own rate
-// and cap, what providers say about theirs, circuits, the account's request rate.
+// Limits (src/api/README.md "Executions"; contrib/integrations/README.md "limits"): a connection's
+// own rate and cap, limits in providers' replies, circuits, and the account's request rate.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { Stack } from './support/stack.mjs';
 
 const CIRCUIT_VOLUME = 20;
 const OPEN_S_MAX = 75; // a minute, and up to a quarter more
-// The forms in which vendors say "not before": each action answers in one of them, 30 s ahead.
+// The forms in which vendors say "not before": each action's reply has one of them, 30 s ahead.
 const AHEAD_S = 30;
 const forms = {
   seconds: { headers: () => ({ 'retry-after': String(AHEAD_S) }) },
@@ -22,7 +22,7 @@ const forms = {
   body: { status: 400, headers: () => ({}), body: { slow_down: AHEAD_S } },
 };
 
-// `server` waits as long as is needed for a turn, and tries a circuit again soon; `strict` does neither.
+// `server` waits for a turn as long as is needed, and probes a circuit soon; `strict` does neither.
 let stack, provider, server, strict, a, b, c, answer;
 
 function on(request, reply, url) {
@@ -55,7 +55,7 @@ const integrations = {
   shaky: {},
   steady: { errors: [{ when: 'status == `500` && headers."x-input"', error_code: 'validation_error' }] },
   strict: {},
-  walled: { limits: { rate_per_s: 9, burst: 3 } }, // slower than its vendor
+  walled: { limits: { rate_per_s: 9, burst: 3 } }, // slower than its vendor allows
   unaware: { actions: { read: { deadline_ms: 20000 } } },
 };
 
@@ -66,7 +66,7 @@ before(async () => {
   stack.catalog = catalog;
   a = await stack.account('limits a', { apps: [] });
   b = await stack.account('limits b', { apps: [] });
-  c = await stack.account('limits c', { apps: [] }); // whose circuit opens for a minute on both servers
+  c = await stack.account('limits c', { apps: [] }); // its circuit opens for a minute on both servers
   [server, strict] = await Promise.all([serve(), serve(['--limit-wait', '2s', '--circuit-open', '1m'])]);
 });
 after(async () => {
@@ -102,7 +102,7 @@ function assertBlocked(reply, code, seconds) {
   assert.equal(reply.json.retry_after, retry);
 }
 
-test('a cap holds, and all who wait get their turn', async () => {
+test('a cap holds, and all calls that wait get their turn', async () => {
   answer = (reply) => setTimeout(() => ok(reply), 30);
   const replies = await times(15, () => run(a, 'capped'));
   assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [200]);
@@ -110,7 +110,7 @@ test('a cap holds, and all who wait get their turn', async () => {
   assert.equal(await metric('sluice_limits_waiting'), 0);
 });
 
-test('clients that go away leave the queue; a server that drains lets those who wait have their turn', async () => {
+test('clients that go away leave the queue; a server that drains serves those that wait', async () => {
   const open = [];
   answer = (reply) => open.push(reply);
   const other = await serve();
@@ -139,7 +139,7 @@ test('clients that go away leave the queue; a server that drains lets those who 
 test('a rate lets a burst pass and the others one after the other', async () => {
   const waited = () => metric('sluice_limits_wait_seconds_count');
   const before = await waited();
-  // where this machine is slow few have to wait, and more are sent
+  // on a slow machine few have to wait, and more are sent
   await until('ten have waited', async () => {
     const began = performance.now();
     const replies = await times(20, () => run(a, 'brisk'));
@@ -149,7 +149,7 @@ test('a rate lets a burst pass and the others one after the other', async () => 
   });
 });
 
-test('who would wait longer than is allowed is blocked at once, on both endpoints', async () => {
+test('a call that would wait longer than allowed is blocked at once, on both endpoints', async () => {
   const replies = await times(5, () => run(a, 'paced', 'read', strict));
   assert.equal(replies.filter((reply) => reply.status === 200).length, 2);
   for (const reply of replies.filter((one) => one.status !== 200)) assertBlocked(reply, 'rate_limited', 51);
@@ -175,10 +175,11 @@ test('connections of one account have limits of their own', async () => {
   const second = await stack.connect(a.id, 'keyed', { token: 'two' }, ['--label', 'two'], env);
   const use = (connectionId) => strict.call(a.key, 'POST', '/api/tools/keyed_read/execute', { arguments: {}, connectionId });
   assert.deepEqual([(await use(first)).status, (await use(first)).status, (await use(second)).status], [200, 409, 200]);
-  assertBlocked(await run(a, 'keyed', 'read', strict), 'rate_limited', 51); /* the default is the first */
+  assertBlocked(await run(a, 'keyed', 'read', strict), 'rate_limited', 51); /* the default is the
+                                                                             * first one */
 });
 
-test('"not before" in every form: passed on, stored, and believed', async () => {
+test('"not before" in every form: passed on, stored, and respected', async () => {
   for (const id of Object.keys(forms)) {
     const first = await run(a, 'told', id);
     assert.equal(first.status, 500, `${id}: ${first.text}`);
@@ -192,7 +193,7 @@ test('"not before" in every form: passed on, stored, and believed', async () => 
     assertBlocked(await run(a, 'told', id), 'rate_limited', AHEAD_S);
     assert.equal(seen(`/${id}`), 1);
     const tool = await server.call(b.key, 'POST', `/api/tools/told_${id}/execute`, { arguments: {} });
-    assert.equal(tool.status, 500, tool.text); /* b is not held for what a was told */
+    assert.equal(tool.status, 500, tool.text); /* b does not wait because of a's reply */
     assert.deepEqual([tool.json.error.type, tool.json.error.retryable], ['rate_limit', true]);
     assert.ok(Number(tool.headers.get('retry-after')) > AHEAD_S - 5);
   }
@@ -212,11 +213,11 @@ test('an outage with its end is not tried again before it', async () => {
   assert.deepEqual([reply.status, reply.json.error_code, reply.headers.get('retry-after')], [500, 'execution_failed', '40']);
   assert.equal(seen(), 1);
   answer = (reply) => (seen() === 2 ? status(503, { 'retry-after': '1' })(reply) : ok(reply));
-  assert.equal((await run(a, 'patient')).status, 200); /* nor is the connection closed by it */
+  assert.equal((await run(a, 'patient')).status, 200); /* nor does it close the connection */
   assert.equal(seen(), 3);
 });
 
-test('a quota that is used up is not run into', async () => {
+test('no call is sent into a used-up quota', async () => {
   let left = 3;
   answer = (reply) => ok(reply, { 'x-left': String(--left), 'x-reset': String(AHEAD_S) });
   for (let i = 0; i < 3; i++) assert.equal((await run(a, 'quota')).status, 200);
@@ -228,7 +229,7 @@ test('a quota that is used up is not run into', async () => {
   assert.equal((await run(b, 'quota')).status, 200); /* waits until the second is over */
 });
 
-test('pages count, and keep to the rate', async () => {
+test('pages count towards the rate', async () => {
   answer = (reply, url) => {
     const page = Number(url.searchParams.get('q') ?? 1);
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ page, next: page < 4 ? String(page + 1) : null }));
@@ -242,7 +243,7 @@ test('pages count, and keep to the rate', async () => {
 
 const shakyGauge = 'sluice_circuit_open{origin="https://shaky.example.com"}';
 
-test('an origin that keeps failing an account is left alone by it', async () => {
+test('an account stops calling an origin that keeps failing', async () => {
   answer = status(500);
   const failed = await times(CIRCUIT_VOLUME, () => run(c, 'shaky', 'read', strict));
   assert.deepEqual([...new Set(failed.map((reply) => reply.status))], [500]);
@@ -255,14 +256,18 @@ test('an origin that keeps failing an account is left alone by it', async () => 
     [409, 'provider', 'circuit_open', true]);
   assert.ok(Number(tool.headers.get('retry-after')) >= 1);
   assert.equal(seen(), before);
-  assert.equal(await metric(shakyGauge, strict), 0); /* other accounts call apps here, and one alone raises no alarm */
-  assert.equal((await run(c, 'steady', 'read', strict)).status, 500); /* the same provider by another name: its own circuit */
+  assert.equal(await metric(shakyGauge, strict), 0); /* other accounts call apps here, and a single
+                                                      * account raises no alarm */
+  assert.equal((await run(c, 'steady', 'read', strict)).status, 500); /* the same provider with
+                                                                       * another name has its own
+                                                                       * circuit */
   answer = ok;
-  assert.equal((await run(b, 'shaky', 'read', strict)).status, 200); /* its calls alone decide for it */
+  assert.equal((await run(b, 'shaky', 'read', strict)).status, 200); /* only its own calls decide
+                                                                      * about it */
   assert.equal(await metric(shakyGauge, strict), 0);
 });
 
-test('after a while it is asked by a few, then used again', async () => {
+test('after a while a few probe it, then it is used again', async () => {
   const PROBES_MAX = 3;
   answer = status(500);
   await times(CIRCUIT_VOLUME, () => run(a, 'shaky'));
@@ -294,13 +299,13 @@ test('a write that may have happened does not cause another: blocked before its 
   await times(CIRCUIT_VOLUME, () => run(a, 'strict', 'read', strict));
   assertBlocked(await keyed(strict), 'execution_failed', OPEN_S_MAX);
   answer = ok;
-  const later = await serve(); /* that was not there when the circuit was opened: the key is free */
+  const later = await serve(); /* the circuit was closed then: the key is free */
   const reply = await keyed(later);
   assert.equal(reply.status, 200, reply.text);
   assert.equal(reply.headers.get('idempotent-replayed'), null);
 });
 
-test('requests that a provider refuses open nothing, nor do one account\'s faults', async () => {
+test('requests that a provider refuses open no circuit, nor do one account’s faults', async () => {
   for (const code of [400, 401, 403, 404, 409, 422, 501]) {
     answer = status(code);
     await times(CIRCUIT_VOLUME, () => run(a, 'steady'));
@@ -317,8 +322,8 @@ test('requests that a provider refuses open nothing, nor do one account\'s fault
   assert.equal(await metric('sluice_circuit_open{origin="https://steady.example.com"}'), 0);
 });
 
-// What is let pass at once is more than the manifest's rate sends in two seconds, in which nginx may
-// have been stopped, and less than is sent in all.
+// The burst is more than the manifest's rate sends in two seconds, during which nginx may have been
+// paused, and less than is sent in total.
 test('behind nginx with limit_req: a limit in the manifest avoids refusals there', async () => {
   const nginx = await startNginx(
     stack.dir,
@@ -349,13 +354,13 @@ test('behind nginx with limit_req: a limit in the manifest avoids refusals there
   assert.ok(log.some((line) => line.startsWith('unaware') && line.endsWith(' 429')));
 });
 
-test('an account\'s own request rate, where the operator sets one', async () => {
+test('an account\'s own request rate, if the operator sets one', async () => {
   const other = await serve(['--account-rate', '1', '--account-burst', '5']);
   const list = (account) => other.call(account.key, 'GET', '/api/integrations');
   const began = Date.now();
   const replies = await times(60, () => list(a));
   const refused = replies.filter((reply) => reply.status !== 200);
-  const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and one a second
+  const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and then one a second
   assert.ok(refused.length >= 60 - most && refused.length <= 55, `${refused.length} refused`);
   for (const reply of refused) {
     assert.equal(reply.status, 429);

@@ -13,7 +13,7 @@ before(async () => {
   stack = await Stack.start({ catalog: false });
   a = await stack.account('lists', { apps: ['gmail', 'notion'] });
   b = await stack.account('other');
-  // Housekeeping begins a second after the start: it is to leave what a test has made older than that.
+  // Housekeeping begins a second after the start: it must not remove older rows that a test makes.
   const keep = ['--execution-days', '1000'];
   server = await stack.serve({ args: ['--trusted-proxy', '127.0.0.1', '--trusted-proxy', '10.0.0.0/8', ...keep] });
 });
@@ -21,7 +21,7 @@ after(() => stack?.stopWell(assert));
 
 const get = (key, path, headers) => server.call(key, 'GET', path, undefined, headers);
 
-// All items of a list, page by page; every page but the last says where to go on.
+// All items of a list, page by page. Every page but the last says where to continue.
 async function walk(key, path, name) {
   const items = [];
   for (let cursor = '', pages = 1; ; pages++) {
@@ -34,7 +34,7 @@ async function walk(key, path, name) {
   }
 }
 
-test('executions, newest first, without what the provider said', async () => {
+test('executions, newest first, without the provider’s replies', async () => {
   const done = [];
   for (let i = 0; i < 5; i++) done.push((await server.execute(a.key, 'gmail', 'list_labels', {})).json);
   const failed = (await server.execute(a.key, 'gmail', 'get_message', { id: 'ffffffffffffffff' })).json;
@@ -77,7 +77,7 @@ test('executions, newest first, without what the provider said', async () => {
   assert.deepEqual((await get(b.key, '/api/executions')).json, { executions: [], next_cursor: null });
 });
 
-test('what a query may be', async () => {
+test('invalid queries are refused', async () => {
   for (const path of ['/api/executions', '/api/audit']) {
     for (const query of ['limit=0', 'limit=-1', 'limit=x', 'limit=', 'limit=1.5', 'limit=+1', 'cursor=x', 'cursor=1']) {
       const reply = await get(a.key, `${path}?${query}`);
@@ -93,7 +93,7 @@ test('what a query may be', async () => {
     assert.equal((await get(a.key, `/api/audit?${query}`)).status, 400, query);
 });
 
-// Rows as they would have been written at that time, the youngest last.
+// Rows as they would have been written at that time, youngest last.
 async function insertOld(account, ms, count, integration = 'gmail') {
   await stack.cluster.sql(
     `insert into sluice.execution select '${account}', (lpad(to_hex(${ms} + n), 12, '0') || '70008000000000000000')::uuid,
@@ -117,7 +117,7 @@ test('old executions are found after empty days', async () => {
   assert.equal((await walk(c.key, '/api/executions?limit=1', 'executions')).items.length, 6);
 });
 
-test('a filter that nearly nothing passes is answered in bounded steps', async () => {
+test('a filter with few matches is answered in bounded steps', async () => {
   const c = await stack.account('busy', { apps: [] });
   const yesterday = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS;
   await insertOld(c.id, yesterday, 1, 'notion');
@@ -180,7 +180,7 @@ test('the audit trail is for keys with the scope admin', async () => {
   assert.equal((await get(await stack.key(a.id, ['--scopes', 'admin']), '/api/audit')).status, 200);
 });
 
-test('the address is the one that trusted proxies tell, and no other', async () => {
+test('the address is the one that trusted proxies report, and no other', async () => {
   const plain = await stack.serve();
   const c = await stack.account('behind proxies', { apps: [] });
   const cases = [

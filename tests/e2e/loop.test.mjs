@@ -1,6 +1,6 @@
-// The loop never stalls: under a mixed load of small requests, large bodies,
-// large replies of providers and full TLS handshakes no turn takes more than 50 ms of thread CPU
-// time. The server itself counts (SLUICE_TURN_CPU_MS_MAX) and ends with an error when one did.
+// The loop never stalls: under a mixed load of small requests, large bodies, large replies of
+// providers and full TLS handshakes, no turn takes more than 50 ms of thread CPU time. The server
+// itself measures this (SLUICE_TURN_CPU_MS_MAX) and exits with an error if one did.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { makeCertificates, startNginx } from './support/nginx.mjs';
@@ -14,7 +14,7 @@ let stack, nginx, target, server, account;
 before(async () => {
   stack = await Stack.start();
   const tls = await makeCertificates(stack.dir);
-  // No kept connections, no tickets: every call is a full handshake.
+  // No kept connections and no tickets: every call is a full handshake.
   nginx = await startNginx(
     stack.dir,
     (port) => `
@@ -41,7 +41,7 @@ async function longestTurnMs() {
 }
 
 // On a server of its own, so that the longest turn is this load's. SLUICE_LOOP_BIN measures another
-// build. One of three rounds has to be within the limit: a host that stops this machine for a while
+// build. One of three rounds has to be within the limit, since a host that pauses this machine
 // makes a turn long, too.
 async function isWithin(t, what, fn) {
   for (let round = 1; ; round++) {
@@ -86,7 +86,8 @@ test('replies of a megabyte', async (t) => {
     });
 });
 
-// The largest bodies that are taken. They end at the gate or as a blocked run, whatever is in them.
+// The largest bodies that are accepted. They end at the gate or as a blocked run, whatever they
+// contain.
 test('bodies of eight megabytes', async (t) => {
   const base = { integration_id: 'gmail', action_id: 'search_messages', input: {} };
   const bodies = {

@@ -1,8 +1,10 @@
-// Whatever a vendor does to the requests of one intent, a client that does as the replies advise never has it done twice
-// unless a reply had said that the outcome is unknown; no reply says that nothing was done where something was; a key
-// that was released runs again, and one that is bound replays. For each class of action, with and without a key of the
-// caller's, on every surface that runs actions, on two processes. The generator is seeded: a failure prints the seed and
-// the number of the intent, and SLUICE_SEED=n ONLY=i repeats that one. SOAK_SECONDS makes it go on for that long.
+// Whatever a vendor does to the requests of one intent, if the client follows the replies, it is
+// never done twice unless a reply had said that the outcome is unknown. No reply says that nothing
+// was done if something was. A key that was released runs again, and one that is bound replays.
+// This holds for each class of action, with and without a key of the caller's, on every surface
+// that runs actions, on two processes. The generator is seeded: a failure prints the seed and the
+// number of the intent, and SLUICE_SEED=n ONLY=i repeats that one. SOAK_SECONDS makes it go on for
+// that long.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +21,7 @@ const ONLY = process.env.ONLY;
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 const INTENTS = Number(process.env.SLUICE_RUNS ?? 120);
 const AT_ONCE = 48;
-const LANES = 6; // accounts whose connections are refused and made again; one intent at a time in each
+const LANES = 6; // accounts whose connections are refused and made again, with one intent at a time in each
 const ROUNDS_MAX = 12;
 const FAILED_MAX = 5; // that are reported
 
@@ -29,8 +31,8 @@ let stack, vendor, servers, open, lanes, mcps, env;
 const sends = new Map(); // trace id -> era of its intent
 let traces = 0;
 
-// A request of an execution belongs to the send whose trace it is part of, also where it comes late; one of a flow to
-// what its intent is at.
+// A request of an execution belongs to the send with the same trace, also if it arrives late. A
+// request of a flow belongs to its intent's current step.
 function causeOf(request, order) {
   const by = /^00-0*([0-9a-f]+)-/.exec(request.headers.traceparent ?? '')?.[1];
   return sends.has(by) ? { by, era: sends.get(by) } : { by: 'the flow', era: order.intent.era };
@@ -46,7 +48,7 @@ function token(request, form) {
   return { status: 200, headers: {}, body: JSON.stringify({ access_token: `token-${++traces}`, token_type: 'Bearer', expires_in: 3600 }) };
 }
 
-// In the place of the one before.
+// Replaces the previous one.
 async function connect(account, app) {
   const former = account.connections[app];
   const id = await stack.connect(account.id, app, CREDENTIALS[app](account), ['--default', ...(PARAMS[app] ?? [])], { env, bin: process.env.SLUICE_RELEASE_BIN });
@@ -84,8 +86,8 @@ after(async () => {
 
 // ---- the surfaces ----
 
-// Each gives {http, summary, retryAfter, text, isReplayed}: no summary where the reply is no envelope; what it cannot
-// say is undefined.
+// Each returns {http, summary, retryAfter, text, isReplayed}: no summary if the reply is not an
+// envelope. Values that it does not have are undefined.
 const SURFACES = {
   canonical: async (where, call, headers) => {
     const body = { integration_id: call.app, action_id: call.action, input: call.input, confirm: true, ...(call.key && { idempotency_key: call.key }) };
@@ -96,7 +98,7 @@ const SURFACES = {
     const all = { ...headers, 'idempotency-key': call.key };
     const reply = await where.server.call(where.account.key, 'POST', `/api/tools/${call.app}_${call.action}/execute`, { arguments: call.input, confirmed: true }, all);
     const { canonical, error } = reply.json;
-    if (canonical && error) assert.equal(error.retryable, canonical.retryable ?? error.retryable, `the tool endpoint's retryable is another: ${reply.text}`);
+    if (canonical && error) assert.equal(error.retryable, canonical.retryable ?? error.retryable, `the tool endpoint's retryable differs: ${reply.text}`);
     return { http: reply.status, summary: canonical, retryAfter: reply.headers.get('retry-after'), text: reply.text, isReplayed: reply.headers.get('idempotent-replayed') === 'true' };
   },
   batch: async (where, call, headers) => {
@@ -128,13 +130,13 @@ function traceOf(intent) {
   return { by, headers: { traceparent: `00-${by.padStart(32, '0')}-${by.padStart(16, '0')}-00` } };
 }
 
-// An era begins where a client that was told of a doubt wants the thing done all the same.
+// An era begins when a client repeats an intent in spite of a doubt.
 const doneInEra = (intent) => intent.order.ledger.filter((one) => one.era === intent.era && intent.kind.parts.includes(one.part));
 
 function checkEffects(intent) {
   for (const part of intent.kind.parts) {
     const count = doneInEra(intent).filter((one) => one.part === part).length;
-    if (count > 1) fail(intent, `${part} was done ${count} times, and no reply had said that its outcome was unknown`);
+    if (count > 1) fail(intent, `${part} was done ${count} times, but no reply had said that its outcome was unknown`);
   }
   if (intent.order.faults.length > 0) fail(intent, intent.order.faults.join('; '));
 }
@@ -142,13 +144,13 @@ function checkEffects(intent) {
 const NOTHING = /[Nn]othing was (done|sent|changed)/;
 const UNKNOWN = /outcome is unknown|is not known/;
 
-// What each reply promises, compared with the ledger. did: what was done of what it is about.
+// Compares the promises of a reply with the ledger. did: what was done of its request.
 function checkReply(intent, reply, did) {
   const { summary } = reply;
   const { kind } = intent;
   if (!summary) {
     if (reply.http !== 503) fail(intent, `neither a summary nor a 503: ${reply.text}`);
-    if (did.length > 0) fail(intent, `503 although it was done: ${reply.text}`);
+    if (did.length > 0) fail(intent, `503, but it was done: ${reply.text}`);
     return 'not_done';
   }
   const { status, error_code: code } = summary;
@@ -167,18 +169,18 @@ function checkReply(intent, reply, did) {
     if (!['execution_failed', 'timeout', ...(kind.isKnown ? [] : ['validation_error'])].includes(code)) fail(intent, `outcome ${outcome} with ${code}, after which clients send again unchanged`);
     if (summary.retryable && !reply.isSafe) fail(intent, `outcome ${outcome}, and retryable`);
     if (reply.retryAfter !== null) fail(intent, `outcome ${outcome} with Retry-After`);
-    if (NOTHING.test(words)) fail(intent, `outcome ${outcome}, and the words say that nothing was done: ${words}`);
-    if (outcome === 'unknown' && !UNKNOWN.test(words)) fail(intent, `outcome unknown, and no words of it: ${words}`);
+    if (NOTHING.test(words)) fail(intent, `outcome ${outcome}, but the words say that nothing was done: ${words}`);
+    if (outcome === 'unknown' && !UNKNOWN.test(words)) fail(intent, `outcome unknown, but the words do not say so: ${words}`);
   }
   if (outcome === 'partly') {
     const isDone = (part) => doneInEra(intent).some((one) => one.part === part);
-    if (!kind.parts.some(isDone) || kind.parts.every(isDone)) fail(intent, `outcome partly, and it was done as a whole or not at all: ${words}`);
+    if (!kind.parts.some(isDone) || kind.parts.every(isDone)) fail(intent, `outcome partly, but it was done as a whole or not at all: ${words}`);
   }
   if (outcome === 'not_done') {
-    if (UNKNOWN.test(words)) fail(intent, `outcome not_done, and the words say that it is unknown: ${words}`);
-    if (did.length > 0) fail(intent, `outcome not_done (${code}), and it was done: ${words}`);
+    if (UNKNOWN.test(words)) fail(intent, `outcome not_done, but the words say that it is unknown: ${words}`);
+    if (did.length > 0) fail(intent, `outcome not_done (${code}), but it was done: ${words}`);
   }
-  if (outcome === 'done' && kind.parts.some((part) => !doneInEra(intent).some((one) => one.part === part))) fail(intent, `outcome done, and it was not: ${words}`);
+  if (outcome === 'done' && kind.parts.some((part) => !doneInEra(intent).some((one) => one.part === part))) fail(intent, `outcome done, but it was not: ${words}`);
   if (code === 'rate_limited' && reply.retryAfter === null && !reply.isBare) fail(intent, 'rate_limited without Retry-After');
   return outcome;
 }
@@ -197,26 +199,26 @@ async function send(intent, account, surface, at) {
   return { ...reply, by, isBare: surface === 'mcp' || surface === 'batch' };
 }
 
-// One request, or the same twice at once under its key.
+// Sends one request, or the same twice at once with its key.
 async function ask(intent, account) {
   const { random } = intent;
   const one = () => send(intent, account, random.one(DIRECT), random.below(2));
   const replies = intent.key && random.chance(0.15) ? await Promise.all([one(), one()]) : [await one()];
-  // One of two at once may tell of the other's run.
+  // One of two concurrent requests may report the other's run.
   const isOwn = (reply) => replies.length === 1 || reply.isReplayed === false;
   const ends = replies.map((reply) => ({ reply, outcome: checkReply(intent, reply, isOwn(reply) ? doneBy(intent, reply.by) : []) }));
   checkEffects(intent);
   return ends.find(({ outcome }) => outcome !== 'not_done') ?? ends[0];
 }
 
-// A bound key gives the same answer, and asks the vendor for nothing.
+// A bound key gives the same answer, without a request to the vendor.
 async function checkBound(intent, account, { reply, outcome }) {
   const before = intent.order.requests;
   const again = await send(intent, account, intent.random.one(DIRECT), intent.random.below(2));
   if (again.summary?.execution_id !== reply.summary.execution_id) fail(intent, `the key is not bound to ${reply.summary.execution_id} (${outcome}): ${short(again)}`);
-  if (again.isReplayed === false) fail(intent, 'the same answer, and it is not said that it is a replay');
+  if (again.isReplayed === false) fail(intent, 'the same answer, but not marked as a replay');
   if (intent.order.requests !== before) fail(intent, 'a replay called the vendor');
-  if (checkReply(intent, again, []) !== outcome) fail(intent, `a replay says ${again.summary.outcome} of what was ${outcome}`);
+  if (checkReply(intent, again, []) !== outcome) fail(intent, `a replay says ${again.summary.outcome} instead of ${outcome}`);
 }
 
 async function checkStored(intent, account, { summary }) {
@@ -224,7 +226,7 @@ async function checkStored(intent, account, { summary }) {
   if (status !== 200 || json.outcome !== summary.outcome || json.error_code !== summary.error_code) fail(intent, `stored otherwise than ${summary.outcome}: ${status} ${text}`);
 }
 
-// After "nothing was done": what a client does as it is advised.
+// After "nothing was done": what a client does that follows the advice.
 async function heed(intent, account, { summary }) {
   if (!summary || summary.retryable) return;
   const { error_code: code } = summary;
@@ -244,7 +246,7 @@ async function pursue(intent, account) {
     const end = await ask(intent, account);
     const { outcome, reply } = end;
     const id = reply.summary?.execution_id;
-    if (id && id === released) fail(intent, `the key was let go, and gives the former answer: ${short(reply)}`);
+    if (id && id === released) fail(intent, `the key was released, but gives the former answer: ${short(reply)}`);
     released = id;
     if (id && intent.random.chance(0.1)) await checkStored(intent, account, reply);
     if (intent.key && outcome !== 'not_done') await checkBound(intent, account, end);
@@ -263,7 +265,7 @@ async function pursue(intent, account) {
 // ---- a step of a flow ----
 
 async function flowCall(intent, account, path, body, at) {
-  const reply = await until('it is taken', async () => {
+  const reply = await until('it is accepted', async () => {
     const one = await servers[at].call(account.key, 'POST', `/api/flows/${path}`, body);
     return one.status !== 503 && one;
   });
@@ -278,7 +280,7 @@ async function settled(account, id, at) {
   });
 }
 
-// What a failed step says, as the other surfaces say it.
+// A failed step's result, in the form of the other surfaces.
 function readStep({ flow, steps }) {
   const error = steps[0].error;
   if (flow.status === 'completed') return { http: 200, summary: { status: 'succeeded', outcome: 'done' }, retryAfter: null, isBare: true };
@@ -296,7 +298,7 @@ async function pursueFlow(intent, account) {
   if (again) assert.equal(again.flowId, flowId);
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const reply = readStep(await settled(account, flowId, random.below(2)));
-    // Where the call may be repeated, and its error says so, resuming it is no second request.
+    // If the call may be repeated, and its error says so, resuming it is not a second request.
     reply.isSafe = ['keyed', 'set'].includes(kind.way) || (kind.way === 'remove' && intent.name !== 'remove_once');
     order.tell(`  the step: ${short(reply)}`);
     const outcome = checkReply(intent, reply, doneInEra(intent));
@@ -326,7 +328,7 @@ async function runIntent(intent, account) {
   return undefined;
 }
 
-// Each account of `accounts` has one intent at a time.
+// Each of `accounts` has one intent at a time.
 async function runAll(intents, accounts) {
   const errors = [];
   const rest = intents[Symbol.iterator]();
@@ -340,7 +342,7 @@ async function runAll(intents, accounts) {
   return errors;
 }
 
-test(`nothing is done twice in silence (seed ${SEED})`, async () => {
+test(`nothing is silently done twice (seed ${SEED})`, async () => {
   const end = Date.now() + SOAK_SECONDS * 1000;
   let number = 0;
   do {

@@ -1,5 +1,5 @@
-// What no recording shows of mail and calendars: mails that are HTML only, attendees whose answers must stay, pages of
-// Microsoft's that go on by a token.
+// Mail and calendar features that no recording shows: mails that are only HTML, attendees whose
+// answers must be kept, Microsoft's pages that continue with a token.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Stage } from './replay/stage.mjs';
@@ -11,7 +11,7 @@ before(async () => {
 after(() => stage?.stopWell(assert));
 
 const json = (status, body) => ({ status, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-// The replies in turn, to an action that makes no further request.
+// The replies in order, to an action that makes no further request.
 async function run(app, action, input, ...replies) {
   const { seen, summary } = await stage.run({ app }, action, input, (_, nth) => replies[nth] ?? json(500, {}));
   assert.equal(seen.length, replies.length, JSON.stringify(summary));
@@ -19,7 +19,7 @@ async function run(app, action, input, ...replies) {
 }
 const data = (text) => ({ data: Buffer.from(text).toString('base64url'), size: text.length });
 
-test('a mail that is HTML only has a text; header names count in any case', async () => {
+test('a mail that is HTML only has a text; header names match in any case', async () => {
   const html = '<html><head><style>p {}</style></head><body><p>Dear Anna,</p><p>see <a href="https://example.com/a">the offer</a> &ndash; it ends&nbsp;soon.</p></body></html>';
   const message = {
     id: 'm1',
@@ -67,7 +67,7 @@ const EVENT = {
 };
 const [anna, sam, ben] = EVENT.attendees;
 
-test('attendees that are there stay as they are, with their answers', async () => {
+test('existing attendees stay unchanged, with their answers', async () => {
   const input = { eventId: 'e1', add: ['carla@example.com', 'anna@example.com', { email: 'dan@example.com', optional: true }], remove: ['ben@example.org'], sendUpdates: 'all' };
   const { seen, bodies, summary } = await run('google_calendar', 'change_attendees', input, json(200, EVENT), json(200, EVENT));
   assert.deepEqual(seen.map(({ method, path }) => `${method} ${path}`), ['GET', 'PATCH'].map((method) => `${method} /calendar/v3/calendars/primary/events/e1`));
@@ -82,7 +82,7 @@ test('attendees that are there stay as they are, with their answers', async () =
   assert.equal(last.summary.display.summary, 'Untitled: no attendees');
 });
 
-test("attendees of Outlook's meetings stay as well", async () => {
+test("attendees of Outlook's meetings stay unchanged as well", async () => {
   const of = (address, type, response) => ({ type, status: { response }, emailAddress: { name: address, address } });
   const [mia, max] = [of('mia@example.com', 'required', 'accepted'), of('max@example.com', 'optional', 'declined')];
   const event = { id: 'e1', subject: 'Planning', attendees: [mia, max] };
@@ -96,7 +96,7 @@ test("attendees of Outlook's meetings stay as well", async () => {
   assert.deepEqual(first.bodies[1], { attendees: [fresh('a@example.com', 'required')] });
 });
 
-test('an event that changed in between, or hides attendees, is left as it is', async () => {
+test('an event that changed in between, or hides attendees, is not changed', async () => {
   const input = { eventId: 'e1', add: ['x@example.com'] };
   const conflict = { error: { code: 412, message: 'Precondition Failed', errors: [{ reason: 'conditionNotMet' }] } };
   const { summary } = await run('google_calendar', 'change_attendees', input, json(200, EVENT), json(412, conflict));
@@ -106,7 +106,7 @@ test('an event that changed in between, or hides attendees, is left as it is', a
   assert.equal(many.summary.error_code, 'unsupported_operation');
 });
 
-test('an invitation is answered; only for those who are invited', async () => {
+test('an invitation is answered; only by those who are invited', async () => {
   const input = { eventId: 'e1', response: 'declined', comment: 'On holiday' };
   const { bodies, summary } = await run('google_calendar', 'respond_to_event', input, json(200, EVENT), json(200, EVENT));
   assert.deepEqual(bodies[1], { attendees: [anna, { ...sam, responseStatus: 'declined', comment: 'On holiday' }, ben] });
@@ -116,7 +116,7 @@ test('an invitation is answered; only for those who are invited', async () => {
   assert.match(refused.message, /not among the attendees of the event Planning/);
 });
 
-test("update_event leaves attendees out, Outlook's, too", async () => {
+test("update_event does not send attendees, also in Outlook", async () => {
   const google = await run('google_calendar', 'update_event', { eventId: 'e1', location: 'Room 7' }, json(200, EVENT));
   assert.deepEqual(google.bodies[0], { location: 'Room 7' });
   const outlook = await run('outlook_calendar', 'update_event', { eventId: 'e1', location: 'Room 7' }, json(200, { id: 'e1', subject: 'Planning', start: { dateTime: '2026-03-02T10:00:00.0000000', timeZone: 'UTC' } }));
@@ -133,7 +133,7 @@ test('answers to invitations in Outlook, and events in another calendar', async 
   assert.equal(seen[0].path, '/v1.0/me/calendars/c1/calendarView');
 });
 
-test("Microsoft's pages go on by $skiptoken where the next link has one", async () => {
+test("Microsoft's pages continue with $skiptoken if the next link has one", async () => {
   const page = (id, query) => json(200, { value: [{ id }], ...(query && { '@odata.nextLink': `https://graph.microsoft.com/v1.0/me/messages?${query}` }) });
   const first = await run('outlook_mail', 'search_messages', { query: 'invoice' }, page('1', '%24search=%22invoice%22&%24top=20&%24skiptoken=MSZZV%3D'));
   assert.deepEqual(first.summary.pages.next, { skiptoken: 'MSZZV=' });
@@ -160,6 +160,6 @@ test('Gmail requests all of the mailbox, and its settings, on demand', async () 
     assert.deepEqual([status, json.status, json.error_code], [409, 'blocked', 'forbidden'], action);
     assert.ok(`${json.message} ${json.hint}`.includes(words), JSON.stringify(json));
   }
-  // What Gmail says without them is no such refusal: it was asked.
+  // Gmail's refusal without them is not about scopes, since they were requested.
   assert.notEqual((await execute('list_filters', {})).json.status, 'blocked');
 });

@@ -1,6 +1,6 @@
-// The manifests of the apps that the emulated provider plays, read with another implementation of everything they rely on
-// (JMESPath, JSON Schema, templates): each example is sent to a fresh provider and must succeed, and
-// each vendor error must be told apart by the rules.
+// The manifests of the apps that the emulated provider plays, read with other implementations of
+// everything that they rely on (JMESPath, JSON Schema, templates). Each example is sent to a fresh
+// provider and must succeed, and the rules must distinguish the vendor's errors.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { GMAIL, NOTION, Provider, mailId, root, taskId } from './support/provide
 
 const folder = join(root, 'contrib/integrations');
 const fileOf = (name) => JSON.parse(readFileSync(join(folder, name), 'utf8'));
-// With the rules of the parts that it names.
+// Including the rules of the parts that it names.
 function whole(manifest) {
   const rules = (list, kind) => list.flatMap((one) => (typeof one === 'string' ? fileOf(`parts/${one}.json`)[kind] : [one]));
   const { errors, limits } = manifest;
@@ -21,7 +21,7 @@ const manifests = ['gmail.json', 'notion.json'].map((n) => [n, whole(fileOf(n))]
 const byId = Object.fromEntries(manifests.map(([, m]) => [m.integration_id, m]));
 const tokens = { gmail: GMAIL, notion: NOTION };
 
-// What mime_message makes, as plainly as can be.
+// What mime_message makes, in the simplest form.
 function mimeMessage(m) {
   const address = (a) => [a].flat().join(', ');
   const word = (t) => (/^[\x20-\x7e]*$/.test(t) ? t : `=?UTF-8?B?${Buffer.from(t).toString('base64')}?=`);
@@ -63,7 +63,7 @@ for (const [name, [fn, signature]] of Object.entries({
   truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
 }))
   registerFunction(name, fn, signature);
-// How many there are, as people say it.
+// A number of things, as people say it.
 registerFunction('counted', ([value, noun, plural]) => {
   const count = Array.isArray(value) ? value.length : value ?? 0;
   const many = plural ?? (/[^aeiou]y$/.test(noun) ? noun.replace(/y$/, 'ies') : `${noun}${/(?:s|x|ch|sh)$/.test(noun) ? 'es' : 's'}`);
@@ -72,7 +72,8 @@ registerFunction('counted', ([value, noun, plural]) => {
 
 const evaluate = (expression, scope) => TreeInterpreter.search(compile(expression), scope) ?? null;
 
-// The pieces of a string: text and {expression}. The closing brace is the first with which it compiles.
+// The pieces of a string: text and {expression}. The closing brace is the first one with which the
+// expression compiles.
 function pieces(text) {
   const out = [];
   for (let at = 0; at < text.length; ) {
@@ -166,7 +167,7 @@ const action = (app, id) => byId[app].actions.find((a) => a.action_id === id);
 
 for (const [file, manifest] of manifests)
   describe(file, () => {
-    test('is what contrib/integrations/README.md says', () => {
+    test('matches contrib/integrations/README.md', () => {
       assert.equal(file, `${manifest.integration_id}.json`);
       const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'icon', 'base_url', 'redirects', 'headers', 'connection_params', 'auth', 'scope_words', 'identity', 'limits', 'errors', 'actions'];
       assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
@@ -223,7 +224,7 @@ for (const [file, manifest] of manifests)
         });
   });
 
-// JMESPath's truth: null, false, "", [] and {} are false.
+// Truth in JMESPath: null, false, "", [] and {} are false.
 const isTrue = (v) => v === 0 || !!(Array.isArray(v) ? v.length : v && typeof v === 'object' ? Object.keys(v).length : v);
 const outcome = (app, a, scope) => {
   const manifest = byId[app];
@@ -238,7 +239,7 @@ const outcome = (app, a, scope) => {
   };
 };
 
-test('paging: the next page is asked for with what the expression finds', async () => {
+test('paging: the next page is requested with the result of the expression', async () => {
   for (const [app, id, input] of [['gmail', 'list_messages', { maxResults: 5 }], ['gmail', 'list_threads', { maxResults: 5 }], ['notion', 'search', { page_size: 5 }], ['notion', 'query_data_source', { data_source_id: '8e1d4c6b2a3f4b5c9d7e0f1a2b3c4d21', page_size: 5 }], ['notion', 'get_block_children', { block_id: taskId(1), page_size: 2 }]]) {
     const a = action(app, id);
     const seen = new Set();
@@ -276,7 +277,7 @@ test('outputs for a model: text, subject, attachments, plain titles', async () =
   assert.match((await read('notion', 'get_block_children', { block_id: taskId(1) })).text, /^The house at the lake.*\nTo do\n/);
 });
 
-test('a reply lands in its conversation with the right subject', async () => {
+test('a reply stays in its conversation with the right subject', async () => {
   const a = action('gmail', 'reply_to_message');
   const { body } = await run(byId.gmail, a, { threadId: mailId(4), inReplyTo: `<${mailId(4)}@mail.example.com>`, to: ['Anna Keller <anna.keller@example.com>'], subject: 'Offsite in March', text: 'Ja, gern – bis März' });
   assert.equal(body.threadId, mailId(4));

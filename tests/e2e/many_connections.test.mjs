@@ -1,5 +1,5 @@
 // An account with more connections than a page or a choice holds: each of them works by its id, the
-// default one wherever it stands, lists go on to the end, and what an app's state is counts them all.
+// default one at any position, lists continue to the end, and an app's state counts all of them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -15,7 +15,7 @@ before(async () => {
   server = await stack.serve();
   account = await stack.account('crowd', { apps: [] });
   const { id } = account;
-  // all before the one that is connected in earnest: their credentials are none
+  // all of them before the one real connection: they have no valid credentials
   await stack.cluster.sql(`insert into sluice.connection (account_id, id, integration_id, label, is_default, auth_kind,
       sealed, key_id, params, status, rev, op_token, created_at, updated_at)
     select '${id}', n, 'probe', 'user ' || n, false, 'bearer', '', '', '{}', 'live', 1, gen_random_uuid(), now(), now()
@@ -42,21 +42,21 @@ async function listed(query) {
   }
 }
 
-test('one past the thousandth works: as the default, and named', async () => {
+test('one after the thousandth works, as the default and by its id', async () => {
   const byDefault = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
   assert.equal(byDefault.status, 200, byDefault.text);
   const named = await run(last);
   assert.equal(named.status, 200, named.text);
   assert.equal(named.json.ok, true);
   await stack.must(['connections', 'default', account.id, '7']);
-  const again = await run(last); // no default any more
+  const again = await run(last); // no longer the default
   assert.equal(again.status, 200, again.text);
   const link = { integration_id: 'probe', connection_id: last };
   assert.equal((await server.call(account.key, 'POST', '/api/connect/sessions', link)).status, 201);
   assert.equal((await server.call(account.key, 'POST', '/api/connect/sessions', { ...link, integration_id: 'notion' })).status, 404);
 });
 
-test('several first ones that are added at once: all are stored, one of them is the default', async () => {
+test('several first connections are added at once: all are stored, and one is the default', async () => {
   for (const args of [[], ['--default']]) {
     const { id } = await stack.account(`at once ${args}`, { apps: [] });
     const ids = await Promise.all(Array.from({ length: 6 }, () => stack.connect(id, 'probe', GOOD, args)));
@@ -66,7 +66,7 @@ test('several first ones that are added at once: all are stored, one of them is 
   }
 });
 
-test('one of another app or account is none of this one', async () => {
+test('a connection of another app or account is not found', async () => {
   const [notion] = (await get('/api/connections?integration_id=notion')).json.connections;
   for (const id of [notion.id, String(MANY + 1), '9007199254740991']) {
     const refused = await run(id);
@@ -75,7 +75,7 @@ test('one of another app or account is none of this one', async () => {
   }
 });
 
-test('what is changed is known at once', async () => {
+test('a change takes effect at once', async () => {
   const path = `/api/connections/${last}`;
   assert.equal((await server.call(account.key, 'PATCH', path, { default: true })).status, 200);
   assert.equal((await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status, 200);
@@ -85,7 +85,7 @@ test('what is changed is known at once', async () => {
   assert.equal((await run(spare)).status, 409);
 });
 
-test('a list goes on from page to page, each connection once', async () => {
+test('a list continues from page to page, with each connection once', async () => {
   const own = await listed('integration_id=probe');
   assert.deepEqual(own.map((one) => one.id), [...Array.from({ length: MANY }, (_, i) => String(i + 1)), last]);
   assert.deepEqual(own.filter((one) => one.default).map((one) => one.id), [last]);
@@ -110,10 +110,10 @@ test('the state of an app counts all of them', async () => {
   assert.equal(await state('probe'), 'ambiguous');
   assert.equal(await state('notion'), 'connected');
   let refused;
-  await until('the cache is past', async () => (refused = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 409);
+  await until('the cache has expired', async () => (refused = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 409);
   assert.equal(refused.json.error_code, 'policy_blocked');
   assert.match(refused.json.hint, /one of 1 \(user 1\), .*10 \(user 10\)/);
-  // those before it are dead: the one that lives is the choice
+  // the earlier ones are dead, so the live one is the choice
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${account.id}' and id <= ${MANY}`);
   assert.equal(await state('probe'), 'connected');
   await until('the one that lives is used', async () => (await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 200);

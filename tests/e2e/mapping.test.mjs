@@ -1,5 +1,5 @@
-// From an input to the request that a provider gets, and from its reply to the output
-// (contrib/integrations/README.md "request", "response"): against the echo of the emulated provider.
+// From an input to the provider's request, and from its reply to the output
+// (contrib/integrations/README.md "request", "response"): with the echo of the emulated provider.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -43,8 +43,8 @@ const manifest = {
   ],
 };
 
-// Pages of three items, as a cursor, a page number, a link and the like ask for them. The echo gives
-// back what it was asked, so that the next mark can be counted from it.
+// Pages of three items, requested by a cursor, a page number, a link and other means. The echo
+// returns the request, so that the next mark can be computed from it.
 const paged = (action_id, input, next, more = {}) => action(action_id, { path: '/pages', body: { json: { [input]: `\${input.${input}}` } } }, {
   input_schema: { type: 'object', additionalProperties: false, properties: { [input]: { description: 'The mark of a page.' }, last: { type: 'integer', description: 'The last page.' } } },
   request: { method: 'POST', path: '/echo', headers: { 'X-Page': `\${input.${input} || \`1\`}` }, body: { json: { n: `\${input.${input} || \`1\`}`, last: '${input.last || `5`}' } } },
@@ -61,7 +61,7 @@ manifest.actions.push(
     request: { method: 'POST', path: '/echo', body: { json: { n: '${input.page || `1`}' } } },
     response: { output: '[body.json.n]', pagination: { input: 'page', next: 'body.json.n < `3` && sum([body.json.n, `1`])' } },
   }),
-  // Each page names a URL of which a parameter is taken, and is asked for elsewhere.
+  // Each page has a URL from which a parameter is taken. The next page has another path.
   action('named', {}, {
     input_schema: { type: 'object', additionalProperties: false, properties: { skip: { type: 'integer', description: 'Items before.' }, token: { type: 'string', description: 'The mark.' } } },
     request: {
@@ -110,7 +110,7 @@ async function refused(name, input, word) {
 const header = (output, name) => output.headers.find(([key]) => key.toLowerCase() === name)?.[1];
 const params = (text) => [...new URLSearchParams(text)];
 
-test('a path takes one segment, and nothing climbs out of it', async () => {
+test('a value in a path is one segment, and cannot leave it', async () => {
   assert.deepEqual(await echo('path', { v: 204 }), null);
   for (const v of ['200/...', '200/..x', '200?x=1', '200#x', '200/', '200\r\nX-Evil: 1', ' 200']) {
     const reply = await run('path', { v });
@@ -141,7 +141,7 @@ test('headers cannot be split, the action\'s replace the integration\'s', async 
   await refused('headers', { v: ['a'] }, /array cannot be sent/);
 });
 
-test('JSON: nulls of the input are kept, what is absent is left out', async () => {
+test('JSON: nulls of the input are kept, absent members are left out', async () => {
   const v = { n: 9007199254740993n.toString(), deep: [null, { x: null }], s: '\u0000"\\\u2028', e: {}, a: [] };
   const output = await echo('json', { v });
   assert.deepEqual(output.json, { given: v, constant: null, text: `a ${v.n} b` });
@@ -192,7 +192,7 @@ test('mail is a message in base64url', async () => {
   else assert.equal(split.json.error_code, 'validation_error');
 });
 
-test('replies: text, nothing, bytes with their type', async () => {
+test('replies: text, an empty body, bytes with their type', async () => {
   const respond = (body) => stack.provider.faults([{ match: { path_prefix: '/status/' }, count: 1, action: { status: 200, body } }]);
   await respond('just ä text');
   assert.equal(await echo('path', { v: 200 }), 'just ä text');
@@ -204,7 +204,7 @@ test('replies: text, nothing, bytes with their type', async () => {
   assert.deepEqual(Buffer.from(bytes.data, 'base64'), Buffer.from(Array.from({ length: 300 }, (_, i) => i & 255)));
 });
 
-test('a credential that comes back is masked, in outputs and in errors', async () => {
+test('a credential in a reply is masked, in outputs and in errors', async () => {
   const secret = 'sesame-0pen-sesame';
   for (const [status, body] of [[200, { echo: `Bearer ${secret}` }], [400, { message: `bad ${secret}` }], [500, `trace ${secret}`]]) {
     await stack.provider.faults([{ match: { path_prefix: '/status/' }, count: -1, action: { status, body } }]);
@@ -220,7 +220,7 @@ test('a credential that comes back is masked, in outputs and in errors', async (
 const items = Array.from({ length: 3000 }, (_, i) => ({ id: i, text: `item ${i} äöü`.repeat(4) }));
 const value = { next: 'n', items, note: 'x'.repeat(90_000) };
 
-// Reads on where a cut says that there is more, until all is there.
+// Reads on wherever a cut says that there is more, until everything is read.
 async function readOn(cut, part) {
   let { kept, of, more } = cut;
   while (kept < of) {
@@ -256,7 +256,7 @@ test('an output over the budget is cut, says so, and can be read on to its end',
   assert.deepEqual({ ...whole.json, output: null }, { ...reply.json, output: null });
 });
 
-test('the caller says how much, within the cap; a replay, too', async () => {
+test('the caller sets the budget, within the cap, also for a replay', async () => {
   const wanted = (max_output_bytes, more) => run('big', { v: value }, { max_output_bytes, ...more });
   const size = Buffer.byteLength(JSON.stringify(value));
   assert.deepEqual((await wanted(size)).json.output, value);
@@ -309,7 +309,7 @@ test('a stored output is read in parts', async () => {
 const pages = (name, input, max_pages, more) => run(name, input, { ...(max_pages && { max_pages }), ...more });
 const names = (...numbers) => numbers.flatMap((n) => [`a${n}`, 'b']);
 
-test('a success says what asks for the next page', async () => {
+test('a success says how to request the next page', async () => {
   const first = (await pages('cursor', {})).json;
   assert.deepEqual([first.output.items, first.pages], [names(1), { read: 1, next: { cursor: 2 } }]);
   const third = (await pages('cursor', { cursor: 3 })).json;
@@ -319,7 +319,7 @@ test('a success says what asks for the next page', async () => {
   assert.equal('pages' in (await run('json', { v: { n: 1 } })).json, false);
 });
 
-test('pages are followed as far as the caller and the manifest say, and put together', async () => {
+test('pages are followed as far as the caller and the manifest allow, and combined', async () => {
   const all = (await pages('cursor', {}, 50)).json;
   assert.deepEqual(all.output, { items: names(1, 2, 3, 4, 5), page: 5, texts: null });
   assert.deepEqual(all.pages, { read: 5, next: null });
@@ -343,7 +343,7 @@ test('pages are followed as far as the caller and the manifest say, and put toge
   }
 });
 
-test('a mark that names itself ends it, a write is never followed', async () => {
+test('a mark that repeats itself ends the pages, and a write is never followed', async () => {
   const circle = (await pages('circle', { page: 1 }, 5)).json;
   assert.equal(circle.pages.read, 1);
   assert.match(circle.pages.stopped, /does not advance/);
@@ -353,7 +353,7 @@ test('a mark that names itself ends it, a write is never followed', async () => 
   assert.equal('pages' in written.json, false);
 });
 
-test('a page that fails ends it with what there is; the first one fails the run', async () => {
+test('a page that fails ends the pages with the earlier ones; the first one fails the run', async () => {
   const fail = (skip, action) => stack.provider.faults([{ match: { path_prefix: '/echo' }, skip, count: -1, action }]);
   await fail(2, { status: 400, body: { message: 'cursor expired' } });
   const some = await pages('cursor', {}, 50);
@@ -362,13 +362,13 @@ test('a page that fails ends it with what there is; the first one fails the run'
   assert.match(some.json.pages.stopped, /cursor expired/);
   await fail(0, { status: 400 });
   assert.equal((await pages('cursor', {}, 50)).json.error_code, 'validation_error');
-  // a page that only fails for a moment is tried again
+  // a page with a temporary failure is retried
   await stack.provider.faults([{ match: { path_prefix: '/echo' }, skip: 2, count: 1, action: { status: 503 } }]);
   const all = (await pages('cursor', {}, 50)).json;
   assert.deepEqual([all.output.items, all.pages], [names(1, 2, 3, 4, 5), { read: 5, next: null }]);
 });
 
-test('a key covers its pages too', async () => {
+test('a key covers its pages, too', async () => {
   const key = { idempotency_key: 'pages' };
   const first = await pages('cursor', {}, 3, key);
   const again = await pages('cursor', {}, 3, key);

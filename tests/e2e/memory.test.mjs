@@ -1,6 +1,6 @@
-// What requests and replies under way may take of memory: a budget, and each account's share of it.
-// On the release build: the sanitizers' shadow memory is not what is measured.
-// Alone: how long a slow machine holds memory decides what is refused.
+// How much memory requests and replies under way may take: a budget, and each account's share of
+// it. On the release build, since the sanitizers' shadow memory would count. Alone: how long a slow
+// machine holds memory decides what is refused.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -13,9 +13,9 @@ const MIB = 1024 * 1024;
 const WORK = 128 * MIB;
 const PEAK_MAX = WORK + 128 * MIB;
 const TURN_CPU_S_MAX = 0.05;
-const ROUNDS_MAX = 3; // a host that stops this machine for a while makes a turn long, too
+const ROUNDS_MAX = 3; // a host that pauses this machine makes a turn long, too
 
-// As many small members as fit: the worst for whoever makes a tree of it.
+// As many small members as fit, which is the worst case for a parsed tree.
 function members(bytes) {
   const items = [];
   for (let i = 0, size = 0; size < bytes; i++) {
@@ -36,7 +36,7 @@ before(async () => {
     reply.setHeader('Content-Type', 'application/json');
     if (url.pathname !== '/large' && url.pathname !== '/stream') return reply.end('{"items":[]}');
     calls++;
-    if (url.pathname === '/stream') reply.flushHeaders(); // no length
+    if (url.pathname === '/stream') reply.flushHeaders(); // no Content-Length
     else reply.setHeader('Content-Length', LARGE.length);
     reply.end(LARGE);
   });
@@ -67,7 +67,7 @@ const status = async (name) => {
 };
 const metric = async (name) => Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await server.metrics())[1]);
 
-// A request of the greedy account; {status, retry, text}. Chunked: without a Content-Length.
+// A request of the greedy account: {status, retry, text}. Chunked: without a Content-Length.
 function send(path, body, { chunked = false } = {}) {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${greedy.key}`, 'content-type': 'application/json' };
@@ -86,7 +86,7 @@ function send(path, body, { chunked = false } = {}) {
   });
 }
 
-// Runs an attack beside another account's requests, none of which is refused.
+// Runs an attack at the same time as another account's requests, none of which is refused.
 async function attack(name, fn) {
   const resident = await status('VmRSS');
   await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');
@@ -112,8 +112,8 @@ async function attack(name, fn) {
     assert.match(reply.text, /memory/);
     assert.ok(Number(reply.retry) >= 1);
   }
-  await until(`${name}: nothing is counted any more`, async () => (await metric('sluice_work_bytes')) < MIB);
-  await until(`${name}: memory is back`, async () => (await status('VmRSS')) < resident + 64 * MIB, 30_000);
+  await until(`${name}: no memory is counted any more`, async () => (await metric('sluice_work_bytes')) < MIB);
+  await until(`${name}: memory is returned`, async () => (await status('VmRSS')) < resident + 64 * MIB, 30_000);
   return replies;
 }
 
@@ -124,14 +124,14 @@ function attacking(name, fn) {
 
 const all = (count, fn) => Promise.all(Array.from({ length: count }, (_, k) => fn(k)));
 
-attacking('bodies of small members are parsed as far as there is memory', async () => {
+attacking('bodies of small members are parsed as long as there is memory', async () => {
   const body = `{"integration_id":"big","action_id":"any","input":${LARGE}}`;
   const replies = await attack('bodies', () => all(40, () => send('/api/executions', body)));
   assert.ok(replies.every(({ status }) => [200, 503, 0].includes(status)), JSON.stringify(replies[0]));
   assert.ok(replies.some(({ status }) => status === 200), 'some are served');
 });
 
-attacking('bodies whose length is not said, too', async () => {
+attacking('also bodies without a Content-Length', async () => {
   const body = `{"integration_id":"big","action_id":"any","input":${LARGE}}`;
   const replies = await attack('chunked bodies', () => all(40, () => send('/api/executions', body, { chunked: true })));
   assert.ok(replies.every(({ status }) => [200, 503, 0].includes(status)), JSON.stringify(replies[0]));
@@ -139,7 +139,7 @@ attacking('bodies whose length is not said, too', async () => {
 });
 
 for (const name of ['large', 'stream'])
-  attacking(`replies of a provider are read as far as there is memory: ${name}`, async () => {
+  attacking(`replies of a provider are read as long as there is memory: ${name}`, async () => {
     const body = JSON.stringify({ integration_id: 'big', action_id: name, input: {}, max_output_bytes: 1000 });
     calls = 0;
     const replies = await attack(`${name} replies`, () => all(60, () => send('/api/executions', body)));
@@ -153,7 +153,7 @@ attacking('many small requests of one account are all served', async () => {
   assert.ok(replies.every(({ status }) => status === 200));
 });
 
-attacking('a body larger than the share is served when it comes alone', async () => {
+attacking('a body larger than the share is served if it comes alone', async () => {
   const body = `{"integration_id":"big","action_id":"any","input":${LARGE}}`;
   for (let i = 0; i < 3; i++) assert.equal((await send('/api/executions', body)).status, 200);
 });

@@ -1,6 +1,6 @@
-// Connections with OAuth against a strict server (npm oidc-provider) whose access tokens live 5 s and
-// whose refresh tokens rotate: reuse of an old one revokes the whole family, so a second refresh for
-// one expiry, or one that is forgotten, ends in reauth_required here.
+// Connections with OAuth and a strict server (npm oidc-provider) whose access tokens live 5 s and
+// whose refresh tokens rotate. Reuse of an old one revokes the whole family, so a second refresh
+// for one expiry, or a refresh token that is lost, ends in reauth_required here.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -11,9 +11,10 @@ import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
 import { sluiceBin, Stack } from './support/stack.mjs';
 
 const CRASHES = ['load', 'loaded', 'claim', 'claimed', 'ask', 'read', 'store', 'stored', 'answer'];
-// Between the reply and its commit: the new refresh token died with the process, the old one is used.
+// Between the reply and its commit: the new refresh token is lost with the process, and the old one
+// is used.
 const LOST = ['read', 'store'];
-// Of a server that is to be killed: its claim lasts 5 s longer.
+// For a server that will be killed: its claim lasts 5 s longer.
 const CRASH_TIMEOUT = '5s';
 
 let stack, oidc, catalog, one, two;
@@ -41,7 +42,8 @@ async function person(name, { app = 'strict', client = 'sluice', expired = false
 const read = (server, account, more = {}) => server.execute(account.key, account.app, 'read_me', {}, more);
 const many = (count, fn) => Promise.all(Array.from({ length: count }, (_, i) => fn(i)));
 const isPast = (account) => Date.now() > account.addedAt + 5000;
-// One refresh; a machine so slow that tokens of 5 s (renewed after 4) ran out meanwhile may see more.
+// One refresh. On a slow machine, tokens of 5 s (renewed after 4) may expire meanwhile, and there
+// are more.
 function assertExpiries(made, tookMs) {
   const most = 1 + Math.floor(tookMs / 3700);
   assert.ok(made >= 1 && made <= most, `${made} refreshes in ${tookMs} ms`);
@@ -90,7 +92,7 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-describe('side by side, for they all wait', { concurrency: 2 }, () => {
+describe('concurrently, since they all wait', { concurrency: 2 }, () => {
   test('50 parallel executions over an expiry make one refresh, with one process and with two', async () => {
     const [alone, both] = [people.get('alone'), people.get('both')];
     for (let expiry = 1; expiry <= 2; expiry++) {
@@ -128,7 +130,7 @@ describe('side by side, for they all wait', { concurrency: 2 }, () => {
   });
 });
 
-test('killed at every step of a renewal: usable, or honestly reauth_required', async () => {
+test('killed at every step of a renewal: usable, or reported as reauth_required', async () => {
   oidc.ttl = 3600;
   const cases = [...CRASHES.map((step) => ['strict', 'sluice', step]), ...LOST.map((step) => ['posting', 'posting', step])];
   const killed = await Promise.all(
@@ -138,7 +140,7 @@ test('killed at every step of a renewal: usable, or honestly reauth_required', a
         args: ['--token-timeout', CRASH_TIMEOUT],
         env: { SLUICE_CRASH_AT: `token_renewal/${step}` },
       });
-      await assert.rejects(read(server, account), `nothing was answered at ${step}`);
+      await assert.rejects(read(server, account), `there was no answer at ${step}`);
       assert.equal((await server.process.gone).signal, 'SIGKILL', server.log);
       stack.forget(server);
       return [account, app, step];
@@ -159,7 +161,7 @@ test('killed at every step of a renewal: usable, or honestly reauth_required', a
   );
 });
 
-test('a token that the provider refuses is renewed once, and the call made again', async () => {
+test('a token that the provider refuses is renewed once, and the call is repeated', async () => {
   const account = await person('refused');
   const token = await oidc.provider.AccessToken.find(account.tokens.access_token);
   await token.destroy();
@@ -171,7 +173,7 @@ test('a token that the provider refuses is renewed once, and the call made again
   assert.equal(oidc.calls.filter((call) => call.account === 'refused' && call.status === 201).length, 20);
 });
 
-test('a token that ends between two pages: the list goes on where it was', async () => {
+test('a token that expires between two pages: the list continues at that page', async () => {
   const account = await person('pages');
   const destroy = async (text) => (await oidc.provider.AccessToken.find(text)).destroy();
   oidc.onPage = (page, token) => page === 0 && destroy(token);
@@ -180,7 +182,7 @@ test('a token that ends between two pages: the list goes on where it was', async
   assert.equal(whole.status, 200, whole.text);
   assert.deepEqual(whole.json.output.items, [0, 1, 2]);
   assert.equal(oidc.refreshes('pages').length, 1);
-  // With the grant gone, too, what was read until then is the result.
+  // If the grant is also revoked, the pages that were read before are the result.
   oidc.onPage = async (page, token) => {
     if (page !== 1) return;
     const sealed = await oidc.provider.AccessToken.find(token);
@@ -195,7 +197,7 @@ test('a token that ends between two pages: the list goes on where it was', async
   assert.equal(await events(account), 1);
 });
 
-test('tokens that run out on the way, again and again, end no connection', async () => {
+test('tokens that expire on the way, again and again, do not end a connection', async () => {
   const account = await person('fleeting');
   oidc.isDeaf = true;
   oidc.ttl = 1;
@@ -222,7 +224,7 @@ test('refused again with a fresh token: reauth_required, marked once', async () 
   assert.equal(await events(account), 1);
   const calls = oidc.calls.length;
   assertReauth(await read(two, account), 'strict');
-  assert.equal(oidc.calls.length, calls, 'the provider is not asked any more');
+  assert.equal(oidc.calls.length, calls, 'the provider gets no more requests');
 });
 
 test('the end of a grant is reported once to the account, and to every execution', async () => {
@@ -239,7 +241,7 @@ test('the end of a grant is reported once to the account, and to every execution
   assert.equal(listed.json.items.find((item) => item.integration_id === 'strict').connection_state, 'reauth_required');
 });
 
-test('a token server that is away is not a dead token', async () => {
+test('a token server that is unreachable does not mean a dead token', async () => {
   const faults = ['cut', 'error', 'garbage', 'html', 'hang'];
   await Promise.all(faults.map((fault) => person(`outage ${fault}`, { expired: true })));
   const hasty = await serve({ args: ['--token-timeout', '500ms'] });
@@ -259,7 +261,8 @@ test('a token server that is away is not a dead token', async () => {
     oidc.fault = null;
     oidc.letGo();
     assert.equal(await stateOf(account), 'live');
-    // not the hasty one: what it gives up may have been granted, and its refresh token be used up
+    // not the hasty server: a refresh that it gives up may have been granted, and its refresh token
+    // used up
     const again = await until('it works again', async () => {
       const next = await read(one, account);
       return next.status === 200 && next;
@@ -269,7 +272,7 @@ test('a token server that is away is not a dead token', async () => {
   }
 });
 
-test('a token that still works goes on being used while the token server is away', async () => {
+test('a token that still works is used while the token server is unreachable', async () => {
   const account = await person('aging');
   await stack.cluster.sql(
     `update sluice.connection set expires_at = now() + interval '2 minutes', updated_at = now() - interval '1 hour'
@@ -278,9 +281,9 @@ test('a token that still works goes on being used while the token server is away
   const asked = oidc.asked;
   oidc.fault = 'cut';
   for (const reply of await many(10, () => read(one, account))) assert.equal(reply.status, 200, reply.text);
-  await until('it was tried beside', () => oidc.asked > asked);
+  await until('a renewal was tried in the background', () => oidc.asked > asked);
   assert.equal((await read(one, account)).status, 200);
-  assert.equal(oidc.asked, asked + 1, 'and is left alone for a while');
+  assert.equal(oidc.asked, asked + 1, 'and is not repeated for a while');
   oidc.fault = null;
   assert.equal((await read(two, account)).status, 200);
   await until('another process has renewed it', () => oidc.refreshes('aging').some((grant) => grant.ok));
@@ -307,7 +310,7 @@ test('a stopping server stores the token that it has requested', async () => {
   assert.equal(oidc.refreshes('leaving').length, 1);
 });
 
-test('a client that the token server does not know is the operator’s matter, not the account’s', async () => {
+test('a client that the token server does not know is the operator’s problem, not the account’s', async () => {
   const account = await person('unknown client', { expired: true });
   await stack.must(['oauth-clients', 'set', 'strict', '--client-id', 'nobody', '--account', account.id, '--client-secret-file', '-'], {
     env: env(),
@@ -324,15 +327,15 @@ test('a client that the token server does not know is the operator’s matter, n
   assert.equal(await stack.cluster.sql(kinds), 'oauth_client.set oauth_client.removed');
 });
 
-test('without an OAuth client the provider has the last word', async () => {
+test('without an OAuth client the provider decides', async () => {
   const account = await person('orphan', { app: 'orphan', expired: true });
-  assert.equal((await read(one, account)).status, 200, 'the token is good, whatever was noted of it');
+  assert.equal((await read(one, account)).status, 200, 'the token is good, whatever its row says');
   await (await oidc.provider.AccessToken.find(account.tokens.access_token)).destroy();
   assertReauth(await read(one, account), 'orphan');
   assert.equal(await events(account), 1);
 });
 
-test('token endpoints are under the same address rules', async () => {
+test('the address rules also apply to token endpoints', async () => {
   const account = await person('inside', { expired: true });
   const asked = oidc.asked;
   const closed = await stack.serve({ env: env() });
@@ -350,7 +353,7 @@ test('client credentials: the first token and the next, one at a time', async ()
   for (const credential of [{}, own]) {
     account.connection = await stack.connect(account.id, 'machine', credential, ['--default'], { env: env() });
     const before = oidc.grants.length;
-    await until('servers know of it', async () => (await stack.cluster.sql('select 1')) === '1');
+    await until('the servers know the client', async () => (await stack.cluster.sql('select 1')) === '1');
     const preview = await one.execute(account.key, 'machine', 'read_me', {}, { dry_run: true });
     assert.equal(preview.status, 200, preview.text);
     const replies = await many(20, () => read(one, account));
@@ -360,7 +363,7 @@ test('client credentials: the first token and the next, one at a time', async ()
   }
   await stack.cluster.sql(`update sluice.connection set expires_at = now() where id = ${account.connection}`);
   const before = oidc.grants.length;
-  await until('the expiry is seen, and mended', async () => {
+  await until('the expiry is noticed, and the token renewed', async () => {
     assert.equal((await read(one, account)).status, 200);
     return oidc.grants.length > before;
   });
@@ -377,8 +380,8 @@ test('a scope that was not granted is reported before the call', async () => {
   assert.equal(oidc.calls.length, calls);
 });
 
-// `connections authorize`, with `answer` as the person: from the address printed to the one handed
-// back. {code, stdout, stderr, url}
+// Runs `connections authorize`, with `answer` as the person: it gets the printed URL and returns
+// the one to hand back. {code, stdout, stderr, url}
 function authorize(account, app, args, answer) {
   const command = ['connections', 'authorize', account.id, app, '--redirect-uri', REDIRECT, '--allow-host', '127.0.0.1'];
   const child = spawn(sluiceBin, [...command, ...args], { env: { ...process.env, ...stack.env, ...env() } });
@@ -417,7 +420,8 @@ test('code and PKCE, through the real consent pages', async () => {
     [first.label, first.default, first.status, first.scopes],
     ['work', true, 'live', 'openid offline_access notes.read'],
   );
-  // A second one of the same app is not the default; the first, ended, lives again by a new grant.
+  // A second one of the same app is not the default. The first one has ended, and is live again
+  // with a new grant.
   const second = await authorize(account, 'strict', [], consent());
   assert.equal(second.code, 0, second.stderr);
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x' where id = ${first.id}`);
@@ -432,7 +436,7 @@ test('code and PKCE, through the real consent pages', async () => {
   assert.equal(await stack.cluster.sql('select count(*) from sluice.oauth_begun'), '0');
 });
 
-test('ways back that lead nowhere', async () => {
+test('callbacks that are refused', async () => {
   const account = await stack.account('stray', { apps: [] });
   const back = (url, change) => {
     const { state } = Object.fromEntries(new URL(url).searchParams);
@@ -457,7 +461,7 @@ test('ways back that lead nowhere', async () => {
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}'`), '0');
 });
 
-test('a rotation of the master key takes OAuth clients and tokens along', async () => {
+test('a rotation of the master key also re-seals OAuth clients and tokens', async () => {
   const account = await person('rotated', { expired: true });
   const former = (await readFile(stack.masterKeyFile, 'utf8')).trim();
   const fresh = (await stack.must(['keys', 'master'])).trim();
@@ -468,7 +472,7 @@ test('a rotation of the master key takes OAuth clients and tokens along', async 
   assert.equal(oidc.refreshes('rotated').length, 1);
 });
 
-test('no token and no client secret in logs and in the database', async () => {
+test('no token and no client secret is in logs or in the database', async () => {
   const secrets = ['sentinel-client-secret', ...['sluice', 'posting'].map((id) => clientOf(id).client_secret)];
   for (const account of people.values()) secrets.push(account.tokens.access_token, account.tokens.refresh_token);
   const metrics = await one.metrics();

@@ -1,6 +1,7 @@
-// GET /openapi.json is the contract of the whole server: prism proxy stands between a client and the
-// server and compares every kind of reply with it. Each reply is then changed on its way, one thing
-// at a time, and prism must say so. tests/unit/api/test_openapi.c compares its paths with the routes.
+// GET /openapi.json is the contract of the whole server: prism proxy runs between a client and the
+// server, and compares every kind of reply with it. Each reply is then changed on its way, one
+// thing at a time, and prism must report that. tests/unit/api/test_openapi.c compares its paths
+// with the routes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
@@ -36,7 +37,8 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// The reply is as the document says, and none of the changes to it is. at: places further inside.
+// The reply matches the document, and none of its changed versions does. at: further positions
+// inside.
 async function judge(status, reply, at = [], names = Object.keys(changes)) {
   const what = `${reply.again.method} ${reply.again.path}`;
   assert.deepEqual(reply.violations, [], `${what}: ${reply.real.status} ${reply.real.text.slice(0, 2000)}`);
@@ -57,8 +59,9 @@ const execute = (integration_id, action_id, input, more = {}) =>
 const tool = (name, body, headers, key) =>
   post(name.includes('/') ? `/api/tools/${name}` : `/api/tools/${name}/execute`, body, headers, key);
 
-// One rule is left out: a flow's id is a UUID, so /api/flows/templates/{key} meets no /api/flows/{id}/...
-test('the document is sound, in the words of a linter', async () => {
+// One rule is left out: a flow's id is a UUID, so /api/flows/templates/{key} does not conflict with
+// /api/flows/{id}/...
+test('a linter finds no fault in the document', async () => {
   const { code, stdout, stderr } = await run(process.execPath, [redocly, 'lint', '--skip-rule', 'no-ambiguous-paths', '--format', 'stylish', contract.file], {
     env: { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
   });
@@ -66,8 +69,8 @@ test('the document is sound, in the words of a linter', async () => {
   assert.doesNotMatch(stdout, /warning/i);
 });
 
-// The document lets every reply grow; the tests compare with a copy that does not, both that prism has
-// (judge(), above) and that which SLUICE_CONTRACT=1 asks of every test.
+// The document allows more members in every reply. The tests compare with a copy that does not:
+// prism has such a copy (judge(), above), and so does SLUICE_CONTRACT=1, which checks every test.
 test('a member that the document does not have is a fault only in the tests', async () => {
   const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
   const every = new Judge(contract.served);
@@ -82,7 +85,7 @@ test('a member that the document does not have is a fault only in the tests', as
   }
 });
 
-test('it is served to anybody, with an ETag', async () => {
+test('it is served without a key, with an ETag', async () => {
   const plain = await fetch(`${server.base}/openapi.json`);
   assert.equal(plain.headers.get('content-type'), 'application/json; charset=utf-8');
   const etag = plain.headers.get('etag');
@@ -122,7 +125,7 @@ test('the catalog, every action of it', async () => {
   assert.equal((await judge(409, await get('/api/actions?integration_id=nope'), blocked)).json.action_id, null);
   await judge(409, await get('/api/actions/nope/x'), blocked);
   await judge(409, await get('/api/actions/gmail/nope'), blocked);
-  // one of each integration through prism, the rest by the schema alone
+  // one of each integration through prism, the rest only with the schema
   let seen = 0;
   for (const { integration_id, capabilities } of list.json.items)
     for (const [at, action_id] of capabilities.entries()) {
@@ -189,7 +192,7 @@ test('executions that the provider fails', async () => {
   } finally {
     await stack.provider.faults([]);
   }
-  // the provider's 401: the connection needs its account again
+  // the provider's 401: the account has to be connected again
   const refused = ['/recommended_next_action', '/recommended_next_action/input'];
   const body = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
   const dead = await judge(409, await post('/api/executions', body, {}, revoked.key), refused);
@@ -245,7 +248,7 @@ test('the tool endpoint', async () => {
   await judge(400, await tool('gmail_list_labels', { arguments: 1 }));
 });
 
-test('what the document gives as an example can be sent', async () => {
+test('the document’s examples can be sent', async () => {
   const { connections } = (await server.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json;
   const id = contract.served.components.parameters.ConnectionId.example;
   const sent = {
@@ -280,7 +283,7 @@ test('batches', async () => {
   await judge(400, await post('/api/executions/batch', { executions: [] }));
 });
 
-// Waits through the back door, so that what is judged is at rest.
+// Waits without prism, so that the flow is at rest when it is checked.
 const rests = (id, ...statuses) =>
   until(`${id} is ${statuses}`, async () => {
     const { json } = await server.call(account.key, 'GET', `/api/flows/${id}`);
@@ -296,7 +299,7 @@ test('flows', async () => {
   const detail = await judge(200, await get('/api/flows/templates/unread_mail_to_tasks'), ['/steps/0']);
   await judge(304, await get('/api/flows/templates/unread_mail_to_tasks', { 'if-none-match': detail.headers.get('etag') }));
   await judge(404, await get('/api/flows/templates/nope'));
-  // waits for a person, is approved, completes; another is rejected; a third is cancelled
+  // one waits for a person, is approved and completes; another is rejected; a third is cancelled
   const gate = () => start('api_gate', { id: 'INBOX' }, { triggerType: 'agent' });
   const begun = await judge(200, await gate(), ['/flow', '/flow/flow', '/flow/steps/0', '/flow/steps/3', '/templates/0']);
   const id = begun.json.flowId;
@@ -346,7 +349,7 @@ test('flows', async () => {
   await judge(200, await get('/api/flows?limit=200&status=pending'));
   await judge(200, await get(`/api/flows?cursor=${rejected}`), ['/flows/0']);
   assert.ok(page.json.flows.length <= 1);
-  // what is refused
+  // refused requests
   await judge(404, await start('nope', {}));
   await judge(400, await start('api_gate', { id: 1, more: true }));
   await judge(400, await start('api_gate', { id: 'INBOX' }, { triggerType: 'nobody' }));
@@ -354,7 +357,7 @@ test('flows', async () => {
   await judge(404, await get(`/api/flows/${id}`, {}, other.key));
   await judge(404, await get(`/api/flows/${id}/events`, {}, other.key));
   for (const name of ['approve', 'reject', 'resume', 'cancel']) await judge(404, await command(id, name, {}, other.key));
-  // the stream of one that has ended is finite, so that it can pass through prism; then it is 204
+  // the stream of a flow that has ended is finite, so it can pass through prism; then it is 204
   const stream = await get(`/api/flows/${id}/events`);
   assert.deepEqual([stream.status, stream.violations], [200, []], stream.text);
   assert.match(stream.headers.get('content-type'), /^text\/event-stream/);
@@ -424,8 +427,8 @@ test('guard errors', async () => {
   await judge(413, await post('/api/executions', { large: 'x'.repeat(9 * 1024 * 1024) }));
 });
 
-// Prism has no judgment where the document has no operation, and a client of its own cannot send
-// what is refused here: the reply's schema is asked directly.
+// Prism checks nothing if the document has no operation, and a generated client cannot send
+// requests that are refused here. The reply's schema is checked directly.
 function check(status, reply, pointer) {
   assert.equal(reply.status, status);
   const schema = `${pointer}/content/application~1json/schema`;
@@ -445,7 +448,7 @@ async function byHand(port, text) {
   return { status, headers: new Headers(headers), json: JSON.parse(body) };
 }
 
-test('refusals of any path', async () => {
+test('refusals for any path', async () => {
   const any = (status) => `/x-any-path/responses/${status}`;
   const nowhere = await server.call(account.key, 'GET', '/api/nowhere');
   check(404, nowhere, any(404));
@@ -469,7 +472,7 @@ test('refusals of any path', async () => {
     check(Number(status), await byHand(server.port, text), pointer);
 });
 
-test('refusals that settings bring about', async () => {
+test('refusals caused by settings', async () => {
   const strict = await stack.serve({
     args: ['--body-timeout', '200ms', '--account-rate', '1', '--account-burst', '1', '--metrics-listen', '127.0.0.1:0'],
   });
@@ -484,8 +487,8 @@ test('refusals that settings bring about', async () => {
   check(404, await strict.call(account.key, 'GET', '/metrics'), '/paths/~1metrics/get/responses/404');
 });
 
-// What the document has and no test asks for would be compared with nothing.
-test('every operation and query parameter was asked for', () => {
+// An operation of the document without a test would not be compared with anything.
+test('every operation and query parameter was tested', () => {
   const { paths, components } = contract.served;
   const deref = (one) => (one.$ref ? components.parameters[one.$ref.split('/').at(-1)] : one);
   const missing = Object.entries(paths).flatMap(([path, methods]) =>

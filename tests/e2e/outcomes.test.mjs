@@ -1,7 +1,7 @@
-// Every way that an execution can end, on both endpoints (src/api/README.md
-// "Executions", "Tool endpoint"): the HTTP status, the envelope, the headers and the stored row of
-// each. The rows below are the table; the last tests prove that no error_code of src/api/README.md
-// and no reason of src/call/outcome.h is missing from it without a reason.
+// Every way in which an execution can end, on both endpoints (src/api/README.md "Executions", "Tool
+// endpoint"): the HTTP status, the envelope, the headers and the stored row of each. The rows below
+// are the table. The last tests prove that every error_code of src/api/README.md and every reason
+// of src/call/outcome.h has a row, or a reason for having none.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -41,12 +41,12 @@ const VERDICTS = {
   reply_too_large: ['failed', 'execution_failed', 'provider', 'reply_too_large', false],
 };
 
-// Reasons that have no row, and why.
+// Reasons without a row, and why.
 const ELSEWHERE = {
   succeeded: 'not an error; the last test of this file has it',
   partly_done: 'an action of several requests: tests/e2e/sequences.test.mjs',
   outcome_unknown: 'a process must die in between: tests/e2e/crash.test.mjs and database.test.mjs',
-  unavailable: 'the database must be away: tests/e2e/database.test.mjs',
+  unavailable: 'the database must be unreachable: tests/e2e/database.test.mjs',
   still_running: 'a guard error without an envelope: its own test below',
   cancelled: 'its client has disconnected, so there is no reply: tests/e2e/idempotency.test.mjs',
   not_in_scope: 'a guard error without an envelope: tests/e2e/scopes.test.mjs',
@@ -71,24 +71,24 @@ const UNKNOWN = /outcome is unknown/;
 const S = (status, body, more) => ({ status, ...(body !== undefined && { body }), ...more });
 const PAGE = '<!DOCTYPE html><html><head><title>Sign in</title></head></html>';
 const rows = [
-  // ---- what stops before anything is sent, in the order of src/api/README.md "Executions" ----
+  // ---- blocked before anything is sent, in the order of src/api/README.md "Executions" ----
   { what: 'an unknown integration', reason: 'integration_unknown', integration: 'nope', hint: /GET \/api\/integrations/ },
   { what: 'an unknown action', reason: 'action_unknown', action: 'nope', hint: /GET \/api\/actions\?integration_id=outcome/ },
   { what: 'input against the schema', reason: 'input_invalid', input: { at: 7, more: 1 }, message: /\/(input|arguments)\/at: .*\/(input|arguments)\/more: /s, hint: /GET \/api\/actions\/outcome\/read/ },
-  { what: 'input that no request can be made of', reason: 'input_invalid', input: { at: 'x', header: 'a\r\nb' }, message: /header X-Case/ },
-  { what: 'a path that climbs', reason: 'input_invalid', input: { at: '..' }, message: /path/ },
+  { what: 'input that makes no request', reason: 'input_invalid', input: { at: 'x', header: 'a\r\nb' }, message: /header X-Case/ },
+  { what: 'a path that leaves its folder', reason: 'input_invalid', input: { at: '..' }, message: /path/ },
   { what: 'a file without data', reason: 'input_invalid', only: 'tool', files: [{ name: 'x' }], action: 'upload', message: /\/files\/0: data is missing/, hint: /standard base64.*"files"/ },
   { what: 'a file that is broken', reason: 'input_invalid', only: 'tool', files: [{ name: 'x', data: '?' }], action: 'upload', message: /\/files\/0\/data: must be standard base64/, hint: /send the same request again/ },
-  { what: 'no file where one is sent', reason: 'input_invalid', action: 'upload', message: /the request has none/, hint: /encode its bytes/ },
-  { what: 'a file that is not wanted', reason: 'input_invalid', only: 'tool', files: [{ name: 'x', data: 'QUJD' }], message: /takes no files/, hint: /without files/ },
+  { what: 'no file, but one is needed', reason: 'input_invalid', action: 'upload', message: /the request has none/, hint: /encode its bytes/ },
+  { what: 'a file that is not accepted', reason: 'input_invalid', only: 'tool', files: [{ name: 'x', data: 'QUJD' }], message: /takes no files/, hint: /without files/ },
   { what: 'a write that is not confirmed', reason: 'confirmation_missing', write: 'unconfirmed', hint: /confirm(ed)?: true/ },
-  { what: 'a write that is not confirmed, nor valid', reason: 'confirmation_missing', write: 'unconfirmed', input: { at: 7 }, message: /\/(input|arguments)\/at: /, hint: /input_schema.*confirm(ed)?: true/ },
+  { what: 'a write that is neither confirmed nor valid', reason: 'confirmation_missing', write: 'unconfirmed', input: { at: 7 }, message: /\/(input|arguments)\/at: /, hint: /input_schema.*confirm(ed)?: true/ },
   { what: 'no connection', reason: 'not_connected', integration: 'keyed', account: [], hint: /Connect the app/ },
-  { what: 'a connection that is nobody\'s', reason: 'connection_unknown', only: 'tool', integration: 'keyed', connectionId: 17, hint: /connectionId/ },
+  { what: 'a connection that does not exist', reason: 'connection_unknown', only: 'tool', integration: 'keyed', connectionId: 17, hint: /connectionId/ },
   { what: 'a connection for an app that needs none', reason: 'connection_unknown', only: 'tool', connectionId: 17 },
   { what: 'a dead grant, known', reason: 'reauth_required', twice: true, integration: 'granted', fault: S(401), account: [{ app: 'granted', credential: { access_token: 'secret-one' } }] },
   { what: 'a dead key, known', reason: 'reauth_required', twice: true, integration: 'keyed', fault: S(401), account: [{ app: 'keyed', credential: { token: 'secret-two' } }] },
-  { what: 'a dead default beside a live one', reason: 'reauth_required', twice: true, integration: 'keyed', fault: S(401), hint: /\(spare\)/,
+  { what: 'a dead default and a live connection', reason: 'reauth_required', twice: true, integration: 'keyed', fault: S(401), hint: /\(spare\)/,
     account: [{ app: 'keyed', credential: { token: 'secret-three' }, args: ['--default'] }, { app: 'keyed', credential: { token: 'secret-four' }, args: ['--label', 'spare'] }] },
   { what: 'several connections and no default', reason: 'connection_ambiguous', only: 'canonical', integration: 'keyed', hint: /POST \/api\/tools\/keyed_read\/execute.*\(one\).*\(two\)/, ambiguous: true,
     account: [{ app: 'keyed', credential: { token: 'secret-five' }, args: ['--label', 'one'] }, { app: 'keyed', credential: { token: 'secret-six' }, args: ['--label', 'two'] }] },
@@ -98,13 +98,13 @@ const rows = [
   { what: 'an address that is not allowed', reason: 'address_refused', integration: 'inside', hint: /allow-host/ },
   { what: 'an address that is not allowed, IPv6', reason: 'address_refused', integration: 'inside_six' },
   { what: 'the metadata service of a cloud', reason: 'address_refused', integration: 'metadata' },
-  { what: 'an operation that is gone', reason: 'operation_gone', action: 'retired', message: /retired in March/, hint: /Do not send it again/ },
+  { what: 'an operation that was retired', reason: 'operation_gone', action: 'retired', message: /retired in March/, hint: /Do not send it again/ },
   { what: 'a key of another request', reason: 'key_mismatch', key: true, hint: /new key/ },
-  // ---- what the provider answers ----
+  // ---- the provider's answers ----
   { what: '401 for a grant', reason: 'reauth_required', integration: 'granted', fault: S(401, { error: { message: 'token expired' } }), message: /"token expired"/, account: [{ app: 'granted', credential: { access_token: 'secret-eight' } }] },
   { what: '401 for a key', reason: 'key_refused', integration: 'keyed', fault: S(401, 'bad key secret-nine!'), message: /"bad key \*\*\*!"/, account: [{ app: 'keyed', credential: { token: 'secret-nine' } }] },
   { what: '403', reason: 'provider_forbidden', fault: S(403, { message: 'not yours' }), message: /"not yours"/, hint: NOTHING_DONE },
-  { what: '403 for want of a scope', reason: 'provider_forbidden', integration: 'keyed', recommends: true, fault: S(403, { lacks: 'things.write' }), message: /things\.write/, hint: /Reconnect/ },
+  { what: '403 for a missing scope', reason: 'provider_forbidden', integration: 'keyed', recommends: true, fault: S(403, { lacks: 'things.write' }), message: /things\.write/, hint: /Reconnect/ },
   { what: '403 for another cause', reason: 'provider_forbidden', integration: 'keyed', fault: S(403, { message: 'not yours' }) },
   { what: '401 of an app without credentials', reason: 'key_refused', recommends: false, fault: S(401), hint: /asks for a credential/ },
   { what: '403 that means too fast', reason: 'provider_rate_limited', fault: S(403, { reason: 'slow', wait: 41 }), retryAfter: 41 },
@@ -112,7 +112,7 @@ const rows = [
   { what: '429 of a write without a time', reason: 'provider_rate_limited', write: true, fault: S(429), retryAfter: 30, hint: NOTHING_DONE },
   { what: '429 where the manifest has a default', reason: 'provider_rate_limited', integration: 'paced', fault: S(429), retryAfter: 77 },
   { what: '429 with a time where the manifest has a default', reason: 'provider_rate_limited', integration: 'paced', fault: S(429, undefined, { retry_after: 44 }), retryAfter: 44 },
-  { what: '429 that says when the quota begins again', reason: 'provider_rate_limited', integration: 'paced', fault: S(429, { left: 0, reset: 55 }), retryAfter: 55 },
+  { what: '429 that says when the quota is renewed', reason: 'provider_rate_limited', integration: 'paced', fault: S(429, { left: 0, reset: 55 }), retryAfter: 55 },
   { what: '429 with a time', reason: 'provider_rate_limited', fault: S(429, undefined, { retry_after: 42 }), retryAfter: 42 },
   { what: '429 with a date', reason: 'provider_rate_limited', integration: 'nginx', at: 'date', retryAfter: [80_000, 86_400] },
   { what: '429 of a write', reason: 'provider_rate_limited', write: true, fault: S(429, undefined, { retry_after: 43 }), retryAfter: 43 },
@@ -145,27 +145,27 @@ const rows = [
     message: new RegExp(`^Says ${code} in a 200\\.$`),
     hint: new RegExp(`^Mend ${code} by hand\\.$`),
   })),
-  // ---- what keeps a reply from coming ----
+  // ---- failures without a reply ----
   { what: 'no such name', reason: 'unreachable', integration: 'away', hint: NOTHING_DONE },
   { what: 'no such name, for a write', reason: 'unreachable', write: true, integration: 'away', hint: NOTHING_DONE },
   { what: 'a refused connection', reason: 'unreachable', integration: 'refused', hint: NOTHING_DONE },
-  { what: 'a certificate of nobody known', reason: 'unreachable', integration: 'stranger', hint: NOTHING_DONE },
+  { what: 'a certificate of an unknown authority', reason: 'unreachable', integration: 'stranger', hint: NOTHING_DONE },
   { what: 'a certificate of another host', reason: 'unreachable', integration: 'misnamed', hint: NOTHING_DONE },
   { what: 'a peer that does not speak TLS', reason: 'unreachable', integration: 'babble', hint: NOTHING_DONE },
-  { what: 'a peer that says nothing', reason: 'timed_out', integration: 'silent', hint: NOTHING_DONE },
-  { what: 'a peer that says nothing, for a write', reason: 'timed_out', write: true, integration: 'silent', hint: NOTHING_DONE },
+  { what: 'a peer that sends nothing', reason: 'timed_out', integration: 'silent', hint: NOTHING_DONE },
+  { what: 'a peer that sends nothing, for a write', reason: 'timed_out', write: true, integration: 'silent', hint: NOTHING_DONE },
   { what: 'no reply in time', reason: 'timed_out', fault: { hang: 'before' }, deadline: true, hint: NOTHING_DONE },
   { what: 'no reply to a write in time', reason: 'timed_out', write: true, fault: { hang: 'after' }, deadline: true, retryable: false, hint: UNKNOWN },
   { what: 'a reply that drips', reason: 'timed_out', fault: { slow_body: { bytes: 1, interval_ms: 100 } }, deadline: true, hint: NOTHING_DONE },
   { what: 'a reset before the request was read', reason: 'broken_off', fault: { reset: 'before' }, hint: NOTHING_DONE },
   { what: 'a reset after a write', reason: 'broken_off', write: true, fault: { reset: 'after' }, retryable: false, hint: UNKNOWN },
   { what: 'a reset in the reply', reason: 'broken_off', fault: { reset: 'mid_body' }, hint: NOTHING_DONE },
-  { what: 'a close behind the headers', reason: 'broken_off', fault: { close_after_headers: true }, hint: NOTHING_DONE },
+  { what: 'a close after the headers', reason: 'broken_off', fault: { close_after_headers: true }, hint: NOTHING_DONE },
   { what: 'a close without a reply', reason: 'broken_off', integration: 'nginx', at: 'drop', hint: NOTHING_DONE },
   { what: 'garbage', reason: 'broken_off', fault: { garbage: true }, hint: NOTHING_DONE },
   { what: 'garbage for a write', reason: 'broken_off', write: true, fault: { garbage: true }, retryable: false, hint: UNKNOWN },
   // ---- a 2xx that is not what the action returns ----
-  { what: 'JSON that is none', reason: 'reply_unreadable', integration: 'nginx', at: 'lie', message: /claims to be JSON and is not/, hint: NOTHING_DONE },
+  { what: 'invalid JSON', reason: 'reply_unreadable', integration: 'nginx', at: 'lie', message: /claims to be JSON and is not/, hint: NOTHING_DONE },
   { what: 'a login page', reason: 'reply_unreadable', integration: 'nginx', at: 'page', message: /a web page, not what the action returns: "Sign in"/, hint: /login page/ },
   { what: 'a login page for a write', reason: 'reply_unreadable', write: true, fault: S(200, PAGE), retryable: false, message: /HTTP 200 with a web page/, hint: UNKNOWN },
   { what: 'a login page for a write that returns nothing', reason: 'reply_unreadable', action: 'silent_write', fault: S(200, PAGE), retryable: false, hint: UNKNOWN },
@@ -173,8 +173,8 @@ const rows = [
   { what: 'an empty body', reason: 'reply_unreadable', integration: 'nginx', at: 'empty', message: /with an empty body/ },
   { what: '204', reason: 'reply_unreadable', fault: S(204), message: /HTTP 204 with an empty body/ },
   { what: '202 without a body for a write', reason: 'reply_unreadable', write: true, integration: 'nginx', at: 'accepted', retryable: false, message: /HTTP 202 with an empty body/, hint: UNKNOWN },
-  { what: 'an array for an object', reason: 'reply_unreadable', action: 'named', fault: S(200, [{ id: 1 }]), message: /an array, not the object/ },
-  { what: 'an object for an array', reason: 'reply_unreadable', action: 'listed', fault: S(200, { error: { message: 'busy' } }), message: /an object, not the array that the action returns: "busy"/ },
+  { what: 'an array instead of an object', reason: 'reply_unreadable', action: 'named', fault: S(200, [{ id: 1 }]), message: /an array, not the object/ },
+  { what: 'an object instead of an array', reason: 'reply_unreadable', action: 'listed', fault: S(200, { error: { message: 'busy' } }), message: /an object, not the array that the action returns: "busy"/ },
   { what: 'an object without its id', reason: 'reply_unreadable', action: 'named', fault: S(200, { error: { message: 'busy' } }), message: /without body\.id, which this reply always has: "busy"/ },
   { what: 'a write without its id', reason: 'reply_unreadable', action: 'named_write', fault: S(201, { id: null }), retryable: false, message: /HTTP 201 without body\.id/, hint: UNKNOWN },
   { what: 'an endless reply', reason: 'reply_too_large', fault: { endless_body: true }, hint: /fewer items/ },
@@ -361,11 +361,11 @@ function send(row, endpoint, account, headers, other = {}) {
 async function storedReason(account, row, summary, request_id) {
   if (row.status === 'failed')
     return stack.cluster.sql(`select status || ':' || error_code from sluice.execution where account_id = '${account.id}' and id = '${summary.execution_id}'`);
-  return until('the audit event is there', () =>
+  return until('the audit event is written', () =>
     stack.cluster.sql(`select 'blocked:' || reason from sluice.audit_event where account_id = '${account.id}' and request_id = '${request_id}' and kind = 'execution.blocked'`));
 }
 
-// The summary itself: what the interface says a blocked or a failed one has.
+// The summary itself: what the document says about a blocked or a failed one.
 function checkSummary(row, summary) {
   const isBlocked = row.status === 'blocked';
   const { display, message, hint, recommended_next_action: next } = summary;
@@ -375,8 +375,8 @@ function checkSummary(row, summary) {
   assert.equal('output' in summary, false);
   assert.ok(display.title && display.summary);
   assert.match(message, /^\S[^\n]{15,}[.\]")]$/, 'a message is a sentence on one line');
-  assert.match(hint ?? '', /^[A-Z/][^\n]{15,}[.\]]$/, 'a hint is there, and is a sentence');
-  assert.match(`${message} ${hint}`, /[Nn]othing was (done|sent|changed)|outcome is unknown|The action ran|Says|The app says/, 'it is said whether anything was done');
+  assert.match(hint ?? '', /^[A-Z/][^\n]{15,}[.\]]$/, 'there is a hint, and it is a sentence');
+  assert.match(`${message} ${hint}`, /[Nn]othing was (done|sent|changed)|outcome is unknown|The action ran|Says|The app says/, 'it says whether anything was done');
   if (row.message) assert.match(message, row.message);
   if (row.hint) assert.match(hint, row.hint);
   const isOpen = (row.integration ?? 'outcome') === 'outcome'; // it has no credential to renew
@@ -406,8 +406,8 @@ function checkTool(row, reply) {
   return canonical;
 }
 
-// What waits for a reply until its short deadline has to be sent before that: it is done again where
-// this machine was too slow.
+// A call that waits for a reply until its short deadline has to be sent before that. If this
+// machine was too slow, it is repeated.
 function untilSent(row, fn) {
   const { path_prefix } = ruleOf(row, row.endpoint).match;
   const hits = async () => (await stack.provider.control('GET', '/faults')).rules.find((rule) => rule.path_prefix === path_prefix).hits;
@@ -453,7 +453,7 @@ describe('every outcome, on both endpoints', { concurrency: 8 }, () => {
       if (!row.only || row.only === endpoint) test(`${row.what} (${endpoint})`, () => runRow(row, endpoint));
 });
 
-test('a key whose run goes on in another process past the deadline: 503', async () => {
+test('a key whose run continues in another process past the deadline: 503', async () => {
   const run = (server) => servers[server].execute(stack.shared.key, 'outcome', 'read', { at: 'still' }, { idempotency_key: 'still' });
   const held = await hold(stack.provider, { path_prefix: '/echo/still' });
   const first = run('plain');
@@ -468,12 +468,12 @@ test('a key whose run goes on in another process past the deadline: 503', async 
   assert.equal((await run('plain')).headers.get('idempotent-replayed'), 'true');
 });
 
-test('what was renamed is found where the reply leads to', async () => {
+test('a renamed object is found at the address in the reply', async () => {
   const reply = await servers.plain.execute(stack.shared.key, 'nginx', 'read', { at: 'renamed' });
   assert.deepEqual([reply.status, reply.json.output], [200, {}], reply.text);
 });
 
-test('a success, for comparison: no error in it, and stored as it was answered', async () => {
+test('a success, for comparison: it has no error, and is stored as it was answered', async () => {
   const reply = await servers.plain.execute(stack.shared.key, 'outcome', 'read', { at: 'well' });
   assert.equal(reply.status, 200, reply.text);
   for (const name of ['error_code', 'message', 'hint', 'recommended_next_action']) assert.equal(name in reply.json, false);
@@ -481,20 +481,20 @@ test('a success, for comparison: no error in it, and stored as it was answered',
   assert.equal(stored.text, reply.text);
 });
 
-test('a host that an account names: none reads as one inside', async () => {
+test('a host that an account names never reveals whether it is internal', async () => {
   const answers = [];
   for (const host of ['localhost', 'nowhere.invalid']) {
     const account = await stack.account(`names ${host}`, { apps: [] });
     await stack.connect(account.id, 'http', { api_key: 'secret-key' }, ['--default', '--params', JSON.stringify({ base: host })]);
     const reply = await servers.plain.execute(account.key, 'http', 'list_resources', { resource: 'read' });
     answers.push([reply.status, reply.text.replaceAll(host, 'HOST')]);
-    await until('the log says which', () => servers.plain.log.includes(host === 'localhost' ? 'outbound address refused' : 'outbound name not found'));
+    await until('the log names it', () => servers.plain.log.includes(host === 'localhost' ? 'outbound address refused' : 'outbound name not found'));
   }
   assert.equal(answers[0][0], 409, answers[0][1]);
   assert.deepEqual(answers[1], answers[0]);
 });
 
-test('no reason and no error_code is without a row', async () => {
+test('every reason and every error_code has a row', async () => {
   const source = await readFile(new URL('../../src/call/outcome.c', import.meta.url), 'utf8');
   const reasons = [...source.matchAll(/^\s+\[EXEC_\w+\] = \{"(\w+)"/gm)].map((match) => match[1]);
   assert.ok(reasons.length > 20);

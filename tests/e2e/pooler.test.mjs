@@ -1,5 +1,5 @@
-// Behind PgBouncer in session mode: the settings of a session arrive, though a pooler refuses them in the
-// startup packet; changes are notified; a pooler that dies and one that comes back.
+// Through PgBouncer in session mode: the session's settings arrive, though a pooler refuses them in
+// the startup packet, changes are notified, and a pooler may die and come back.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -11,7 +11,7 @@ let stack, account, server;
 before(async () => {
   stack = await Stack.start({ cluster: PooledCluster });
   account = await stack.account('pooled', { apps: ['probe'] });
-  server = await stack.serve({ args: ['--cache-time', '1h'] }); // what is notified is known before
+  server = await stack.serve({ args: ['--cache-time', '1h'] }); // notifications concern cached rows
 });
 after(() => stack?.stopWell(assert));
 
@@ -24,7 +24,7 @@ test('commands, executions and flows work', async () => {
   await until('the flow has ended', async () => (await server.call(account.key, 'GET', `/api/flows/${json.flowId}`)).json.flow.status === 'completed');
 });
 
-test('a lock is waited for as long as the settings of the session say', async () => {
+test('a lock wait lasts as long as the session’s settings say', async () => {
   const { bin, home } = stack.cluster;
   const text = 'begin; lock table sluice.connection in access exclusive mode; select pg_sleep(60)';
   const holder = new Running(`${bin}/psql`, ['-h', home, '-U', 'sluice', '-d', 'sluice', '-c', text]);
@@ -37,7 +37,7 @@ test('a lock is waited for as long as the settings of the session say', async ()
   await until('the table is read again', async () => (await connections()).status === 200);
 });
 
-test('a change of another process is notified through it', async () => {
+test('a change by another process is notified through it', async () => {
   const key = await stack.key(account.id);
   assert.equal((await connections(key)).status, 200);
   await stack.must(['keys', 'revoke', account.id, key.slice(0, 10)]);

@@ -1,4 +1,5 @@
-// The emulated provider as a program and as a bad peer: options, certificates, faults, ledger, HTTP.
+// The emulated provider as a program and as a bad peer: options, certificates, faults, ledger,
+// HTTP.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -24,7 +25,7 @@ const program = process.env.SLUICE_PROVIDER_BIN ?? join(root, 'build/sluice-prov
 const page = (title) => ({ parent: { page_id: TASK_PAGE }, properties: { title: { title: [{ text: { content: title } }] } } });
 const create = (title, more = {}) => provider.notion('POST', '/pages', { body: page(title), agent: false, ...more });
 const counters = async () => (await provider.control('GET', '/counters')).json;
-// Waits until a request has met the rule.
+// Waits until a request has matched the rule.
 const isMet = async (rule) => {
   while ((await provider.control('GET', '/faults')).json.rules[rule].hits === 0);
 };
@@ -35,7 +36,7 @@ const failure = async (promise) => {
 };
 const on = (action, more = {}) => ({ match: { path_prefix: '/v1/' }, action, ...more });
 
-// Everything that a TLS connection gives for these bytes: {text, end: 'end' | 'error code'}.
+// Everything that a TLS connection returns for these bytes: {text, end: 'end' | 'error code'}.
 function raw(bytes, { until = () => false } = {}) {
   return new Promise((done) => {
     const { hostname: host, port } = new URL(provider.url);
@@ -54,7 +55,7 @@ function raw(bytes, { until = () => false } = {}) {
   });
 }
 
-test('status: the app’s own shape, Retry-After, count, and nothing is carried out', async () => {
+test('status: the app’s own shape, Retry-After, count, and nothing is done', async () => {
   await provider.faults(on({ status: 429, retry_after: 7 }, { count: 2 }));
   for (let i = 0; i < 2; i++) {
     const reply = await create('a');
@@ -78,14 +79,14 @@ test('status: the app’s own shape, Retry-After, count, and nothing is carried 
   assert.deepEqual((await provider.notion('GET', '/users/me')).json, { own: ['shape'] });
 });
 
-test('status with executed: the write is done, the reply says otherwise', async () => {
+test('status with executed: the write is done, but the reply says otherwise', async () => {
   await provider.faults(on({ status: 502, executed: true }, { count: 1 }));
   assert.equal((await create('done')).status, 502);
   const { entries } = await provider.ledger();
   assert.deepEqual(entries.map((e) => e.marker), ['done']);
 });
 
-test('match, skip, order of rules', async () => {
+test('match, skip, and the order of rules', async () => {
   await provider.faults(
     { match: { method: 'POST', path_prefix: '/v1/pages' }, skip: 1, count: 1, action: { status: 503 } },
     { match: { token: 'ntn_demo_notion_readonly' }, action: { status: 403 } },
@@ -114,7 +115,7 @@ test('a rule with a mistake is refused and changes nothing', async () => {
   assert.equal((await provider.call('GET', '/status/200')).status, 500);
 });
 
-test('latency delays the reply of this connection only; the write is done at once', async () => {
+test('latency delays only the reply on this connection; the write is done at once', async () => {
   await provider.faults(on({ latency_ms: 400 }, { count: 1 }));
   const started = Date.now();
   const late = create('late');
@@ -125,7 +126,7 @@ test('latency delays the reply of this connection only; the write is done at onc
   assert.ok(Date.now() - started >= 390);
 });
 
-test('hold keeps replies back until the rules change; the write is done at once', async () => {
+test('hold delays replies until the rules change; the write is done at once', async () => {
   const markers = async () => (await provider.ledger()).entries.map((e) => e.marker);
   let isOver;
   const begin = async (title, action) => {
@@ -140,7 +141,7 @@ test('hold keeps replies back until the rules change; the write is done at once'
     const { reply } = await begin(`held ${i}`, { hold: true, latency_ms: 1 });
     assert.ok((await markers()).includes(`held ${i}`));
     const mistake = await provider.control('PUT', '/faults', { rules: [{}] });
-    assert.deepEqual([mistake.status, isOver], [400, false], 'which is not a change');
+    assert.deepEqual([mistake.status, isOver], [400, false], 'this changes nothing');
     await change();
     assert.equal((await reply).status, 200);
   }
@@ -169,14 +170,14 @@ test('reset in the middle of a body', async () => {
   assert.equal(text.length - text.indexOf('\r\n\r\n') - 4, 500);
 });
 
-test('slow body comes whole, in pieces, and the connection goes on', async () => {
+test('a slow body arrives completely, in pieces, and the connection stays open', async () => {
   await provider.faults({ match: { path_prefix: '/bytes' }, action: { slow_body: { bytes: 100, interval_ms: 5 } }, count: 1 });
   const reply = await provider.call('GET', '/bytes/1000');
   assert.deepEqual([...reply.bytes], Array.from({ length: 1000 }, (_, i) => i & 255));
   assert.equal((await provider.call('GET', '/bytes/3')).bytes.length, 3);
 });
 
-test('endless body: goes on for ever, others are served meanwhile', async () => {
+test('an endless body does not end, and others are served meanwhile', async () => {
   await provider.faults({ match: { path_prefix: '/bytes' }, action: { endless_body: true }, count: 1 });
   let other;
   const { text } = await raw('GET /bytes/1 HTTP/1.1\r\nHost: x\r\n\r\n', {
@@ -200,7 +201,7 @@ test('close after headers, garbage, hang', async () => {
   await provider.faults(on({ hang: 'before' }, { count: 1 }), on({ hang: 'after' }, { count: 1 }));
   for (const [rule, title] of ['never', 'silent'].entries()) {
     const gone = new AbortController();
-    const code = failure(create(title, { signal: gone.signal })); // what is answered is no failure
+    const code = failure(create(title, { signal: gone.signal })); // an answered request is not a failure
     await isMet(rule);
     await counters();
     gone.abort();
@@ -218,7 +219,7 @@ test('ledger; counters by kind and status', async () => {
   assert.deepEqual(await counters(), { requests: 4, writes_total: 3, writes: { 'notion.pages.create': 3 }, apps: { notion: { requests: 4, '2xx': 3, '4xx': 1 } } });
 });
 
-test('control: header needed; reset brings the first state back; mail comes in; state is shown', async () => {
+test('control: the header is required; reset restores the first state; mail can be delivered; the state can be read', async () => {
   assert.equal((await provider.call('GET', '/__control/counters')).status, 403);
   assert.equal((await provider.control('GET', '/nothing')).status, 404);
   const before = (await provider.control('GET', '/state/messages')).json.messages;
@@ -277,7 +278,7 @@ test('HTTP: pipelining in order, chunked bodies, 100-continue, HEAD, close, 1.0,
   assert.equal((await provider.call('POST', '/echo', { body: big })).json.body.length, 5e6);
 });
 
-test('byte by byte is the same as whole', async () => {
+test('byte by byte gives the same as at once', async () => {
   const { hostname: host, port } = new URL(provider.url);
   const text = await new Promise((done, fail) => {
     let got = '';
@@ -337,7 +338,7 @@ test('options: plain, tokens, seed, help, mistakes', async () => {
     assert.equal((await plain.gmail('GET', '/profile', { token: 'own-token' })).status, 200);
     assert.equal((await plain.gmail('POST', '/messages/send', { token: 'own-token', body: {} })).status, 403);
     assert.equal((await plain.notion('GET', '/users/me', { token: 'n2' })).status, 200);
-    assert.equal((await plain.gmail('GET', `/messages/${mailId(1)}`, { token: GMAIL })).json.id, mailId(1), 'ids do not hang on the seed');
+    assert.equal((await plain.gmail('GET', `/messages/${mailId(1)}`, { token: GMAIL })).json.id, mailId(1), 'ids do not depend on the seed');
     assert.equal((await plain.notion('GET', `/pages/${taskId(1)}`)).status, 200);
   } finally {
     assert.deepEqual(await plain.stop(), { code: 0, signal: null, stderr: '' });

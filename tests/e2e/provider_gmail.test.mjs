@@ -1,4 +1,5 @@
-// The Gmail-shaped half of the emulated provider: shapes, search, writes, errors, and Google's own client.
+// The Gmail half of the emulated provider: forms of replies, search, writes, errors, and Google's
+// own client.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { Provider, ADDRESS, GMAIL, mailId } from './support/provider.mjs';
@@ -50,7 +51,7 @@ test('messages.list: newest first, references only, pages until the end', async 
   assert.deepEqual(seen, await search(''));
 });
 
-test('messages.list: labelIds are all needed, spam and trash are left out unless asked for', async () => {
+test('messages.list: all labelIds must match, and spam and trash are left out unless requested', async () => {
   const both = await provider.gmail('GET', '/messages', { query: { labelIds: ['INBOX', 'STARRED'] } });
   assert.equal(both.json.resultSizeEstimate, 3);
   assert.equal((await search('', { includeSpamTrash: true })).length, 62);
@@ -61,7 +62,7 @@ test('messages.list: labelIds are all needed, spam and trash are left out unless
   await refused(provider.gmail('GET', '/messages', { query: { pageToken: '!' } }), 400, 'invalidArgument', 'INVALID_ARGUMENT', /pageToken/);
 });
 
-test('a page token survives mail that comes in between', async () => {
+test('a page token survives new mail', async () => {
   const first = (await provider.gmail('GET', '/messages', { query: { maxResults: 5 } })).json;
   await provider.control('POST', '/mail', { from: 'new@example.org', subject: 'Just now', text: 'x' });
   const second = (await provider.gmail('GET', '/messages', { query: { maxResults: 5, pageToken: first.nextPageToken } })).json;
@@ -162,7 +163,7 @@ test('messages.get: full, metadata, minimal, raw', async () => {
   await refused(provider.gmail('GET', `/messages/${mailId(3)}`, { query: { format: 'huge' } }), 400, 'invalidArgument', 'INVALID_ARGUMENT', /format/);
 });
 
-test('texts of other languages and HTML-only mail', async () => {
+test('texts in other languages and HTML-only mail', async () => {
   const german = (await provider.gmail('GET', `/messages/${mailId(24)}`)).json;
   assert.equal(header(german, 'Subject'), 'Neue Ernte aus Äthiopien');
   assert.equal(header(german, 'From'), 'Kaffeerösterei <post@roesterei.example>');
@@ -171,7 +172,7 @@ test('texts of other languages and HTML-only mail', async () => {
   assert.match(german.snippet, /^Die neue Ernte ist da/);
 });
 
-test('attachments.get gives the bytes', async () => {
+test('attachments.get returns the bytes', async () => {
   const { json } = await provider.gmail('GET', `/messages/${mailId(3)}/attachments/ANGjdJ${mailId(3).slice(1)}-1`);
   const bytes = Buffer.from(json.data, 'base64url');
   assert.equal(bytes.length, json.size);
@@ -211,7 +212,7 @@ test('messages.send: to oneself, into a thread, with padding', async () => {
   assert.equal((await provider.ledger()).total, 3);
 });
 
-test('messages.send: what is wrong is refused and not counted', async () => {
+test('messages.send: invalid messages are refused and not counted', async () => {
   const send = (body) => provider.gmail('POST', '/messages/send', { body });
   await refused(send({}), 400, 'invalidArgument', 'INVALID_ARGUMENT', /"raw"/);
   await refused(send({ raw: '***' }), 400, 'invalidArgument', 'INVALID_ARGUMENT', /Base64 decoding failed/);
@@ -351,7 +352,7 @@ test('tokens and scopes', async () => {
   assert.equal((await provider.ledger()).total, 1);
 });
 
-test("Google's own client understands it", async () => {
+test("Google's own client works with it", async () => {
   const { gmail, auth } = await import('@googleapis/gmail');
   const oauth = new auth.OAuth2();
   oauth.setCredentials({ access_token: GMAIL });

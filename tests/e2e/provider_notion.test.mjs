@@ -1,4 +1,5 @@
-// The Notion-shaped half of the emulated provider: shapes, filters, writes, errors, and Notion's own client.
+// The Notion half of the emulated provider: forms of replies, filters, writes, errors, and Notion's
+// own client.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { Provider, exchange, NOTION, NOTION_VERSION, TASK_DATABASE, TASK_PAGE, TASK_SOURCE, blockId, taskId } from './support/provider.mjs';
@@ -53,7 +54,7 @@ test('token, version, path, body', async () => {
   assert.equal((await provider.notion('GET', `/pages/${TASK_PAGE}`, { token: 'ntn_demo_notion_readonly' })).status, 200);
 });
 
-test('pages.retrieve: the whole shape, ids in any spelling', async () => {
+test('pages.retrieve: the whole object, ids in any spelling', async () => {
   const page = await ok(provider.notion('GET', `/pages/${taskId(1)}`));
   assert.deepEqual(Object.keys(page), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'parent', 'in_trash', 'properties', 'url', 'public_url']);
   assert.equal(page.object, 'page');
@@ -122,7 +123,7 @@ test('pages.create in a database: values are checked, filled in and counted', as
   const inner = (await ok(provider.notion('GET', `/blocks/${blocks[1].id}/children`))).results;
   assert.equal(inner[0].paragraph.rich_text[0].plain_text, 'inner');
   assert.deepEqual(inner[0].parent, { type: 'block_id', block_id: blocks[1].id });
-  assert.equal((await query({ page_size: 1 })).results[0].id, made.id, 'the newest comes first');
+  assert.equal((await query({ page_size: 1 })).results[0].id, made.id, 'the newest is first');
   const { entries } = await provider.ledger();
   assert.deepEqual(entries.map((e) => [e.kind, e.object_id, e.marker]), [['notion.pages.create', made.id, 'Answer Anna']]);
 });
@@ -166,7 +167,7 @@ test('pages.create: invalid requests are refused and create nothing', async () =
   assert.equal((await query()).results.length, 12);
 });
 
-test('pages.update: what is not named stays; archiving hides; an archived page cannot be edited', async () => {
+test('pages.update: members that are not named stay; archiving hides the page; an archived page cannot be edited', async () => {
   const before = await ok(provider.notion('GET', `/pages/${taskId(2)}`));
   const page = await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { properties: { Status: { status: { name: 'Done' } }, Source: { url: null } }, cover: { type: 'external', external: { url: 'https://example.com/c.png' } } } }));
   assert.equal(page.properties.Status.status.name, 'Done');
@@ -242,7 +243,7 @@ test('data sources: retrieve, create, update', async () => {
   assert.equal(changed.properties.Sort.select.options[0].id, book);
   assert.equal(changed.title[0].plain_text, 'Reading list');
 
-  // A database stands for its data source while it has one; then each is named.
+  // A database counts as its data source while it has only one. Then each must be named.
   const page = (parent) => provider.notion('POST', '/pages', { body: { parent, properties: { Name: { title: rich('x') } } } });
   await invalid(page({ database_id: TASK_DATABASE }), /has 2 data sources/);
   assert.equal((await ok(page({ data_source_id: made.id }))).parent.data_source_id, made.id);
@@ -296,7 +297,7 @@ test('pages as Markdown: read, insert, replace, change', async () => {
   const made = await ok(create({ markdown: '## Agenda\n- one' }));
   assert.equal((await ok(provider.notion('GET', `/pages/${made.id}/markdown`))).markdown, '## Agenda\n- one');
   await invalid(create({ markdown: 'x', children: [paragraph('x')] }), /body: /);
-  // What would delete a sub-page is refused, unless it is meant.
+  // A change that would delete a sub-page is refused, unless it is intended.
   const root = `/pages/${TASK_PAGE}/markdown`;
   assert.match((await ok(provider.notion('GET', root))).markdown, new RegExp(`^<database url="https://www.notion.so/${TASK_DATABASE}">Tasks</database>\n<page url=`));
   const replace = (more) => provider.notion('PATCH', root, { body: { type: 'replace_content', replace_content: { new_str: 'x', ...more } } });
@@ -365,7 +366,7 @@ test('data_sources.query: sorts, pages, empty values last', async () => {
   }
 });
 
-test('data_sources.query: what does not fit the schema is refused', async () => {
+test('data_sources.query: a query that does not fit the schema is refused', async () => {
   const bad = (body) => provider.notion('POST', `/data_sources/${TASK_SOURCE}/query`, { body });
   await invalid(bad({ filter: { property: 'Nope', url: { equals: 'x' } } }), /Could not find property with name or id: Nope/);
   await invalid(bad({ filter: { property: 'Status', select: { equals: 'Done' } } }), /database property status does not match filter select/);
@@ -459,7 +460,7 @@ test('users and comments', async () => {
   await invalid(provider.notion('GET', '/comments'), /missing required property "block_id"/);
 });
 
-test("Notion's own client understands it", async () => {
+test("Notion's own client works with it", async () => {
   const { Client, APIErrorCode } = await import('@notionhq/client');
   const fetch = async (url, { method, headers, body }) => {
     const { status, text } = await exchange(url, { method, headers, body, agent: provider.agent, ca: provider.ca });

@@ -1,5 +1,5 @@
-// Behind nginx with kept connections to us, as contrib/deploy says: requests
-// work, and no payload makes the two disagree about where a request ends.
+// Behind nginx with kept connections to us, as in contrib/deploy: requests work, and for no payload
+// do the two disagree about where a request ends.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -63,7 +63,7 @@ test('requests work, over kept connections', async () => {
   assert.ok(connections <= 66, `${connections} connections for 200 requests`);
 });
 
-test('large bodies both ways, buffered and streamed', async () => {
+test('large bodies in both directions, buffered and streamed', async () => {
   const value = 'ä'.repeat(400_000);
   for (const path of ['/api/executions', '/streamed/api/executions']) {
     const reply = await call(base, account.key, 'POST', path, {
@@ -76,8 +76,8 @@ test('large bodies both ways, buffered and streamed', async () => {
   }
 });
 
-// What nginx makes of a payload is its business: it may refuse it, or send on something sound. It
-// must get its answers one for one, and nothing that was behind may have become a request.
+// nginx may refuse a payload, or forward something valid. It must get one answer for each request,
+// and no bytes after a request may have become another one.
 test('attacks on the head through nginx', async () => {
   for (const { name, request } of headAttacks) await attack(name, request);
 });
@@ -105,7 +105,7 @@ async function attack(name, request) {
   });
 }
 
-// The classic: lengths that disagree, with a whole request inside the body.
+// The classic attack: lengths that disagree, with a whole request inside the body.
 test('requests hidden in bodies stay there', async () => {
   const hidden = SMUGGLED;
   const head = ['POST /streamed/api/executions HTTP/1.1', 'Host: a', `Authorization: Bearer ${account.key}`];
@@ -131,9 +131,9 @@ test('requests hidden in bodies stay there', async () => {
   for (const [name, lines] of Object.entries(cases)) await attack(name, lines.join('\r\n'));
 });
 
-test('the server has seen nothing but what nginx logged', async () => {
+test('the server has handled only the requests that nginx logged', async () => {
   assert.ok(!server.log.includes('/smuggled'), 'a smuggled request was served');
   const access = await readFile(join(nginx.root, 'access.log'), 'utf8');
   assert.ok(access.includes('POST /api/executions'));
-  await until('the log has it', () => server.log.includes('"path":"/api/executions"'));
+  await until('it is in the log', () => server.log.includes('"path":"/api/executions"'));
 });

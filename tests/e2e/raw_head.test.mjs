@@ -1,5 +1,5 @@
 // The attacks of support/attacks.mjs over a real socket, whole and byte by byte: refused, closed,
-// never a second reply (failure 4).
+// and never a second reply (failure 4).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { SMUGGLED, chunkAttacks, headAttacks } from './support/attacks.mjs';
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// What the server says to a request and whatever is behind it, until it closes.
+// The server's answer to a request and to any bytes after it, until it closes.
 async function answersTo(request, isByteByByte) {
   const raw = await Raw.connect({ port: server.port });
   try {
@@ -44,7 +44,7 @@ for (const isByteByByte of [false, true])
       test(name, () => isRefused(request, status, isByteByByte));
     for (const { name, body, status } of chunkAttacks)
       test(`chunked: ${name}`, () => {
-        // with a good key, since without one the body is not looked at
+        // with a good key, since without one the body is not read
         const head = [
           'POST /api/executions HTTP/1.1',
           'Host: a',
@@ -56,7 +56,8 @@ for (const isByteByByte of [false, true])
       });
   });
 
-// A connection that was refused, or that said close, is not read on: what is behind is not answered.
+// A connection that was refused, or that said close, is not read any further: later bytes get no
+// answer.
 test('nothing is read after Connection: close', async () => {
   const replies = await answersTo(`GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n${SMUGGLED}`, false);
   assert.deepEqual(replies.map((reply) => reply.status), [200]);
@@ -74,7 +75,7 @@ test('a body without a key is dropped as a body, not read as requests', async ()
   raw.close();
 });
 
-test('good requests at the edge of the grammar are taken', async () => {
+test('good requests at the edge of the grammar are accepted', async () => {
   for (const request of [
     'GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
     'GET /healthz HTTP/1.1\r\nhost:a\r\nconnection:close\r\n\r\n',
@@ -94,7 +95,7 @@ test('good requests at the edge of the grammar are taken', async () => {
     }
 });
 
-test('the server has seen no smuggled request', async () => {
+test('the server has handled no smuggled request', async () => {
   const metrics = await server.metrics();
   assert.ok(!/route="\(none\)"[^\n]*status="404"/.test(metrics), metrics);
   assert.match(metrics, /sluice_http_refused_total\{status="400"\} \d+/);

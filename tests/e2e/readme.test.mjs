@@ -1,6 +1,6 @@
-// The README and the other documents of the tree say what is there: paths, commands, flags, settings
-// with their defaults, endpoints, metrics, make targets. Their curl lines are run by dev_text.test.mjs,
-// the files of contrib/deploy by deploy.test.mjs.
+// The README and the other documents of the tree are correct: paths, commands, flags, settings with
+// their defaults, endpoints, metrics, make targets. dev_text.test.mjs runs their curl lines, and
+// deploy.test.mjs the files of contrib/deploy.
 import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -19,12 +19,12 @@ before(async () => {
   source = (await Promise.all(globSync('src/**/*.[ch]', { cwd: root }).map((file) => readFile(join(root, file), 'utf8')))).join('\n');
 });
 
-// Every page's findings, told together.
+// Every page's findings, reported together.
 function none(found) {
   assert.deepEqual([...new Set(found)], []);
 }
 const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).map((what) => `${page}: ${what}`));
-// One that is counted: a string that only asks for it is none.
+// A metric that is counted. A string that only reads it does not count.
 const isMetric = (name) => new RegExp(`METRIC_INIT\\(\\s*"${name}"`).test(source);
 const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
 const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
@@ -47,23 +47,23 @@ test('the README is short', () => {
   assert.ok(texts.get('README.md').split('\n').length <= 151);
 });
 
-test('every link and picture leads somewhere', () => {
+test('every link and picture has a target', () => {
   none(overPages((text, page) => {
-    const shown = text.replaceAll(/^```.*?^```/gms, '').replaceAll(/`[^`\n]+`/g, ''); // code is no link
+    const shown = text.replaceAll(/^```.*?^```/gms, '').replaceAll(/`[^`\n]+`/g, ''); // code is not a link
     const links = [...shown.matchAll(/\]\(([^)\s]+)\)|(?:src|href|srcset)="([^"]+)"/g)].map(([, a, b]) => a ?? b);
     return links.filter((link) => !/^(https?:|#)/.test(link) && !existsSync(join(root, dirname(page), link.replace(/#.*/, ''))));
   }));
 });
 
-test('no page is named that is not there', () => {
+test('every named page exists', () => {
   none(overPages((text, page) => {
     const names = [...text.matchAll(/[\w./-]+\.md\b/g)].map(([name]) => name);
     return names.filter((name) => ![root, join(root, dirname(page))].some((dir) => existsSync(join(dir, name))));
   }));
 });
 
-// What looks like a file of ours: its first part is a folder here, or a room. What is built is not
-// there before it is.
+// A text counts as a file of ours if its first part is a folder here, or a room. Built files need
+// not exist.
 test('every path exists', () => {
   const rooms = globSync('src/*/', { cwd: root }).map((path) => relative('src', path).replace(/\/$/, ''));
   const folders = ['src', 'tests', 'bench', 'contrib', 'deps', 'sql', 'deploy'];
@@ -75,7 +75,7 @@ test('every path exists', () => {
   })));
 });
 
-test('the tour names every room in the order of src/ROOMS, and files that are there', async () => {
+test('the tour names every room in the order of src/ROOMS, and existing files', async () => {
   const tour = rows(section('src/README.md', '## Rooms')).filter(([room]) => /^`\w+`$/.test(room));
   const all = (await readFile(join(root, 'src/ROOMS'), 'utf8')).split('\n').filter((line) => /^\w+ *\|/.test(line)).map((line) => line.split('|')[0].trim());
   const present = all.filter((room) => existsSync(join(root, 'src', room)));
@@ -94,15 +94,15 @@ test('the settings are those of `sluice serve --help`, with their defaults', asy
   assert.deepEqual(said, wanted);
 });
 
-// A setting that nothing reads is one that was added in part.
-test('every setting is read by more than its list', async () => {
+// A setting that nothing reads was added only in part.
+test('every setting is read outside of its list', async () => {
   const list = await readFile(join(root, 'src/config/settings.h'), 'utf8');
   const members = [...list.matchAll(/^ +X\((\w+),/gm)].map(([, name]) => name);
   assert.ok(members.length > 40, `${members.length} settings`);
   none(members.filter((name) => !new RegExp(`(->|\\.)${name}\\b`).test(source)));
 });
 
-// "sluice keys create ...", in backticks or at the head of a command in a block.
+// "sluice keys create ...", in backticks or at the start of a command in a block.
 function commandsOf(text) {
   const lines = blocks(text).flatMap((block) => block.replaceAll(/\\\n\s*/g, ' ').replaceAll(/#.*$/gm, '').split(/[\n|;]|\$\(/));
   return [...ticked(text), ...lines].map((one) => one.trim()).filter((one) => /^(build\/)?sluice [a-z-]/.test(one));
@@ -156,12 +156,12 @@ test('man pages and completions have every command, flag and setting', async () 
   assert.equal(await complete('accounts', 'create', 'x', '--ag'), '--again');
   assert.equal(await complete('serve', '--work'), '--workers');
   assert.equal(await complete('serve', 'x'), '');
-  // of the others, whose shells tests/operators/package.sh asks: the same words
+  // the words for the other shells, which tests/operators/package.sh runs, are the same
   const [zsh, fish] = [await must(bin, ['help', '--zsh']), await must(bin, ['help', '--fish'])];
   for (const name of settings) assert.ok(zsh.includes(` '--${name}:`) && fish.includes(` -l ${name} -d '`), name);
 });
 
-test('the table of the interface is that of openapi.json, with its scopes', async () => {
+test('the table of the interface matches openapi.json, with its scopes', async () => {
   const { paths } = JSON.parse(await readFile(join(root, 'src/api/openapi.json'), 'utf8'));
   const wanted = new Map();
   for (const [path, methods] of Object.entries(paths))
@@ -187,7 +187,7 @@ test('a row of the interface names the query parameters of its requests', async 
   ));
 });
 
-test('the types of the steps of a flow are said as they are', async () => {
+test('the types of the steps of a flow are documented as they are', async () => {
   const [, table] = (await readFile(join(root, 'src/flow/template_step.c'), 'utf8')).match(/step_types\[\] = \{(.*?)\};/s);
   const types = [...table.matchAll(/"(\w+)"/g)].map(([, name]) => name);
   assert.ok(types.length >= 4, table);
@@ -199,7 +199,7 @@ test('the types of the steps of a flow are said as they are', async () => {
   for (const one of enums) assert.deepEqual(one, types);
 });
 
-test('the table of alarms and the alerts name the same metrics, and the Grafana dashboard has them; all that it, they and top name exist', async () => {
+test('the table of alarms and the alerts name the same metrics, and the Grafana dashboard has them; everything that it, they and top name exists', async () => {
   const names = (text) => new Set([...text.matchAll(/\b(?:sluice|process)_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, '')));
   const read = (name) => readFile(join(root, 'contrib/observability', name), 'utf8');
   const alerts = names((await read('alerts.yml')).replaceAll(/^ *description:.*$/gm, ''));

@@ -1,5 +1,5 @@
-// Manifests and trust roots are read anew while the server runs: on SIGHUP, and when files of the
-// --catalog folder change. What is faulty changes nothing and is named in the log.
+// Manifests and trust roots are reloaded while the server runs: on SIGHUP, and when files of the
+// --catalog folder change. A faulty file changes nothing and is named in the log.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ before(async () => {
   server = await stack.serve({ env: { SLUICE_CATALOG: folder } });
 });
 after(async () => {
-  if (server?.process.isRunning) server.process.kill('SIGHUP'); // what is being loaded then is nobody's, and freed
+  if (server?.process.isRunning) server.process.kill('SIGHUP'); // a load that is under way then has no owner, and is freed
   await stack?.stopWell(assert);
 });
 
@@ -37,14 +37,14 @@ const manifest = (change) => {
   return JSON.stringify(copy);
 };
 
-// As an editor or a deployment does it: whole, by rename.
+// As editors or deployments do it: whole, with a rename.
 async function put(name, text, dir = folder) {
   const draft = join(stack.dir, `draft-${name}`);
   await writeFile(draft, text);
   await rename(draft, join(dir, name));
 }
 
-// SIGHUP after `change`, and before the server has noticed that by itself.
+// Sends SIGHUP after `change`, before the server has noticed the change by itself.
 async function hangUpAfter(of, change) {
   of.process.kill('SIGSTOP');
   await change();
@@ -52,7 +52,7 @@ async function hangUpAfter(of, change) {
   of.process.kill('SIGCONT');
 }
 
-// Its log, line by line, from `from` on.
+// Its log, line by line, after `from`.
 const lines = (of, from = 0) => linesOfLog(of.log.slice(from));
 
 const said = (of, from, wanted) =>
@@ -112,7 +112,7 @@ test('files that are renamed into the folder, written in it or removed are notic
   assert.ok((await metric(server, 'sluice_catalog_reloads_total{result="swapped"}')) >= 3);
 });
 
-test('a manifest that is faulty keeps the old catalog, and the log names the fault', async () => {
+test('with a faulty manifest, the old catalog stays in use, and the log names the fault', async () => {
   const before = await get('/api/actions/probe/echo');
   const faults = [
     ['{"integration_id": ', { file: join(folder, 'probe.json') }, /expected|end|value/i],
@@ -148,11 +148,11 @@ test('a manifest that is faulty keeps the old catalog, and the log names the fau
   const { status } = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
   assert.equal(status, 200);
   await put('probe.json', JSON.stringify(probe));
-  await until('the mended one is served', async () => (await metric(server, 'sluice_catalog_outdated')) === 0);
+  await until('the repaired one is served', async () => (await metric(server, 'sluice_catalog_outdated')) === 0);
   assert.equal((await get('/api/actions/probe/echo')).json.title, 'Echo');
 });
 
-test('one faulty file of two holds back both: the catalog is swapped whole', async () => {
+test('one faulty file of two delays both: the catalog is replaced as a whole', async () => {
   const from = server.log.length;
   await writeFile(join(folder, 'broken.json'), '[]');
   await put('probe.json', manifest((copy) => copy.actions.pop()));
@@ -162,10 +162,10 @@ test('one faulty file of two holds back both: the catalog is swapped whole', asy
   await rm(join(folder, 'broken.json'));
   await until('the other is served', async () => (await actionIds()).length === offered.length - 1);
   await put('probe.json', JSON.stringify(probe));
-  await until('it is as it was', async () => (await actionIds()).length === offered.length);
+  await until('it is unchanged', async () => (await actionIds()).length === offered.length);
 });
 
-test('what is under way keeps the catalog that it began with', async () => {
+test('executions under way keep the catalog that they began with', async () => {
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
   const call = server.execute(account.key, 'probe', 'wait', { ms: 1 }, {});
   await held.reached(1);
@@ -179,7 +179,7 @@ test('what is under way keeps the catalog that it began with', async () => {
   assert.equal((await get(`/api/executions/${json.execution_id}`)).json.action_id, 'wait');
 });
 
-// A flow that waits for an approval, and ends with a word of its template.
+// A flow that waits for an approval, and ends with a word from its template.
 const template = (word, more = {}) =>
   JSON.stringify({
     key: 'reload_gate',
@@ -206,7 +206,7 @@ const wordOf = async (id) => {
   return done.context.word;
 };
 
-test('templates are reloaded too, and a flow keeps the one that it began with', async () => {
+test('templates are reloaded, too, and a flow keeps the one that it began with', async () => {
   await mkdir(join(folder, 'templates'));
   await putTemplate('gate.json', template('one'));
   await until('a new template is offered', () => offers('Gate one'));
@@ -222,12 +222,12 @@ test('templates are reloaded too, and a flow keeps the one that it began with', 
   assert.equal(await metric(server, 'sluice_catalog_outdated'), 1);
   assert.ok(await offers('Gate two'));
   await rm(join(folder, 'templates', 'gate.json'));
-  await until('one that was removed is offered no more', async () => !(await offers('Gate two')));
+  await until('one that was removed is no longer offered', async () => !(await offers('Gate two')));
   assert.equal((await post('/api/flows/start', { flowTemplate: 'reload_gate' })).status, 404);
   assert.equal(await wordOf(second), 'one');
 });
 
-test('without the database a new template is put off, and comes by itself when it is back', async () => {
+test('without the database, a new template is delayed, and appears by itself once the database is back', async () => {
   const from = server.log.length;
   await stack.cluster.down('immediate');
   try {
@@ -241,7 +241,7 @@ test('without the database a new template is put off, and comes by itself when i
   assert.equal(await wordOf(await startGate()), 'four');
 });
 
-test('a folder that disappears is reported, and served again when it is back', async () => {
+test('a folder that disappears is reported, and served again once it is back', async () => {
   const from = server.log.length;
   await rename(folder, `${folder}.away`);
   const line = await saying(server, from, { msg: 'the catalog was not reloaded; the old one stays in use' });
@@ -253,7 +253,7 @@ test('a folder that disappears is reported, and served again when it is back', a
   await until('and watched again', async () => (await actionIds()).length === offered.length);
 });
 
-// What they asked for still waits for the database; it was asked for in words of the catalog.
+// Their queries still wait for the database. They have references to texts of the catalog.
 test('pages whose readers have disconnected do not keep the old catalog', async () => {
   const pages = new Pages(server.base);
   await pages.signIn(account.key);
@@ -261,7 +261,7 @@ test('pages whose readers have disconnected do not keep the old catalog', async 
   await until('the table is locked', async () => (await stack.cluster.sql("select count(*) from pg_locks where mode = 'AccessExclusiveLock' and relation = 'sluice.oauth_client'::regclass")) === '1');
   const gone = new AbortController();
   const readers = Array.from({ length: 60 }, () => fetch(`${server.base}/integrations/gmail`, { headers: { cookie: pages.cookie }, signal: gone.signal }).catch((error) => error.name));
-  await until('all that a reader takes is under way', async () => (await metric(server, 'sluice_pg_queries_waiting')) > 0);
+  await until('everything that a reader needs is under way', async () => (await metric(server, 'sluice_pg_queries_waiting')) > 0);
   gone.abort();
   assert.deepEqual(new Set(await Promise.all(readers)), new Set(['AbortError']));
   const from = server.log.length;
@@ -281,7 +281,7 @@ test('SIGHUP at a draining server with closed listeners is not an error', async 
   await held.reached(1);
   const end = leaving.stop();
   const isRefused = (error) => error.cause?.code === 'ECONNREFUSED';
-  await until('it accepts no more', () => fetch(`${leaving.base}/healthz`).then(() => false, isRefused));
+  await until('it accepts no more connections', () => fetch(`${leaving.base}/healthz`).then(() => false, isRefused));
   leaving.process.kill('SIGHUP');
   await until('it is reloaded', () => said(leaving, 0, { msg: 'the trust roots were reloaded' }));
   await held.letGo();
@@ -289,10 +289,10 @@ test('SIGHUP at a draining server with closed listeners is not an error', async 
   assert.deepEqual(await end, { code: 0, signal: null }, leaving.log);
 });
 
-// Its turns are judged at 50 ms of CPU by the program itself, here without sanitizers: 10,000 actions
-// are compiled meanwhile, and the former 10,000 are freed. One of three servers has to be within it: a
-// host that stops this machine for a while makes a turn long, too.
-test('a large catalog is compiled beside the loop', async () => {
+// The program itself limits its turns to 50 ms of CPU, here without sanitizers: 10,000 actions are
+// compiled meanwhile, and the previous 10,000 are freed. One of three servers has to be within the
+// limit, since a host that pauses this machine makes a turn long, too.
+test('a large catalog is compiled outside of the loop', async () => {
   for (let round = 1; ; round++) {
     const turn = await compileLarge(await freshFolder(`large ${round}`));
     console.log(`# longest turn ${(turn * 1000).toFixed(1)} ms of CPU`);
@@ -324,7 +324,7 @@ async function compileLarge(dir) {
     const line = await until('it is loaded', async () => {
       assert.equal((await fetch(`${large.base}/healthz`)).status, 200);
       answered++;
-      // unchanged: the load for the files of the round before was under way, and has read these, too
+      // unchanged: the load for the previous round's files was under way, and has read these, too
       return lines(large, from).find((one) => one.because === 'SIGHUP' && one.actions > 0);
     });
     assert.ok(line.actions > 10_000, JSON.stringify(line));
@@ -333,7 +333,7 @@ async function compileLarge(dir) {
   const { json } = await large.call(account.key, 'GET', '/api/integrations?supports_action=app19_action_499');
   assert.deepEqual(json.items.map((item) => item.integration_id), ['app19']);
   const turn = await metric(large, 'sluice_loop_turn_cpu_seconds_max');
-  // the way down does not wait for a reader, nor trip over one
+  // the shutdown neither waits for a load nor fails because of it
   large.process.kill('SIGHUP');
   const end = await large.stop();
   assert.deepEqual([end.code, end.signal], [0, null], large.log.slice(-2000));

@@ -1,8 +1,8 @@
-// Every manifest against what the vendors really sent (tests/e2e/replay/README.md): the real server runs an action, a
-// provider of the tests' own answers with a recording, and the request, the outcome, the output, the next page and the
-// display must be what the recording and the case say. Then the vendors' documented errors. Without the corpus the
-// recordings are skipped; errors, and what the cases themselves must be, need none.
-// APP=github and CASE=<recording or action> run a part.
+// Every manifest compared with what the vendors really sent (tests/e2e/replay/README.md): the real
+// server runs an action, a provider of the tests answers with a recording, and the request, the
+// outcome, the output, the next page and the display must match the recording and the case. Then
+// the vendors' documented errors. Without the corpus, the recordings are skipped. Errors, and the
+// rules for cases, do not need it. APP=github and CASE=<recording or action> run a part.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
@@ -22,7 +22,7 @@ const chosen = apps.filter((app) => !APP || app === APP);
 const isChosen = (one) => !CASE || [one.action, ...(one.recordings ?? [])].some((name) => name === CASE || name.startsWith(`${CASE}#`));
 const skip = isCorpusThere ? false : 'the corpus of recordings is not here';
 
-// The lines are all that there is to say: where this was thrown helps nobody.
+// The lines say everything. A stack trace helps no reader.
 function fail(lines) {
   if (lines.length === 0) return;
   const error = new assert.AssertionError({ message: lines.join('\n') });
@@ -31,20 +31,20 @@ function fail(lines) {
 }
 
 const actionOf = (manifest, id) => manifest.actions.find((one) => one.action_id === id);
-// An id that several recordings have, without ~2 behind it, is the first of them that fits the action.
+// An id of several recordings, without ~2 after it, is the first of them that fits the action.
 function named(manifest, recordings, one, id) {
   const action = actionOf(manifest, one.action);
   const all = [...recordings.values()].filter((each) => each.id === id || each.id.startsWith(`${id}~`));
   return (action && all.find((each) => fits(manifest, action, each))) ?? all[0];
 }
 
-// The case with its recordings, and with what it names out of them.
+// The case with its recordings, and with the values that it takes from them.
 function prepared(manifest, recordings, one) {
   const wants = one.recordings.map((id) => named(manifest, recordings, one, id) ?? assert.fail(`there is no recording ${id}`));
   return { ...caseWith(one, wants), wants };
 }
 
-// A documented error with the times that it has now: {epoch+30} and {time+30} are half a minute ahead.
+// A documented error with current times: {epoch+30} and {time+30} are half a minute ahead.
 function timed({ status, headers, body }) {
   const now = Date.now();
   const at = (form, ahead) => (form === 'epoch' ? Math.floor(now / 1000) + ahead : new Date(now + 1000 * ahead).toJSON());
@@ -83,7 +83,8 @@ function replyOf(recording) {
   return { status, headers, body: status === 204 ? undefined : text };
 }
 
-// Runs the case; the provider answers with the recordings in turn, to requests that fit them. {lines, input, ...}
+// Runs the case. The provider answers with the recordings in order, to requests that fit them.
+// {lines, input, ...}
 async function replay({ manifest }, one, change = (reply) => reply) {
   const { wants, input } = one;
   const base = stage.laneOf(one.lane).base.pathname.replace(/\/$/, '');
@@ -102,20 +103,20 @@ async function replay({ manifest }, one, change = (reply) => reply) {
   return { ...taken, lines: lines.length > 0 && found.length > 0 ? lines : [...lines, ...outcome], input, wants, base };
 }
 
-// What the next page is asked for with is an input that makes another request.
+// The next page's request is an input that makes another request.
 async function nextProblems(one, { summary, input, seen }) {
   const next = summary.pages?.next;
   if (!next) return [];
   const { json } = await stage.run(one.lane, one.action, { ...input, ...next }, () => undefined, { query: '?dry_run=true' });
   const request = json?.request;
-  if (!request) return [`pages.next is no input: ${JSON.stringify(json)}`];
+  if (!request) return [`pages.next is not an input: ${JSON.stringify(json)}`];
   const url = new URL(request.url);
   const [former] = seen;
   const isSame = request.body === (former.body.toString() || null) && url.pathname === former.path && url.searchParams.toString() === new URLSearchParams(former.query).toString();
-  return isSame ? ['the next page is asked for with the same request'] : [];
+  return isSame ? ['the next page has the same request'] : [];
 }
 
-// A recording that is changed in one place must not pass for the one that was replayed.
+// A recording that is changed at one position must not match like the replayed one.
 function controlProblems(one, { seen, wants, base }) {
   return wants.flatMap((recording, nth) => {
     const usual = unexcused(requestDifferences(recording, seen[nth], base), one.differs);
@@ -126,7 +127,7 @@ function controlProblems(one, { seen, wants, base }) {
   });
 }
 
-// Another reply must not pass for the recorded one.
+// Another reply must not match like the recorded one.
 async function replyControlProblems(each, one) {
   if (one.error_code || actionOf(each.manifest, one.action).response?.body === 'none') return [];
   const odd = (reply) => (reply.body ? { ...reply, body: reply.body.trimStart().startsWith('[') ? '[{"odd":[]}]' : '{"odd":[]}' } : { ...reply, status: 500 });
@@ -134,7 +135,8 @@ async function replyControlProblems(each, one) {
   return lines.length > 0 ? [] : ['control: another reply is not noticed: give the action response.required or an output_schema with required members, or the case a summary'];
 }
 
-// {date, source}: an action's request went where the recorded one went, and the vendor's reply was a success of it.
+// {date, source}: an action's request matched the recorded one, and the vendor's reply counted as
+// its success.
 function proofOf(one, { wants, seen, base }) {
   const isElsewhere = wants.some((recording, nth) => seen[nth].method !== recording.method || !isSamePath(seen[nth].path, recording.path, base));
   if (one.error_code || isElsewhere) return undefined;
@@ -142,14 +144,14 @@ function proofOf(one, { wants, seen, base }) {
   return { date, source: `recording ${one.recordings.join(' ')}` };
 }
 
-// action_id -> the latest of what proves it; the first in the file of several.
+// action_id -> the latest of its proofs; the first in the file if there are several.
 function metOf({ manifest, cases }) {
   const wanted = new Map(manifest.actions.map((action) => [action.action_id, undefined]));
   for (const { action, proves } of cases) if (proves && !(wanted.get(action)?.date >= proves.date)) wanted.set(action, proves);
   return wanted;
 }
 
-// Replies that are tried again are waited for, so both go at once.
+// Replies that are retried take time, so both run at once.
 describe('through the real server', { concurrency: 2 }, () => {
   describe('recorded', { concurrency: 5 }, () => {
     for (const each of plan)
@@ -185,7 +187,7 @@ describe('through the real server', { concurrency: 2 }, () => {
   });
 });
 
-// ---- what cases and errors must be; no corpus is needed ----
+// ---- rules for cases and errors; no corpus is needed ----
 
 const CASE_KEYS = ['recording', 'action', 'input', 'params', 'differs', 'next', 'summary', 'output', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files', 'query'];
 const ERROR_KEYS = ['action', 'input', 'params', 'status', 'headers', 'body', 'source', 'seen', 'quote', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files'];
@@ -197,24 +199,24 @@ function formProblems(manifest, one, keys, file) {
   const lines = [];
   const complain = (text) => lines.push(`${file}:${one.line}: ${text}`);
   const { params, ...own } = one;
-  for (const key of Object.keys(own)) if (![...keys, ...OURS].includes(key)) complain(`"${key}" is no member of a case`);
+  for (const key of Object.keys(own)) if (![...keys, ...OURS].includes(key)) complain(`"${key}" is not a member of a case`);
   const action = actionOf(manifest, one.action);
   if (!action) return [...lines, `${file}:${one.line}: there is no action ${one.action}`];
   if (!refers(one.input)) for (const problem of schemaProblems(action.input_schema, one.input, 'input')) complain(problem);
-  if (one.error_code && !CODES.includes(one.error_code)) complain(`"${one.error_code}" is no error_code of an action`);
+  if (one.error_code && !CODES.includes(one.error_code)) complain(`"${one.error_code}" is not an error_code of an action`);
   for (const { at, why, ...more } of one.differs ?? []) {
-    if (!/^(method|path|query|body|headers)([.[]|$)/.test(at ?? '')) complain(`"at": "${at}" is no place of a request`);
+    if (!/^(method|path|query|body|headers)([.[]|$)/.test(at ?? '')) complain(`"at": "${at}" is not a position in a request`);
     if (!why || why.length < 8) complain(`"differs" at ${at} has no reason`);
     if (Object.keys(more).some((key) => key !== 'ours')) complain(`"differs" has at, why and maybe ours`);
   }
   return lines;
 }
 
-// Marks that no case bears out.
+// Marks that no case confirms.
 function unbacked({ actions }, cases) {
   const isBacked = ({ action_id: id, met }) =>
     cases.some((one) => one.action === id && !one.error_code && met.source === `recording ${one.recordings.join(' ')}`);
-  return actions.filter((one) => one.met && !isBacked(one)).map((one) => `${one.action_id} is marked as met by "${one.met.source}", and no case of it says so`);
+  return actions.filter((one) => one.met && !isBacked(one)).map((one) => `${one.action_id} is marked as met by "${one.met.source}", but no case of it says so`);
 }
 
 test('a mark without its case is noticed', () => {
@@ -238,14 +240,14 @@ test('marks are written in place, and nothing else changes', () => {
   }
 });
 
-describe('cases and errors are well formed', () => {
+describe('cases and errors are well-formed', () => {
   for (const app of chosen)
     test(app, () => {
       const manifest = manifestOf(app);
       const seen = new Set();
       const lines = casesOf(app).flatMap((one) => {
         const name = `${one.action} ${one.recordings.join(' ')} ${JSON.stringify(one.input)}`;
-        const twice = seen.has(name) ? [`${app}.jsonl:${one.line}: ${name} is there twice`] : [];
+        const twice = seen.has(name) ? [`${app}.jsonl:${one.line}: ${name} occurs twice`] : [];
         seen.add(name);
         return [...twice, ...formProblems(manifest, one, CASE_KEYS, `${app}.jsonl`)];
       });
@@ -258,7 +260,7 @@ describe('cases and errors are well formed', () => {
     });
 });
 
-test('a documented error without its source, its day or its quote is noticed, and so is a status that nothing is said of', () => {
+test('a documented error without its source, its day or its quote is noticed, and so is a status without a case or a reason', () => {
   const seen = { line: 1, source: 'example.com/errors', seen: '2026-11-23', quote: 'invalid_grant' };
   const none = { ...seen, none: 'The page of errors names no such reply.' };
   const errors = [401, 403, 404, 429, 503].map((status) => ({ ...seen, status }));
@@ -276,7 +278,7 @@ test('a documented error without its source, its day or its quote is noticed, an
   for (const other of [{ none: 'no' }, { source: undefined }, { seen: undefined }, { action: 'x' }]) assert.equal(problems(one, [{ ...none, status: 409, ...other }]).length, 1, JSON.stringify(other));
 });
 
-// Rules that no source shows an example of.
+// Rules for which no source has an example.
 const UNSEEN = {
   google_drive: ['teamDriveHierarchyTooDeep'],
   outlook_calendar: ['ErrorQuotaExceeded'],
@@ -284,7 +286,7 @@ const UNSEEN = {
 };
 
 describe('every error rule of an app has a documented error', () => {
-  // As JMESPath has it: null, false, "", [] and {} are false, 0 is not.
+  // Truth in JMESPath: null, false, "", [] and {} are false, 0 is not.
   const isTrue = (value) => value === 0 || (value && typeof value === 'object' ? Object.keys(value).length > 0 : Boolean(value));
   for (const app of chosen)
     test(app, () => {
@@ -292,7 +294,7 @@ describe('every error rule of an app has a documented error', () => {
       const scopes = errorsOf(app).map(({ status, headers = {}, body = null, input }) => ({ status, headers, body, input }));
       const unmet = own.filter((when) => !scopes.some((scope) => isTrue(TreeInterpreter.search(compile(when), scope))));
       const isUnseen = (when) => (UNSEEN[app] ?? []).some((part) => when.includes(part));
-      fail(unmet.filter((when) => !isUnseen(when)).map((when) => `errors/${app}.jsonl: no case is one of the rule ${when}`));
+      fail(unmet.filter((when) => !isUnseen(when)).map((when) => `errors/${app}.jsonl: no case matches the rule ${when}`));
       assert.equal(unmet.length, (UNSEEN[app] ?? []).length, 'a rule of UNSEEN has a case');
     });
 });
@@ -300,7 +302,7 @@ describe('every error rule of an app has a documented error', () => {
 describe('documented errors say where they were read', () => {
   for (const app of chosen)
     test(app, () => {
-      // What http may be answered with is said by no vendor.
+      // No vendor documents the answers to http.
       fail(documentedProblems(`errors/${app}.jsonl`, errorsOf(app), nonesOf(app), app !== 'http'));
     });
 });
@@ -312,7 +314,7 @@ test('contrib/integrations/README.md lists what is unproven', () => {
   fail(problems);
 });
 
-// ---- values of recordings, which stay out of the repo ----
+// ---- values of recordings, which must not be in the repository ----
 
 const recorded = {
   method: 'GET',
@@ -322,7 +324,7 @@ const recorded = {
   reply: { items: [{ id: 'it_0123456789' }], '@next': 'https://example.com/?token=t-42&n=1' },
 };
 
-test('a case names values of its recording, and one that is not there is refused', () => {
+test('a case names values of its recording, and one that does not exist is refused', () => {
   const values = {
     'path[0]': 'v1',
     'query["page.size"]': '5',
@@ -356,11 +358,12 @@ describe('no value of a recording is copied', () => {
     });
 });
 
-// What a manifest asks of ids is what the vendor documents: it is not loosened for a recording's.
+// A manifest's rules for ids are those that the vendor documents. They are not relaxed for a
+// recording's ids.
 describe('ids that the corpus has shortened are completed, and need to be', () => {
   const twilio = { path: '/a/SM' + '1'.repeat(30) + '.json', query: { t: 'PASM' + '0'.repeat(30) }, body: 'Sid=SM' + '1'.repeat(30), reply: { SM: 'SM' + '1'.repeat(30), whole: 'CA' + '2'.repeat(32), word: 'SM11' } };
 
-  test('the same id is the same in request and reply, a whole one stays, and so do names and words', () => {
+  test('the same id stays equal in request and reply, and complete ids, names and words do not change', () => {
     const long = 'SM00' + '1'.repeat(30);
     const { path, query, body, reply } = completed('twilio', twilio);
     assert.deepEqual([path, query.t, body, reply], [`/a/${long}.json`, 'PASM' + '0'.repeat(32), `Sid=${long}`, { ...twilio.reply, SM: long }]);
@@ -376,13 +379,13 @@ describe('ids that the corpus has shortened are completed, and need to be', () =
       const manifest = manifestOf(app);
       const refused = (recordings) => casesOf(app).filter((one) => schemaProblems(actionOf(manifest, one.action).input_schema, prepared(manifest, recordings, one).input, 'input').length > 0);
       assert.deepEqual(refused(recordingsOf(app)), []);
-      assert.ok(refused(corpusRecordingsOf(app)).length > 0, 'the manifest takes the shortened ids');
+      assert.ok(refused(corpusRecordingsOf(app)).length > 0, 'the manifest accepts the shortened ids');
       const paths = (recordings) => new Set([...recordings.values()].map((one) => one.path)).size;
       assert.equal(paths(recordingsOf(app)), paths(corpusRecordingsOf(app)), 'two ids became one');
     });
 });
 
-// ---- every recording is used, or is not for a reason ----
+// ---- every recording is used, or has a reason for not being used ----
 
 describe('every recording has a case or a reason', () => {
   for (const app of chosen)
@@ -406,7 +409,7 @@ describe('every recording has a case or a reason', () => {
         const open = manifest.actions.filter((action) => fits(manifest, action, recording)).map((one) => one.action_id);
         const known = excused.get(recording.id);
         if (!known) lines.push(`${recording.id}: ${recording.method} ${recording.path} has neither case nor reason${open.length ? `; it fits ${open.join(', ')}` : ''}`);
-        else for (const action of open) if (!known.includes(action)) lines.push(`${recording.id}: ${recording.method} ${recording.path} fits ${action} and has no case ("fits": ["${action}"] beside "why" where it cannot have one)`);
+        else for (const action of open) if (!known.includes(action)) lines.push(`${recording.id}: ${recording.method} ${recording.path} fits ${action} and has no case ("fits": ["${action}"] next to "why" if it cannot have one)`);
       }
       fail(lines);
     });

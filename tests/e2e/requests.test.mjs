@@ -1,6 +1,6 @@
-// What a request says, to the letter (src/api/README.md "HTTP", "Requests"):
-// methods of literal paths, names that are nearly ours, numbers above any integer, booleans as
-// programs write them, idempotency keys by characters and in quotes.
+// The exact wording of requests (src/api/README.md "HTTP", "Requests"): methods of literal paths,
+// misspelled names, numbers above any integer, booleans as programs write them, idempotency keys by
+// characters and in quotes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -83,12 +83,12 @@ test('a query parameter that is one of ours but for case, hyphen or underscore i
   await refused(await get('/api/flows?Limit=1'), /use limit/);
   for (const path of ['/api/integrations?pages=1&utm_source=x&since=1&=&-=1', '/api/flows?sort=asc', '/api/flows/templates?limit=x', '/api/connections?page=1'])
     assert.equal((await get(path)).status, 200, path);
-  // the key, the path and the scope come before
+  // the key, the path and the scope are checked before
   assert.equal((await server.call('sk_no', 'GET', '/api/flows?Limit=1')).status, 401);
   assert.equal((await get('/api/nothing?Limit=1')).status, 404);
 });
 
-test('a dry run asked for where it is none is not a run', async () => {
+test('a misspelled dry run does not run the action', async () => {
   const body = { integration_id: 'probe', action_id: 'send', input: { subject: 'no dry run' }, confirm: true };
   for (const path of ['/api/executions', '/api/executions/batch'])
     for (const name of ['dry_run', 'dryRun'])
@@ -100,7 +100,7 @@ test('a dry run asked for where it is none is not a run', async () => {
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no dry run').length, 0);
 });
 
-test('a key or a connection where it would be ignored is not a run without it', async () => {
+test('a key or a connection that would be ignored does not run the action', async () => {
   const body = { integration_id: 'probe', action_id: 'send', input: { subject: 'no key' }, confirm: true };
   const tool = { arguments: { subject: 'no key' }, confirmed: true };
   const cases = [
@@ -117,7 +117,7 @@ test('a key or a connection where it would be ignored is not a run without it', 
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no key').length, 0);
 });
 
-test('members that a sister endpoint has are refused with the right spelling', async () => {
+test('members of a similar endpoint are refused with the right spelling', async () => {
   const member = (name, right) => new RegExp(`^${name} is not a member of this request: use ${right}$`);
   const good = { integration_id: 'probe', action_id: 'send', input: { subject: 'misnamed' } };
   const tool = 'POST /api/tools/\\{tool_name\\}/execute';
@@ -136,7 +136,7 @@ test('members that a sister endpoint has are refused with the right spelling', a
       assert.match(json.results[0].error, member(name, right));
       assert.equal(json.results[1].status, 200);
     }
-  // also where what is required is missing for it
+  // also if a required member is missing for it
   await refused(await call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', arguments: {} }), member('arguments', 'input'));
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'misnamed').length, 0);
   // the rest is ignored
@@ -144,7 +144,7 @@ test('members that a sister endpoint has are refused with the right spelling', a
   assert.equal((await call('POST', '/api/executions', more)).status, 200);
 });
 
-test('on the tool endpoint they are refused beside arguments, and arguments without them', async () => {
+test('on the tool endpoint they are refused next to arguments, and arguments without them', async () => {
   const member = (name, right) => new RegExp(`^${name} is not a member of this request: use ${right}$`);
   const run = (body) => call('POST', '/api/tools/gmail_list_labels/execute', body);
   for (const [name, value, right] of [
@@ -162,7 +162,7 @@ test('on the tool endpoint they are refused beside arguments, and arguments with
   assert.equal((await run({ arguments: {}, query: 'ignored', integration: 'x' })).status, 200);
 });
 
-test('where a flow starts, is decided about, and where connections are made', async () => {
+test('also where a flow starts, where it is decided, and where connections are made', async () => {
   const member = (name, right) => new RegExp(`^${name} is not a member of this request: use ${right}$`);
   const start = (more) => call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, ...more });
   await refused(await call('POST', '/api/flows/start', { flow_template: 'api_gate' }), member('flow_template', 'flowTemplate'));
@@ -181,7 +181,7 @@ test('where a flow starts, is decided about, and where connections are made', as
   await refused(await call('PATCH', `/api/connections/${connections[0].id}`, { Label: 'x', default: true }), member('Label', 'label'));
 });
 
-test('a member that the schema has belongs inside', async () => {
+test('a member of the schema belongs inside', async () => {
   const misplaced = (name, inside) => new RegExp(`^${name} is not a member of this request: put it inside ${inside}$`);
   const run = { integration_id: 'gmail', action_id: 'list_threads', input: { query: 'is:unread' }, maxResults: 3 };
   await refused(await call('POST', '/api/executions', run), misplaced('maxResults', 'input'));
@@ -192,7 +192,7 @@ test('a member that the schema has belongs inside', async () => {
   assert.equal((await call('POST', '/api/tools/gmail_list_threads/execute', { maxResults: 3 })).status, 200);
   await refused(await call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, id: 'x' }), misplaced('id', 'input'));
   assert.equal((await call('POST', '/api/executions', { ...run, maxResults: undefined, min: 3 })).status, 200);
-  // of an action that has none of the name, or of none, it is as unknown as before
+  // for an action that has no such member, or none at all, it is unknown as before
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'list_labels', input: {} })).status, 200);
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'nope' })).json.error_code, 'action_not_found');
 });
@@ -243,7 +243,7 @@ test('numbers above any integer are the highest', async () => {
   }
 });
 
-test('what would be ignored in silence is refused, and limits limit', async () => {
+test('members that would be silently ignored are refused, and limits apply', async () => {
   for (const path of ['/api/search?query=mail&query=slack', '/api/executions?limit=1&limit=2', '/api/flows?limit=1&status=failed&limit=1'])
     await refused(await get(path), /^(query|limit) is given more than once$/);
   assert.equal((await get('/api/flows?unknown=1&unknown=2')).status, 200);
@@ -256,7 +256,7 @@ test('what would be ignored in silence is refused, and limits limit', async () =
   await refused(await call('POST', '/api/executions', '{"integration_id":"a","integration_id":"b"}'), /^The body cannot be read: the member "integration_id" occurs twice in the object at the top level$/);
 });
 
-test('what an account has is kept by no cache', async () => {
+test('data of an account are stored by no cache', async () => {
   const done = await server.execute(account.key, 'gmail', 'list_labels', {});
   const replies = [done, await call('POST', '/api/tools/gmail_list_labels/execute', {})];
   for (const path of [`/api/executions/${done.json.execution_id}`, '/api/executions', '/api/flows', '/api/connections', '/api/audit', '/api/executions/nope'])
@@ -264,7 +264,7 @@ test('what an account has is kept by no cache', async () => {
   for (const reply of replies) assert.equal(reply.headers.get('cache-control'), 'no-store', reply.text.slice(0, 200));
 });
 
-test('a hint about a confirmation or a file is the one that helps', async () => {
+test('a hint about a confirmation or a file is the helpful one', async () => {
   const hint = async (path, body) => (await call('POST', path, body)).json;
   const tool = '/api/tools/gmail_send_message/execute';
   const mail = { to: 'ada@example.com', subject: 'hint', text: 'x' };
@@ -298,7 +298,7 @@ const labels = (key, headers) =>
   call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {}, idempotency_key: key }, headers);
 const KEY_TEXT = /^idempotency_key must be 1 to 255 printable characters$/;
 
-test('a key has 1 to 255 characters, whatever their bytes', async () => {
+test('a key has 1 to 255 characters, however many bytes they take', async () => {
   for (const key of ['k', 'ä'.repeat(255), '😀'.repeat(255), 'x'.repeat(255), ' ', '"k"', 'a b']) {
     const first = await labels(key), again = await labels(key);
     assert.deepEqual([first.status, first.headers.get('idempotent-replayed')], [200, null], `${key}: ${first.text}`);
@@ -307,13 +307,13 @@ test('a key has 1 to 255 characters, whatever their bytes', async () => {
   }
   for (const key of ['', 'ä'.repeat(256), '😀'.repeat(256), 'x'.repeat(256), 'a\tb', 'a\u0000', '\u007f', 'a\u0085b'])
     await refused(await labels(key), KEY_TEXT);
-  const long = 'é'.repeat(255); // in flight under it, too
+  const long = 'é'.repeat(255); // also in flight under it
   const both = await Promise.all([1, 2].map(() => call('POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: 'é' }, confirm: true, idempotency_key: long })));
   assert.deepEqual(both.map((reply) => reply.status), [200, 200]);
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'é').length, 1);
 });
 
-// By hand: fetch knows no bytes above Latin-1 in a header.
+// By hand: fetch does not send bytes above Latin-1 in a header.
 async function byHand(header, body = { integration_id: 'gmail', action_id: 'list_labels', input: {} }, path = '/api/executions') {
   const connection = await Raw.connect({ port: server.port });
   const text = Buffer.from(JSON.stringify(body));
@@ -325,7 +325,7 @@ async function byHand(header, body = { integration_id: 'gmail', action_id: 'list
   return { status: reply.status, json, text: reply.body, isReplayed: new Headers(reply.headers).get('idempotent-replayed') === 'true' };
 }
 
-test('the header in quotes is the key without them', async () => {
+test('a header in quotes is the key without the quotes', async () => {
   const named = (value) => `Idempotency-Key: ${value}`;
   assert.equal((await labels('quoted')).status, 200);
   for (const value of ['quoted', '"quoted"', '"quoted";a=1', '  "quoted"  ']) assert.equal((await byHand(named(value))).isReplayed, true, value);

@@ -1,5 +1,5 @@
-// What is open for long ends with its key, and says why: event streams, long polls, a page's stream.
-// The servers would believe a key for an hour: what they know they were told.
+// Long-lived connections end with their key, and say why: event streams, long polls, a page's
+// stream. The servers would cache a key for an hour, so whatever they notice was notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -27,7 +27,7 @@ after(() => stack?.stopWell(assert));
 
 const view = (key) => servers[0].call(key, 'GET', `/api/flows/${flow}`);
 
-// {text, hasBegun, end}: what has come so far, and a promise of its end.
+// {text, hasBegun, end}: the text received so far, and a promise of its end.
 async function open(server, path, headers) {
   const reply = await fetch(server.base + path, { headers });
   const stream = { status: reply.status, text: '', isOver: false };
@@ -73,12 +73,13 @@ test('with a key that was rolled, when its overlap ends; the new key does what i
   assert.equal(events[1].details.key_id, fresh.id);
 });
 
-test('a key that is bound to addresses is refused from others, also behind a trusted proxy', async () => {
+test('a key that is bound to addresses is refused from others, also through a trusted proxy', async () => {
   const key = await stack.key(account.id, ['--allow-address', '192.0.2.0/24,2001:db8::1']);
   const from = (address, path = '/api/executions') => servers[0].call(key, 'GET', path, undefined, address && { 'X-Forwarded-For': address });
   for (const address of ['192.0.2.77', '198.51.100.1, 192.0.2.1', '2001:db8::1', '[2001:db8::1]:443', '::ffff:192.0.2.1'])
     assert.equal((await from(address)).status, 200, address);
-  // without the header the proxy itself asks; what a client wrote to the left of its address is not believed
+  // Without the header, the proxy itself is the client. What a client wrote to the left of its
+  // address is not trusted.
   for (const address of [undefined, '192.0.3.1', '192.0.2.1, 198.51.100.1', '2001:db8::2', 'unknown']) {
     const reply = await from(address);
     assert.equal(reply.status, 403, address);
@@ -89,7 +90,7 @@ test('a key that is bound to addresses is refused from others, also behind a tru
   const refused = await pages.signIn(key);
   assert.equal(refused.status, 403);
   assert.match(refused.text, /may not be used from your address/);
-  // a session is bound as its key is, and makes no key that is not
+  // a session is bound like its key, and cannot make an unbound key
   const headers = { 'X-Forwarded-For': '192.0.2.7' };
   const form = new URLSearchParams({ key, next: '/keys' });
   const signedIn = await pages.ask('/sign-in', { method: 'POST', fields: form, headers: { ...headers, Origin: servers[0].base } });
@@ -111,7 +112,7 @@ test('with a key that is revoked', async () => {
   const open = await watch(key), others = await watch(account.key);
   await stack.must(['keys', 'revoke', account.id, id]);
   await allEnd(open);
-  // another key of the account goes on, and hears of what changes
+  // another key of the account keeps working, and is notified of changes
   assert.ok(others.streams.every((one) => !one.isOver));
   assert.equal((await servers[1].call(account.key, 'POST', `/api/flows/${flow}/approve`)).status, 200);
   for (const poll of await Promise.all(others.polls)) assert.equal(poll.status, 200);
@@ -121,7 +122,7 @@ test('with a key that is revoked', async () => {
   }
 });
 
-test('a call that is under way is recorded, and its result is not for the key that was revoked', async () => {
+test('a call that is under way is recorded, and its result is not returned to the revoked key', async () => {
   const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
   const wait = { integration_id: 'probe', action_id: 'wait', input: { ms: 1 } };
@@ -150,7 +151,7 @@ test('a call that is under way is recorded, and its result is not for the key th
   assert.equal(executions.filter((execution) => execution.status === 'succeeded').length, calls.length + tools.length + others.length);
 });
 
-test('a run from the dashboard likewise: its session ends with its key', async () => {
+test('also a run from the dashboard: its session ends with its key', async () => {
   const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
   const first = await servers[0].call(key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'wait', input: { ms: 0 } });
   const pages = new Pages(servers[0].base), path = `/executions/${first.json.execution_id}/again`;

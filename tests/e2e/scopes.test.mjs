@@ -33,7 +33,7 @@ const isRead = (action) => action.side_effect_level === 'read';
 const needed = (action) => (isRead(action) ? 'read' : 'write');
 const toolOf = ({ integration_id, action_id }) => `${integration_id}_${action_id}`;
 
-// A call without an input: what it needs is decided before its input is read.
+// A call without an input: the needed scope is decided before its input is read.
 async function inBatches(key, list, more) {
   const statuses = new Map();
   for (let at = 0; at < list.length; at += BATCH) {
@@ -60,7 +60,7 @@ test('a batch: an action of the other kind is 403, each action of every app', as
   assert.equal((await call(keys.none, 'POST', '/api/executions/batch', { executions: [] })).json.error, 'This API key lacks the scope "execute"');
 });
 
-test('alone, by the tool endpoint and over /mcp it is the same', async () => {
+test('it is the same for single executions, for the tool endpoint and over /mcp', async () => {
   const some = actions.filter((action, i) => action.integration_id === 'gmail' || i % 10 === 0);
   assert.ok(some.some(isRead) && !some.every(isRead));
   for (const kind of ['read', 'write']) {

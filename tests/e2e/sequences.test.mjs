@@ -1,6 +1,6 @@
-// Several requests in one action (contrib/integrations/README.md "then"): what is sent and where, what
-// a run says whose second request fails, and that nothing is done twice: not by a retry, a key that is
-// used again, a process that dies in between, or a flow.
+// Several requests in one action (contrib/integrations/README.md "then"): what is sent and where,
+// the result of a run whose second request fails, and that nothing is done twice: not by a retry,
+// by a key that is used again, by a process that dies in between, or by a flow.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -48,9 +48,9 @@ const integrations = {
         ],
         files: { travel: 'raw', request: 2 },
       },
-      // both may be done again: the whole is
+      // both may be repeated, so the whole may
       sync: { ...share, idempotent: true },
-      // the second alone may
+      // only the second may
       again: { ...share, then: [{ ...post, idempotent: true }] },
       fetch: {
         input_schema,
@@ -74,7 +74,7 @@ const TEMPLATE = {
   steps: [{ key: 'share', type: 'tool_call', tool: 'store_share', input: { name: '${input.name}' }, confirmed_by: 'start' }],
 };
 
-// plan[path]: what answers its next requests, one after the other; the last answers all further ones.
+// plan[path]: the answers to its next requests, in order. The last one answers all further ones.
 let stack, provider, server, account, folder, plan, seen, held;
 const reply = (status, body, headers = {}) => ({ status, body, headers });
 const FILES = 'https://files.example.com';
@@ -135,7 +135,7 @@ const file = { name: 'a.bin', contentType: 'application/x-thing', data: bytes.to
 const tool = (action, args, more = {}, query = '') => server.call(account.key, 'POST', `/api/tools/store_${action}/execute${query}`, { arguments: args, confirmed: true, files: [file], ...more });
 const paths = () => seen.map((one) => `${one.method} ${one.path}`);
 
-test('both succeed: the second is made of the reply to the first', async () => {
+test('both succeed: the second is built from the reply to the first', async () => {
   const { status, json, text } = await run('share', { name: 'a', channel: 'C1' });
   assert.equal(status, 200, text);
   assert.deepEqual(json.output, { file: 'F1', ts: '17.5' });
@@ -146,7 +146,7 @@ test('both succeed: the second is made of the reply to the first', async () => {
   for (const one of seen) assert.deepEqual([one.headers.authorization, one.headers['x-version']], [`Bearer ${TOKEN}`, '7']);
 });
 
-test('a URL out of a reply is followed without the credential, with the file', async () => {
+test('a URL from a reply is followed without the credential, with the file', async () => {
   const { status, json, text } = await tool('put', { name: 'a' });
   assert.equal(status, 200, text);
   assert.deepEqual(json.data, { id: 'D1' });
@@ -159,7 +159,7 @@ test('a URL out of a reply is followed without the credential, with the file', a
   assert.deepEqual(sent.body, bytes);
 });
 
-test('a path in Location is one on the same origin; a host may be any below a listed one', async () => {
+test('a path in Location is on the same origin; a host may be any subdomain of a listed one', async () => {
   plan['/sessions'] = [reply(200, undefined, { location: '/up/1?sig=x' }), reply(200, undefined, { location: 'https://a.parts.example.com/up/1' })];
   assert.equal((await tool('put', { name: 'a' })).status, 200);
   assert.equal(seen[1].host, 'store.example.com');
@@ -167,7 +167,7 @@ test('a path in Location is one on the same origin; a host may be any below a li
   assert.equal(seen[3].host, 'a.parts.example.com');
 });
 
-test('where the manifest says so, the credential goes with it', async () => {
+test('if the manifest says so, the credential is sent with it', async () => {
   const { json, text } = await run('fetch', { name: 'a', size: 5 });
   assert.deepEqual(json.output, { content_type: 'text/plain', encoding: 'base64', data: Buffer.from('bytes of a').toString('base64'), bytes: 10 }, text);
   assert.deepEqual([seen[1].url, seen[1].host], ['/raw/a?size=5', 'files.example.com']);
@@ -191,7 +191,7 @@ test('a host that the manifest does not name is not called', async () => {
     seen = [];
     const key = newKey();
     const { status, json, text } = await run('put', { name: 'a' }, { idempotency_key: key, dry_run: true });
-    assert.equal(status, 409, text); // it takes a file
+    assert.equal(status, 409, text); // it needs a file
     const answer = await tool('put', { name: 'a' });
     const isUrl = !/user@|nonsense|^\/\//.test(location);
     assert.deepEqual([answer.status, answer.json.canonical.error_code], isUrl ? [409, 'unsupported_operation'] : [500, 'execution_failed'], answer.text);
@@ -202,21 +202,21 @@ test('a host that the manifest does not name is not called', async () => {
   }
 });
 
-test('a host that is named but inside is not called', async () => {
+test('a listed host that is internal is not called', async () => {
   const bare = await stack.serve({ args: overrides(provider.url, 'store'), env: { SLUICE_CATALOG: folder } });
   plan['/meta/a'] = [reply(200, { url: 'https://127.0.0.1:1/x' })];
   const { status, json, text } = await run('fetch', { name: 'a' }, {}, bare);
   assert.deepEqual([status, json.error_code], [409, 'unsupported_operation'], text);
 });
 
-test('the first fails: nothing more is sent, and it is as of one request', async () => {
+test('the first fails: nothing more is sent, and the result is that of a single request', async () => {
   plan['/files'] = [reply(403, { message: 'no' })];
   const idempotency_key = newKey();
   const first = await run('share', { name: 'a' }, { idempotency_key });
   assert.deepEqual([first.status, first.json.error_code], [500, 'forbidden'], first.text);
   assert.match(first.json.hint, /^Nothing was done/);
   plan = defaults();
-  assert.equal((await run('share', { name: 'a' }, { idempotency_key })).status, 200, 'its key was free');
+  assert.equal((await run('share', { name: 'a' }, { idempotency_key })).status, 200, 'its key was released');
   assert.deepEqual(paths(), ['POST /files', 'POST /files', 'POST /posts']);
 });
 
@@ -261,7 +261,7 @@ for (const [what, second, cause, more = {}] of KNOWN)
     await until('the new connection is known', async () => (await run('share', { name: 'b' })).status === 200);
   });
 
-test('the tool endpoint says so, too, and that it is not to be retried', async () => {
+test('the tool endpoint says so, too, and that it must not be retried', async () => {
   plan['/posts'] = [reply(429, {})];
   const { status, json } = await server.call(account.key, 'POST', '/api/tools/store_share/execute', { arguments: { name: 'a' }, confirmed: true });
   assert.equal(status, 500);
@@ -277,7 +277,7 @@ const UNKNOWN = [
   ['without its member', reply(200, { ok: true })],
 ];
 for (const [what, second] of UNKNOWN)
-  test(`whether the second was done is not known (${what})`, async () => {
+  test(`it is not known whether the second was done (${what})`, async () => {
     plan['/posts'] = [second];
     const idempotency_key = newKey();
     const { status, json, text } = await run('share', { name: 'a' }, { idempotency_key });
@@ -290,7 +290,7 @@ for (const [what, second] of UNKNOWN)
     assert.equal(seen.length, 2);
   });
 
-test('the deadline is that of all', async () => {
+test('the deadline applies to all together', async () => {
   const short = await serve({ env: { SLUICE_EXECUTION_TIMEOUT: '2s' } });
   plan['/posts'] = ['hang'];
   const { json, text } = await run('share', { name: 'a' }, {}, short);
@@ -299,7 +299,7 @@ test('the deadline is that of all', async () => {
   await short.stop();
 });
 
-test('where the requests before only ask, a failure is as of one request', async () => {
+test('if the earlier requests only read, a failure is that of a single request', async () => {
   for (const [status, code, isBound] of [[403, 'forbidden', false], [401, 'execution_failed', false], [500, 'execution_failed', true]]) {
     plan = { ...defaults(), '/up/1': [reply(status, { message: 'x' })] };
     seen = [];
@@ -313,10 +313,10 @@ test('where the requests before only ask, a failure is as of one request', async
     assert.equal(again.status, isBound ? 500 : 200, again.text);
     assert.equal(seen.length, isBound ? 2 : 4);
   }
-  assert.equal((await run('share', { name: 'a' })).status, 200, 'a refusal of what carried no credential is none of the connection');
+  assert.equal((await run('share', { name: 'a' })).status, 200, 'a refused request without a credential does not mark the connection');
 });
 
-test('what only asks is asked again; what sends the file is not', async () => {
+test('a request that only reads is repeated, the one that sends the file is not', async () => {
   plan['/sessions'] = [reply(503, {}), ...defaults()['/sessions']];
   plan['/up/1'] = [reply(503, {})];
   const { status, json } = await tool('put', { name: 'a' });
@@ -325,7 +325,7 @@ test('what only asks is asked again; what sends the file is not', async () => {
   assert.deepEqual(paths(), ['POST /sessions', 'POST /sessions', 'PUT /up/1']);
 });
 
-test('the second alone is repeated where it may be, the whole where all may be', async () => {
+test('only the second is repeated if it may be, and the whole if all may be', async () => {
   plan['/posts'] = [reply(503, {}), reply(200, { ts: '1' })];
   assert.equal((await run('again', { name: 'a' })).status, 200);
   assert.deepEqual(paths(), ['POST /files', 'POST /posts', 'POST /posts']);
@@ -339,7 +339,7 @@ test('the second alone is repeated where it may be, the whole where all may be',
   plan['/posts'] = [reply(503, {})];
   const failed = await run('sync', { name: 'a' });
   assert.match(failed.json.message, /was uploaded as F2\. It is not known whether the rest was done/);
-  assert.ok(seen.length <= 8, 'and that has an end');
+  assert.ok(seen.length <= 8, 'and this ends');
 });
 
 test('a dry run shows all of them, and sends none', async () => {
@@ -374,7 +374,7 @@ test('killed in between, the outcome is unknown, and nothing is sent again', asy
   assert.deepEqual(paths(), ['POST /files']);
 });
 
-test('a client that goes in between does not stop it', async () => {
+test('a client that disconnects in between does not stop it', async () => {
   plan['/files'] = ['hold'];
   const idempotency_key = newKey();
   const gone = new AbortController();
@@ -384,7 +384,7 @@ test('a client that goes in between does not stop it', async () => {
     headers: { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ integration_id: 'store', action_id: 'share', input: { name: 'a' }, confirm: true, idempotency_key }),
   });
-  await until('the first is there', () => held);
+  await until('the first has arrived', () => held);
   gone.abort();
   await assert.rejects(asked);
   held.writeHead(200, { 'content-type': 'application/json' }).end('{"id":"F5"}');
@@ -403,7 +403,7 @@ const reaches = (id, status) =>
     return json.flow.status === status && json;
   });
 
-test('a step of a flow does both, and fails with what was done', async () => {
+test('a step of a flow makes both, and its failure says what was done', async () => {
   const good = (await start()).json.flowId;
   assert.deepEqual((await reaches(good, 'completed')).flow.context.share, { file: 'F1', ts: '17.5' });
   plan['/posts'] = [reply(429, {}, { 'retry-after': '1' })];
@@ -421,7 +421,7 @@ test('a step of a flow does both, and fails with what was done', async () => {
 test('a flow that is cancelled in between sends nothing more', async () => {
   plan['/files'] = ['hold'];
   const id = (await start()).json.flowId;
-  await until('the first is there', () => held);
+  await until('the first has arrived', () => held);
   await server.call(account.key, 'POST', `/api/flows/${id}/cancel`);
   await reaches(id, 'cancelled');
   const open = held;
@@ -430,7 +430,7 @@ test('a flow that is cancelled in between sends nothing more', async () => {
   assert.deepEqual(paths(), ['POST /files']);
 });
 
-test('a flow whose process dies in between fails, its outcome unknown', async () => {
+test('a flow whose process dies in between fails with an unknown outcome', async () => {
   const doomed = await serve({ env: { SLUICE_CRASH_AT: 'exec/next' } });
   const started = await start(doomed).catch(() => undefined);
   await doomed.process.gone;

@@ -1,6 +1,6 @@
-// Signing out ends the session wherever its cookie was copied to: on every worker and node, at once,
-// and what is open with it. The servers would believe a session for an hour: what they know they
-// were told.
+// Signing out ends the session wherever its cookie was copied to: on every worker and node, at
+// once, with everything that it has open. The servers would cache a session for an hour, so
+// whatever they notice was notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -27,7 +27,7 @@ async function signedIn() {
   return pages;
 }
 
-// On connections of their own, so that each worker has some of them.
+// On connections of their own, so that each worker gets some of them.
 const look = (cookie, server = workers) => fetch(`${server.base}/flows`, { redirect: 'manual', headers: { cookie, connection: 'close' } });
 
 async function looks(cookie) {
@@ -49,7 +49,7 @@ async function stream(cookie, server) {
 const streams = (cookie) => Promise.all([...Array.from({ length: 8 }, () => stream(cookie, workers)), stream(cookie, other)]);
 const endOf = (open) => Promise.all(open.map((one) => one.end));
 
-test('every copy of the cookie is worth nothing after signing out, and streams end', async () => {
+test('no copy of the cookie works after signing out, and streams end', async () => {
   const pages = await signedIn(), another = await signedIn();
   const stolen = pages.cookie, kept = another.cookie;
   assert.ok((await looks(stolen)).every((status) => status === 200));
@@ -57,11 +57,11 @@ test('every copy of the cookie is worth nothing after signing out, and streams e
   const open = await streams(stolen), others = await streams(kept);
   const done = await pages.press(await pages.go('/'), 'Sign out', {}, { follow: false });
   assert.equal(done.status, 303);
-  await until('no worker and no node takes it', async () => (await looks(stolen)).every((status) => status === 303));
+  await until('no worker and no node accepts it', async () => (await looks(stolen)).every((status) => status === 303));
   await endOf(open);
   assert.ok((await looks(kept)).every((status) => status === 200), 'another session of the key has ended');
   assert.ok(others.every((one) => !one.isOver));
-  // a node that starts later knows it, too, and the key itself is as good as before
+  // a node that starts later knows it, too, and the key itself still works
   const late = await stack.serve();
   assert.equal((await look(stolen, late)).status, 303);
   assert.equal((await look(kept, late)).status, 200);
@@ -90,7 +90,7 @@ test('without a session, or twice, signing out asks to sign in', async () => {
   const pages = await signedIn();
   const page = await pages.go('/'), cookie = pages.cookie;
   await pages.press(page, 'Sign out');
-  await until('no worker takes the session', async () => (await looks(cookie)).every((status) => status === 303));
+  await until('no worker accepts the session', async () => (await looks(cookie)).every((status) => status === 303));
   const form = { method: 'POST', headers: { cookie, origin: workers.base } };
   for (const path of ['/sign-out', '/sign-out/everywhere']) {
     const reply = await pages.ask(path, form);
@@ -100,14 +100,14 @@ test('without a session, or twice, signing out asks to sign in', async () => {
   assert.equal((await pages.ask('/sign-out')).status, 303);
 });
 
-test('while the database is unreachable, a user is not told that the session has ended', async () => {
+test('while the database is unreachable, the page does not claim that the session has ended', async () => {
   const pages = await signedIn();
   const page = await pages.go('/'), cookie = pages.cookie;
   await stack.cluster.down('fast');
   const refused = await pages.press(page, 'Sign out');
   assert.equal(refused.status, 503, refused.text);
   await stack.cluster.up();
-  await until('the session is there', async () => (await look(cookie, other)).status === 200);
-  await until('and is ended', async () => (await pages.press(page, 'Sign out', {}, { follow: false })).status === 303);
+  await until('the session still exists', async () => (await look(cookie, other)).status === 200);
+  await until('and is then ended', async () => (await pages.press(page, 'Sign out', {}, { follow: false })).status === 303);
   await until('for good', async () => (await looks(cookie)).every((status) => status === 303));
 });

@@ -1,13 +1,13 @@
-// Outbound slots: what one account takes leaves room for the others, in an origin and in the whole,
-// while calls that hang cannot be taken back (contrib/deploy/README.md, account-connections).
+// Outbound slots: the calls of one account leave room for the others, in an origin and in total,
+// though calls that hang cannot be stopped (contrib/deploy/README.md, account-connections).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
-const OPEN_S = 600; // that a call may hang: nothing waits for its end
-// Every other connection setting is as it is by default: 1,024 in all, 128 an origin.
+const OPEN_S = 600; // how long a call may hang: nothing waits for its end
+// Every other connection setting has its default: 1,024 in total, 128 for an origin.
 const HOSTS = 12;
 const hosts = Array.from({ length: HOSTS }, (_, i) => `slow${i}`);
 const integrations = { app: {}, ...Object.fromEntries(hosts.map((id) => [id, {}])) };
@@ -46,12 +46,12 @@ const serve = (...args) =>
       '--execution-timeout', `${OPEN_S}s`, '--head-timeout', `${OPEN_S}s`, ...args],
   });
 const run = (server, account, app, input = {}) => server.execute(account.key, app, 'read', input);
-// Answers what hangs, and what comes of it until more are to hang.
+// Answers the calls that hang, and later ones until more are meant to hang.
 function release() {
   isHolding = false;
   held.forEach(answer);
 }
-// Starts so many that hang; all of them end with release().
+// Starts this many calls that hang. release() ends all of them.
 function hang(server, account, count, app, input) {
   isHolding = true;
   const replies = Array.from({ length: count }, (_, i) => run(server, account, app(i), input));
@@ -64,12 +64,12 @@ async function assertUnharmed(server, atOnce = 5) {
   }
 }
 
-test('one account with slow calls to an app leaves it to the others', async () => {
+test('one account with slow calls to an app leaves the app to the others', async () => {
   const server = await serve();
   const hung = hang(server, greedy, 200, () => 'app', { q: 'hang' });
-  await until('it has all that it gets', () => held.size >= 112);
+  await until('it has all slots that it may have', () => held.size >= 112);
   await assertUnharmed(server);
-  assert.equal(held.size, 112); // seven eighths of 128; the others wait, or have been refused
+  assert.equal(held.size, 112); // seven eighths of 128; the others wait, or were refused
   release();
   await hung;
   await server.stop();
@@ -78,7 +78,7 @@ test('one account with slow calls to an app leaves it to the others', async () =
 test('two accounts with slow hosts leave slots to the others', async () => {
   const server = await serve();
   const hung = [greedy, other].map((account) => hang(server, account, 800, (i) => hosts[i % HOSTS]));
-  await until('they have all that they get', () => held.size >= 900, OPEN_S * 1000); // of 1,600 requests of one client
+  await until('they have all slots that they may have', () => held.size >= 900, OPEN_S * 1000); // of 1,600 requests of one client
   await assertUnharmed(server);
   assert.ok(held.size < 1024, `${held.size} of 1,024`);
   release();
@@ -86,11 +86,11 @@ test('two accounts with slow hosts leave slots to the others', async () => {
   await server.stop();
 });
 
-test('one account with many executions under way leaves places to the others', async () => {
+test('one account with many executions under way leaves room for the others', async () => {
   const server = await serve('--executions', '16');
   const hung = hang(server, greedy, 40, () => 'app', { q: 'hang' });
   const refused = async () => Number(/^sluice_http_requests_total\{route="\/api\/executions",method="POST",status="503"\} (\d+)/m.exec(await server.metrics())?.[1] ?? 0);
-  await until('it has all that it gets', async () => held.size === 14 && (await refused()) === 26);
+  await until('it has all slots that it may have', async () => held.size === 14 && (await refused()) === 26);
   await assertUnharmed(server, 2);
   release();
   const statuses = (await hung).map((reply) => reply.status);
@@ -98,7 +98,7 @@ test('one account with many executions under way leaves places to the others', a
   await server.stop();
 });
 
-test('one account alone goes on as fast as its share lets it, and none is refused', async () => {
+test('one account alone works as fast as its share allows, and none is refused', async () => {
   const server = await serve('--origin-connections', '4', '--account-origin-connections', '2');
   provider.most = 0;
   const replies = await Promise.all(Array.from({ length: 50 }, () => run(server, victim, 'app', { q: 'rest' })));

@@ -1,4 +1,4 @@
-// GET /api/stats: what was counted in memory, once it is written, by whichever server is asked.
+// GET /api/stats: calls that were counted in memory, once they are written, from either server.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -20,7 +20,7 @@ const stats = async (server, key, query = '') => {
 };
 const add = (sums, name) => sums.reduce((total, sum) => total + sum[name], 0);
 
-// What a server has counted is written when it stops: nothing here waits for ten seconds.
+// A server writes its counts when it stops, so nothing here waits for ten seconds.
 test('executions, calls of flows and blocked runs are counted, also across a restart', async () => {
   const first = await stack.serve();
   for (let i = 0; i < 4; i++) assert.equal((await first.execute(account.key, 'gmail', 'list_labels', {})).status, 200);

@@ -1,6 +1,6 @@
-// Large stored outputs: read by themselves, once for all who want the same, passed on as they are.
-// One account's many readers cost little memory, hold no turn of the loop, and keep nobody waiting.
-// On the release build: the sanitizers' shadow memory is not what is measured.
+// Large stored outputs: they are read separately, once for all readers of the same one, and passed
+// on unchanged. One account's many readers cost little memory, do not hold a turn of the loop, and
+// delay no others. On the release build, since the sanitizers' shadow memory would count.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -13,10 +13,10 @@ import { Stack } from './support/stack.mjs';
 
 const LARGE = 7 * 1024 * 1024;
 const TURN_CPU_S_MAX = 0.05;
-const ROUNDS_MAX = 3; // a host that stops this machine for a while makes a turn long, too
+const ROUNDS_MAX = 3; // a host that pauses this machine makes a turn long, too
 const COUNT = 8; // outputs, each of another request
 
-// Members of a mail, as lists have them.
+// Members of a mail, as in lists.
 function body(k) {
   const items = [];
   const text = 'x'.repeat(900);
@@ -25,9 +25,9 @@ function body(k) {
 }
 
 let stack, server, serve, account, other, provider;
-const readers = []; // all of them, to read again from another server
+const readers = []; // all of them, to be read again from another server
 const stored = []; // {id, key, sum, bytes}
-let resident; // before anything large
+let resident; // before anything large was read
 
 before(async () => {
   stack = await Stack.start();
@@ -42,7 +42,7 @@ before(async () => {
   serve = () => stack.serve({
     bin: process.env.SLUICE_RELEASE_BIN,
     env: { SLUICE_CATALOG: catalog },
-    // a head may be late where hundreds of connections are opened at once
+    // a head may be late while hundreds of connections are opened at once
     args: [...overrides(provider.url, 'big'), '--allow-host', '127.0.0.1', '--head-timeout', '60s'],
   });
   server = await serve();
@@ -66,7 +66,7 @@ const status = async (name) => {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)[1]) * 1024;
 };
 
-// The most that is resident while fn runs, more than before.
+// The peak of resident memory while fn runs, above the value before.
 async function peak(fn) {
   await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');
   const begin = await status('VmRSS');
@@ -96,8 +96,8 @@ function get(path, key = account.key) {
   });
 }
 
-// Whether a reply is these bytes, compared as they come: what the client does with 2 GB of them must not
-// take so long that the server gives up a reader.
+// Whether a reply has these bytes, compared as they arrive: what the client does with 2 GB of them
+// must not take so long that the server gives up a reader.
 function isReply(path, expected) {
   return new Promise((resolve, reject) => {
     const options = { port: server.port, host: '127.0.0.1', path, agent, headers: { Authorization: `Bearer ${account.key}` } };
@@ -147,7 +147,7 @@ reading('parts of it', async () => {
   assert.equal((await get(path, other.key)).status, 404);
 });
 
-test('the answer is the whole output, on both endpoints', async () => {
+test('the answer has the whole output, on both endpoints', async () => {
   const fresh = await server.execute(account.key, 'big', 'large', { q: '5' });
   assert.deepEqual([fresh.status, sumOf(fresh.text)], [200, stored[5].sum]);
   const tool = await server.call(account.key, 'POST', '/api/tools/big_large/execute', { arguments: { q: '5' } });
@@ -158,7 +158,7 @@ test('the answer is the whole output, on both endpoints', async () => {
   assert.deepEqual([asked.json.output.truncated, asked.json.output.max_output_bytes], [true, 1000]);
 });
 
-reading('a replay has the whole output, too, or what is asked for', async () => {
+reading('a replay has the whole output, too, or the requested part', async () => {
   const run = (more) => server.execute(account.key, 'big', 'large', { q: '2' }, { idempotency_key: stored[2].key, ...more });
   const again = await run();
   assert.equal(again.status, 200);
@@ -173,7 +173,7 @@ reading('a replay has the whole output, too, or what is asked for', async () => 
   assert.ok(Date.parse(again.json.finished_at) - Date.parse(again.json.started_at) === tool.json.meta.durationMs);
 });
 
-reading('a batch of fifty replays is bounded before they are read', async (t) => {
+reading('a batch of fifty replays is limited before they are read', async (t) => {
   const executions = Array.from({ length: 50 }, (_, i) => ({
     integration_id: 'big', action_id: 'large', input: { q: String(i % COUNT) }, idempotency_key: stored[i % COUNT].key,
   }));
@@ -208,7 +208,7 @@ reading('300 readers of one output share it', async (t) => {
   assert.ok(grown < 128 * 1024 * 1024, `${grown} bytes`);
 });
 
-reading('clients that do not read cost no copy of it, and go', async (t) => {
+reading('clients that do not read cost no copy of it, and are disconnected', async (t) => {
   const sockets = [];
   const grown = await peak(async () => {
     for (let i = 0; i < 100; i++) {
@@ -218,7 +218,7 @@ reading('clients that do not read cost no copy of it, and go', async (t) => {
       socket.pause();
       sockets.push(socket);
     }
-    // each has its first bytes in the kernel
+    // the kernel has the first bytes for each
     await until('all are being answered', async () => sockets.every((socket) => socket.bytesWritten > 0));
     const reply = await get(`/api/executions/${stored[4].id}`);
     assert.equal(sumOf(reply.text), stored[4].sum);
@@ -241,9 +241,9 @@ test('no turn of the loop was long', async (t) => {
   }
 });
 
-test('memory comes back', async (t) => {
+test('memory is returned', async (t) => {
   let now;
-  await until('it is back', async () => {
+  await until('it is returned', async () => {
     await pause(500);
     now = await status('VmRSS');
     return now < resident + 64 * 1024 * 1024;

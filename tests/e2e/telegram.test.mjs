@@ -1,5 +1,5 @@
-// A credential that travels in the path, as Telegram wants it: it arrives whole, percent-encoded as one
-// segment, and stands nowhere else: no dry run, reply, log, metric or row of the database has it.
+// A credential in the path, as Telegram requires: it arrives complete, percent-encoded as one
+// segment, and appears nowhere else: not in a dry run, reply, log, metric or row of the database.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
@@ -11,7 +11,7 @@ const ENCODED = encodeURIComponent(TOKEN);
 const calls = [];
 let stack, server, account, standIn, answer;
 
-// With all that a log can say.
+// With the most verbose log.
 const serve = (url) =>
   stack.serve({
     args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1', '--log-level', 'trace'],
@@ -60,7 +60,7 @@ test('the token is in the path, as one segment', async () => {
   assert.equal(calls.pop().url, `/bot${ENCODED}/getUpdates?offset=-1&allowed_updates=%5B%22message%22%5D`);
 });
 
-test('a file goes up beside its fields', async () => {
+test('a file is sent together with its fields', async () => {
   answer = { status: 200, body: { ok: true, result: { message_id: 8, chat: { id: 5 } } } };
   const files = [{ name: 'a.txt', contentType: 'text/plain', data: 'aGVsbG8=' }];
   const body = { arguments: { chat_id: 5, caption: 'c' }, files, confirmed: true };

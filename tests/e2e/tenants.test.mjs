@@ -1,5 +1,5 @@
-// Tenants and secrets: nobody sees or uses what is another account's, no
-// secret leaves by a log, a dump, a metric or a reply, and a sealed credential opens only in its row.
+// Tenants and secrets: no account sees or uses another's objects, no secret leaves in a log, a
+// dump, a metric or a reply, and a sealed credential opens only in its row.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -16,7 +16,7 @@ const secrets = new Map([
   ['token of a', TOKEN_A],
   ['token of b', TOKEN_B],
 ]);
-// Every byte of every reply, but for the keys that commands print on purpose.
+// Every byte of every reply, except for the keys that commands print on purpose.
 const replies = [];
 
 before(async () => {
@@ -45,7 +45,7 @@ const execute = (key, action_id, input, more = {}, integration_id = 'gmail') =>
   call(key, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
 const mail = (subject) => ({ to: 'x@example.com', subject, text: 'x' });
 
-test('an execution is its own account\'s', async () => {
+test('an execution belongs to its own account', async () => {
   const own = await execute(a.key, 'list_labels', {});
   assert.equal(own.status, 200, own.text);
   const path = `/api/executions/${own.json.execution_id}`;
@@ -53,7 +53,7 @@ test('an execution is its own account\'s', async () => {
   const other = await call(b.key, 'GET', path);
   assert.equal(other.status, 404);
   assert.deepEqual(other.json, { error: 'Execution not found' });
-  // not to be told from one that never was
+  // the same reply as for one that never existed
   const none = await call(b.key, 'GET', '/api/executions/01900000-0000-7000-8000-000000000000');
   assert.equal(none.text, other.text);
   const failed = await execute(a.key, 'get_message', { id: 'ffffffffffffffff' });
@@ -61,7 +61,7 @@ test('an execution is its own account\'s', async () => {
   assert.equal((await call(b.key, 'GET', `/api/executions/${failed.json.execution_id}`)).status, 404);
 });
 
-test('an idempotency key is its own account\'s', async () => {
+test('an idempotency key belongs to its own account', async () => {
   const more = { confirm: true, idempotency_key: 'the same key' };
   const first = await execute(a.key, 'send_message', mail('from a'), more);
   const second = await execute(b.key, 'send_message', mail('from b'), more);
@@ -73,7 +73,7 @@ test('an idempotency key is its own account\'s', async () => {
   assert.equal(again.headers.get('idempotent-replayed'), 'true');
 });
 
-test('connections are their own account\'s', async () => {
+test('connections belong to their own account', async () => {
   const bare = await stack.account('tenant without apps', { apps: [] });
   secrets.set('key of c', bare.key);
   const blocked = await execute(bare.key, 'list_labels', {});
@@ -104,7 +104,7 @@ test('several connections: the default is used, none is ambiguous', async () => 
   const refused = await until('the new default is used', isBlocked);
   assert.equal(refused.status, 409, refused.text);
   assert.equal(refused.json.error_code, 'reauth_required');
-  // once it is known to be dead, the hint names the one that lives
+  // once it is known to be dead, the hint names the live one
   const known = await until('the hint names the other', async () => {
     const reply = await isBlocked();
     return reply.json.hint.includes(`${first} (one)`) && reply;
@@ -134,8 +134,8 @@ test('scopes of a key', async () => {
   }
 });
 
-// Whatever names something of an account in any table, and of no other account: all of it, and one
-// of each kind, that is of each column.
+// Every id of an object of an account in any table, and of no other account: all of them, and one
+// of each kind, which means of each column.
 async function idsOf(account, other) {
   const columns = (await stack.cluster.sql(
     `select c.relname || ' ' || a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -151,12 +151,12 @@ async function idsOf(account, other) {
   return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set(new Map(own).values())] };
 }
 
-// Rows as they are stored, one a line; when a key or a connection was used last, and what failed, is noted
-// some time after.
+// Rows as they are stored, one on a line. Last uses of keys and connections, and failures, are
+// written some time later.
 const rowsOf = async (account) =>
   (await stack.must(['accounts', 'export', account])).replace(/"(last_used_at|failed_at|failure)":("(\\\\.|[^"\\\\])*"|[^,}]*)/g, '').split('\n').sort();
 
-test('no route shows or touches what is another account\'s', async () => {
+test('no route shows or changes another account’s objects', async () => {
   const LABEL = 'label-that-only-a-knows';
   const extra = await stack.connect(a.id, 'probe', { token: TOKEN_A }, ['--label', LABEL]);
   const written = await execute(a.key, 'send_message', mail('subject-that-only-a-knows'), { confirm: true, idempotency_key: 'key-that-only-a-knows' });
@@ -185,24 +185,24 @@ test('no route shows or touches what is another account\'s', async () => {
   assert.ok(ids.length >= 10, ids.join());
   const markers = [...all, LABEL, 'subject-that-only', 'flow-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
   const document = (await call(b.key, 'GET', '/openapi.json')).json;
-  await server.stop(); // what it has counted is in rows, too, before any is compared
+  await server.stop(); // its counts are in rows, too, before any are compared
   server = await serve();
   const before = await rowsOf(a.id);
   const unknown = new Map();
   let count = 0;
-  // reads first: what is asked for otherwise stands in b's own lists afterwards
+  // Reads first: objects made by other requests would then be in b's own lists.
   const requests = [...ids, 'key-that-only-a-knows', LABEL].flatMap((id) => requestsWith(document, id).map((one) => ({ id, ...one })));
   for (const isRead of [true, false]) {
     for (const { id, method, route, path, body, isPathId } of requests.filter((one) => (one.method === 'GET') === isRead)) {
       count++;
       const reply = await call(b.key, method, path, body);
       assert.ok(reply.status < 600 && reply.text !== undefined, `${method} ${path}`);
-      // a reply may quote what it was asked for, and nothing else
+      // a reply may quote the request, but nothing else
       const text = (reply.text + [...reply.headers.values()].join()).replaceAll(id, '');
       for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${path} shows ${marker}: ${reply.text}`);
       if (!isPathId || /[^0-9a-f-]/.test(id)) continue;
       assert.ok([400, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
-      // not to be told from an id that never was
+      // the same reply as for an id that never existed
       const key = `${method} ${route} ${path.split('?')[1]?.split('=')[0]} ${JSON.stringify(body)?.length}`;
       if (!/^[0-9a-f-]{36}$/.test(id) || path.includes('?')) continue;
       if (unknown.has(key)) assert.equal(reply.text, unknown.get(key), `${method} ${path}`);
@@ -211,7 +211,7 @@ test('no route shows or touches what is another account\'s', async () => {
   }
   assert.ok(count > 300 && unknown.size > 0, `${count} requests`);
   assert.deepEqual(await rowsOf(a.id), before);
-  // and each is reached by its own account, where it is a thing that can be reached
+  // and its own account reaches each, if it can be reached at all
   for (const { execution_id } of (await call(a.key, 'GET', '/api/executions?limit=100')).json.executions)
     assert.equal((await call(a.key, 'GET', `/api/executions/${execution_id}`)).status, 200);
   for (const id of flows) assert.equal((await call(a.key, 'GET', `/api/flows/${id}`)).status, 200);
@@ -276,7 +276,7 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n${old}\n`);
   const both = await stack.serve();
   assert.equal((await both.execute(a.key, 'gmail', 'list_labels', {})).status, 200);
-  // the stolen one of the test before cannot be sealed anew, and that is said
+  // the stolen credential of the previous test cannot be re-sealed, and this is reported
   await stack.must(['accounts', 'disable', 'tenant of the thief']);
   const stuck = await stack.sluice(['keys', 'rotate']);
   assert.equal(stuck.code, 1);
@@ -289,7 +289,7 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
   const alone = await stack.serve();
   for (const { key } of [a, b]) assert.equal((await alone.execute(key, 'gmail', 'list_labels', {})).status, 200);
-  // the first server still has the old key only: it finds the new one in the row and says so
+  // The first server still has only the old key. It finds the new one in the row and says so.
   await writeFile(stack.masterKeyFile, `${old}\n`);
   const late = await stack.serve();
   const blocked = await late.execute(a.key, 'gmail', 'list_labels', {});
@@ -297,16 +297,17 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
 });
 
-// The connection's own host, as a tenant may name any: what is refused, and what does not answer.
-test('what a name inside resolves to stays inside', async () => {
+// The connection's own host, which a tenant may choose freely: one that is refused, and one that
+// does not answer.
+test('the address of an internal name is not revealed', async () => {
   const host = (await readFile('/etc/hosts', 'utf8')).match(/^127[.0-9]*\s+(\S+)/m)[1];
   const inside = await stack.serve({ args: ['--allow-host', `${host}:2`] });
   for (const [port, code] of [[1, 'unsupported_operation'], [2, 'execution_failed']]) {
     const params = JSON.stringify({ base: `${host}:${port}` });
     await stack.connect(b.id, 'http', { api_key: 'x' }, ['--label', `port ${port}`, '--default', '--params', params]);
     let reply;
-    // until the server has heard of the new default, it goes on with the one before
-    await until('the log says it', async () => {
+    // until the server is notified of the new default, it uses the previous one
+    await until('it is in the log', async () => {
       reply = await inside.execute(b.key, 'http', 'list_resources', { resource: 'x' });
       return inside.log.includes(`"address":"127.0.0.1:${port}"`);
     });

@@ -1,5 +1,5 @@
-// POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"):
-// envelopes and statuses of every way an execution can end, connections, arguments, files.
+// POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): envelopes and statuses
+// of every way in which an execution can end, connections, arguments, files.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
@@ -60,11 +60,11 @@ const upload = {
     action('write_500', { path: '/status/500' }, null, { side_effect_level: 'write' }),
   ],
 };
-// An integration whose name begins with another's: tool names must not be torn at the wrong place.
+// An integration whose name begins with another's: tool names must be split at the right position.
 const longer = { ...upload, integration_id: 'upload_two', name: 'Upload two', actions: [action('none', {})] };
 const away = { ...upload, integration_id: 'away', name: 'Away', base_url: 'https://away.invalid', actions: [action('none', {})] };
 
-// The credential goes into the query.
+// The credential is sent in the query.
 const queried = {
   ...upload,
   integration_id: 'queried',
@@ -73,7 +73,7 @@ const queried = {
   actions: [action('none', { method: 'GET', query: { first: '1' } })],
 };
 
-// Not each token answer names its type, which this one wants.
+// Not every token answer names its type, but this manifest requires it.
 const typed = {
   ...queried,
   integration_id: 'typed',
@@ -84,7 +84,7 @@ const typed = {
   },
 };
 
-// Files go to another host, which each customer has of their own.
+// Files go to another host, and each customer has one of their own.
 const regional = {
   ...queried,
   integration_id: 'regional',
@@ -181,7 +181,7 @@ test('without arguments all other keys are the arguments', async () => {
   assert.equal(assertOk(reply, 'gmail_search_messages').data.messages.length, 1);
   assertOk(await tool('gmail_list_labels', {}), 'gmail_list_labels');
   assertOk(await tool('gmail_list_labels', { arguments: null, files: null, confirmed: null, connectionId: null }), 'gmail_list_labels');
-  assertOk(await tool('gmail_list_labels', { arguments: {}, query: 'not looked at' }), 'gmail_list_labels');
+  assertOk(await tool('gmail_list_labels', { arguments: {}, query: 'not read' }), 'gmail_list_labels');
   assertError(await tool('gmail_search_messages', { qery: 'x' }), INVALID);
   assertError(await tool('gmail_list_labels', { idempotency_key: 'k' }), INVALID);
 });
@@ -244,7 +244,7 @@ test('connectionId names one of the account\'s own connections', async () => {
   for (const connectionId of others) {
     const json = assertError(await tool('gmail_list_labels', { connectionId }), NOT_CONNECTION);
     assert.ok(json.canonical.hint);
-    assert.equal('recommended_next_action' in json.canonical, false); // to connect would not mend it
+    assert.equal('recommended_next_action' in json.canonical, false); // connecting would not help
   }
   assertError(await tool('upload_none', { connectionId: a.gmail }), NOT_CONNECTION);
   const bare = await stack.account('bare', { apps: [] });
@@ -254,7 +254,7 @@ test('connectionId names one of the account\'s own connections', async () => {
   assertOk(await tool('probe_read_label', { id: 'INBOX', connectionId: bare.two }, {}, bare), 'probe_read_label');
 });
 
-test('every reply of a provider has its error', async () => {
+test('every reply of a provider has its own error', async () => {
   for (const [name, wanted] of [
     ['status_400', [500, 'validation', 'provider_refused_arguments', false, 'validation_error']],
     ['status_401', [409, 'auth', 'credential_refused', false, 'unauthorized']],
@@ -280,7 +280,7 @@ test('every reply of a provider has its error', async () => {
   assertError(await tool('away_none', {}), [500, 'network', 'unreachable', true, 'execution_failed']);
 });
 
-test('every fault of a provider has its error, with Retry-After where it is known', async () => {
+test('every fault of a provider has its own error, with Retry-After if it is known', async () => {
   const fault = (act, path_prefix = '/gmail/') => stack.provider.faults([{ match: { path_prefix }, count: -1, action: act }]);
   const lost = [500, 'network', 'connection_lost', true, 'execution_failed'];
   await fault({ status: 429, retry_after: 40 });
@@ -382,7 +382,7 @@ test('a dry run stops before the provider and shows the request without its secr
 const file = (name, bytes, more = {}) => ({ name, data: Buffer.from(bytes).toString('base64'), ...more });
 const header = (data, name) => data.headers.find(([one]) => one.toLowerCase() === name)?.[1];
 
-test('files travel as parts of a form, bytes as they are', async () => {
+test('files are sent as parts of a form, with unchanged bytes', async () => {
   const name = 'a "quoted" ünï.pdf';
   const reply = await tool('upload_parts', {
     note: 'beside them',
@@ -402,7 +402,7 @@ test('files travel as parts of a form, bytes as they are', async () => {
   assert.match(none.data.body, /alone/);
 });
 
-test('a file travels as the body, or in base64 inside it', async () => {
+test('a file is sent as the body, or in base64 inside it', async () => {
   const bytes = Buffer.from([...Array(256).keys()]);
   const put = assertOk(await tool('upload_put', { files: [file('x', bytes, { contentType: 'image/png' })] }), 'upload_put');
   assert.equal(put.data.body_base64, bytes.toString('base64'));
@@ -411,7 +411,7 @@ test('a file travels as the body, or in base64 inside it', async () => {
   assert.deepEqual(inline.data.json, { name: 'x.bin', data: bytes.toString('base64'), type: 'application/octet-stream' });
 });
 
-test('a missing or broken file says how to upload and try again', async () => {
+test('a missing or broken file gets advice on how to upload it', async () => {
   const good = file('x', 'abc');
   const bad = async (name, files, word, hint = /base64.*send the same request again/) => {
     const json = assertError(await tool(name, { files }), INVALID);
@@ -446,7 +446,7 @@ test('files are part of the request of an idempotency key', async () => {
     assertError(await tool('upload_put', other, key), [409, 'validation', 'idempotency_key_reused', false, 'validation_error']);
 });
 
-test('a member of the credential that is not there is named, to the caller and in the log', async () => {
+test('a missing member of the credential is named, to the caller and in the log', async () => {
   const missing = 'the connection has no "token_type", which "send" in the app\'s manifest needs';
   const reply = assertError(await tool('typed_none', {}), [409, 'auth', 'reauth_required', false, 'reauth_required']);
   assert.equal(reply.error.message, `The connection to Typed no longer works (${missing}). Nothing was done.`);
@@ -456,7 +456,7 @@ test('a member of the credential that is not there is named, to the caller and i
   assert.ok(!server.log.includes('s3cr3t'));
 });
 
-test("a provider's own idempotency key is sent, and makes a write worth another try", async () => {
+test("a provider's own idempotency key is sent, and allows a write to be retried", async () => {
   const send = async (headers, account) => {
     const reply = await tool('upload_keyed', { arguments: { note: 'n' }, confirmed: true }, headers, account);
     return header(assertOk(reply, 'upload_keyed').data, 'x-provider-key');
@@ -502,10 +502,10 @@ test('an action may have a base URL of its own, with values of the connection', 
     assert.equal(dry.json.request.headers.Authorization, '***');
   }
   const nowhere = await tool('regional_nowhere', {});
-  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // as its base_url would: the address is the tenant's
+  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // like its base_url would: the tenant chooses the address
 });
 
-test('a manifest whose rules can never work is refused with what to write, and no server starts with it', async () => {
+test('a manifest whose rules can never work is refused with a correction, and no server starts with it', async () => {
   const dir = join(stack.dir, 'faulty');
   await mkdir(dir);
   const lint = async (errors) => {
@@ -526,8 +526,9 @@ test('a manifest whose rules can never work is refused with what to write, and n
   assert.match(said, /\/errors\/1.*never reached: rule 0/);
 });
 
-test('the largest files fit; what is over the limits is refused', async () => {
-  // the sanitizers make a copy of 49 MB many times slower: the limit of turns is judged by the release binary
+test('the largest files fit; larger ones are refused', async () => {
+  // the sanitizers make a copy of 49 MB many times slower, so turns are limited only in the release
+  // binary
   const large = await stack.serve({ ...stack.options, bin: process.env.SLUICE_RELEASE_BIN });
   const run = (name, body, path = `/api/tools/${name}/execute`, headers = {}) =>
     large.call(a.key, 'POST', path, body, headers);
@@ -537,21 +538,21 @@ test('the largest files fit; what is over the limits is refused', async () => {
   assert.equal(put.data, bytes.toString('base64').length);
   const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
   assert.match(assertError(over, INVALID).error.message, /5242881 bytes and may have at most 5242880/);
-  // attached to a mail they are in base64 twice, and come back as they were
+  // attached to a mail they are in base64 twice, and are returned unchanged
   const withFiles = (...sizes) => ({ ...mail('with files'), confirmed: true, files: sizes.map((n) => file(`${n}.bin`, bytes.subarray(0, n))) });
   const half = 512 * 1024;
   const sent = assertOk(await run('gmail_send_message', withFiles(half, half - 1)), 'gmail_send_message');
   const { data } = assertOk(await run('gmail_get_message', { id: sent.data.id }), 'gmail_get_message');
   assert.deepEqual(data.attachments.map((one) => [one.filename, one.size]), [half, half - 1].map((n) => [`${n}.bin`, n]));
   assert.match(assertError(await run('gmail_send_message', withFiles(half + 1)), INVALID).error.message, /at most 524288/);
-  // as many as the provider takes, and hashed one by one for a key
+  // as many as the provider accepts, hashed one by one for a key
   const many = { files: Array(7).fill(file('x', bytes)) };
   for (const replayed of [null, 'true']) {
     const reply = await run('upload_many', many, undefined, { 'idempotency-key': 'many' });
     assert.equal(assertOk(reply, 'upload_many').data, 200);
     assert.equal(reply.headers.get('idempotent-replayed'), replayed);
   }
-  // larger than other routes take, and still answered by the checks
+  // larger than other routes accept, but still answered by the checks
   const two = await run('upload_put_large', { files: Array(2).fill(file('x', bytes)) });
   assert.match(assertError(two, INVALID).error.message, /at most 1 file,/, /^Correct the files, then send the same request again/);
   const other = await run('', { input: 'x'.repeat(9 << 20) }, '/api/executions');

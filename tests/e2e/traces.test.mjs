@@ -1,5 +1,6 @@
-// Traces: spans of executions, attempts, batches and flow steps at a receiver of OTLP, compared with OpenTelemetry's own
-// package; and a receiver that is slow, refuses, sends nonsense and dies, which no execution notices.
+// Traces: spans of executions, attempts, batches and flow steps at a receiver of OTLP, compared
+// with OpenTelemetry's own package; and a receiver that is slow, refuses, sends nonsense and dies,
+// which affects no execution.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -19,9 +20,10 @@ let asked = []; // of the app: its headers
 let failing = 0; // of its next replies
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
-// Of the traces that begin here FEW records none; of those that come in, those with such ids: the last 56 bits decide.
+// FEW records no trace that begins here. Of incoming ones, it records those with such ids: the last
+// 56 bits decide.
 const FEW = '0.000001';
-// A parent of another program: {traceId, spanId, headers}
+// A parent in another program: {traceId, spanId, headers}
 const parent = (flags = '01', bits = `000000${hex(4)}`) => {
   const [traceId, spanId] = [hex(9) + bits, hex(8)];
   return { traceId, spanId, headers: { traceparent: `00-${traceId}-${spanId}-${flags}`, tracestate: 'vendor=1' } };
@@ -84,7 +86,7 @@ test('an execution and its attempts are spans under the caller, and the app gets
     [2, 'succeeded', 2, reply.json.execution_id, account.id]);
   assert.deepEqual(attempts.map((one) => [one.kind, one.is['http.response.status_code'], one.status?.code, one.is['server.address']]),
     [[3, 503, 2, 'app.example.com'], [3, 200, undefined, 'app.example.com']]);
-  // the parent is another program's, that of an attempt is not
+  // the parent is in another program, an attempt's parent is not
   assert.deepEqual(spans.map((one) => (one.flags & 0x200) !== 0), [true, false, false]);
   assert.deepEqual(spans.map((one) => one.traceState), Array(3).fill('vendor=1'));
   assert.deepEqual(asked.map((one) => [one.traceparent, one.tracestate]), attempts.map((one) => [`00-${from.traceId}-${one.spanId}-01`, 'vendor=1']));
@@ -103,14 +105,14 @@ test('an unsampled trace is passed on unchanged, without a span; a malformed one
   assert.equal((await run(server, {})).status, 200);
   assert.deepEqual(asked.map((one) => one.traceparent), [not.headers.traceparent, undefined, undefined]);
   assert.deepEqual(asked.map((one) => one.tracestate), ['vendor=1', undefined, undefined]);
-  // what ended behind them has arrived, so they would have, too
+  // Later spans have arrived, so these would have arrived, too.
   const last = parent();
   await run(server, last.headers);
   await receiver.trace(last.traceId, 2);
   assert.deepEqual(receiver.spans.filter((span) => [not.traceId, more.traceId].includes(span.traceId) || span.parentSpanId === undefined), []);
 });
 
-test('a blocked, a failed and an unknown execution say so in a word of sluice, and never what was written', async () => {
+test('a blocked, a failed and an unknown execution say so with sluice’s own words, and never quote the input', async () => {
   const from = parent();
   await run(server, from.headers, { action_id: INPUT });
   await run(server, from.headers, { input: { [INPUT]: INPUT } });
@@ -131,7 +133,7 @@ test('a batch is a span over its executions; MCP has its trace in _meta', async 
   assert.equal(tree(spans, from.spanId), '(batch(app_read(GET app) app_read(GET app) app_read(GET app)))');
   assert.equal(spans.find((span) => span.name === 'batch').is['sluice.executions'], 3);
 
-  // a malformed state is left out, and the call is made
+  // a malformed tracestate is left out, and the call is made
   for (const tracestate of ['a=\n1', ' a=1', 'a=1\t', 'a']) {
     const [meta, header] = [parent(), parent()];
     const params = { name: 'run_action', arguments: { integration_id: 'app', action_id: 'read', input: {} }, _meta: { traceparent: meta.headers.traceparent, tracestate } };
@@ -146,8 +148,8 @@ test('a batch is a span over its executions; MCP has its trace in _meta', async 
   }
 });
 
-// Beside headers that fill the head, a trace has no room.
-test('a trace is never why a request cannot be sent', async () => {
+// If headers fill the head, a trace has no room.
+test('a trace never prevents a request from being sent', async () => {
   const from = parent();
   from.headers.tracestate = `a=${'x'.repeat(500)}`;
   for (let bytes = 10_400; bytes <= 10_900; bytes += 50) {
@@ -157,7 +159,7 @@ test('a trace is never why a request cannot be sent', async () => {
   }
 });
 
-test('the steps of a flow are in the trace of its start, also on another process, and in none where it had none', async () => {
+test('the steps of a flow are in the trace of its start, also on another process, and in no trace if it had none', async () => {
   const from = parent();
   const first = await stack.serve({ args: at(receiver.url, '--trace-sample', FEW) });
   const { flowId } = await flow(first, 'start', { flowTemplate: 'probe_approve', input: { subject: INPUT } }, from.headers);
@@ -185,17 +187,17 @@ test('the steps of a flow are in the trace of its start, also on another process
   assert.equal(runs.length, 1, tree(spans, from.spanId));
   assert.equal(spans.filter((span) => span.parentSpanId === runs[0].spanId && span.kind === 3).length, 1);
   assert.equal(new Set(spans.map((span) => span.instance)).size, 2);
-  // all of it hangs together
+  // all spans are connected
   const ids = new Set([from.spanId, ...spans.map((span) => span.spanId)]);
   assert.deepEqual(spans.filter((span) => !ids.has(span.parentSpanId)), []);
   assert.equal(receiver.spans.some((span) => span.is['sluice.flow_id'] === untraced), false);
 });
 
-test('a ratio decides if the caller has not', async () => {
+test('a ratio decides if the caller does not', async () => {
   const half = await serve(at(receiver.url, '--trace-sample', '0.5'));
   const known = receiver.spans.length;
   assert.equal((await Promise.all(Array.from({ length: 64 }, () => run(half, {})))).every((reply) => reply.status === 200), true);
-  await stopWell(half); // the last spans are sent on the way down
+  await stopWell(half); // the last spans are sent during the shutdown
   const roots = receiver.spans.slice(known).filter((span) => span.parentSpanId === undefined);
   assert.ok(roots.length > 0 && roots.length < 64, String(roots.length));
   assert.equal(new Set(roots.map((span) => span.traceId)).size, roots.length);
@@ -244,13 +246,13 @@ test('a receiver that refuses, sends nonsense, keeps a part or dies costs spans,
   const was = await counts(to);
   assert.equal((await run(to, {})).status, 200);
   await until('undelivered spans have failed', async () => (await counts(to)).failed === was.failed + 2);
-  // one line when it begins to fail, not one an export
+  // one line when it begins to fail, not one for each export
   const lines = to.log.split('\n').filter((line) => line.includes('spans could not be exported'));
   assert.ok(lines.length > 0 && lines.length <= 4, lines.join('\n'));
   await stopWell(to);
 });
 
-test('a receiver that never answers fills a bounded queue, and holds nothing up', async () => {
+test('a receiver that never answers fills a bounded queue, and delays nothing', async () => {
   const slow = await Receiver.start();
   const to = await serve(at(slow.url));
   const held = [];
@@ -262,30 +264,30 @@ test('a receiver that never answers fills a bounded queue, and holds nothing up'
     for (const reply of replies) assert.deepEqual([reply.status, reply.json.results.every((one) => one.status === 200)], [200, true], reply.text.slice(0, 500));
     ended += 10 * SPANS;
   }
-  // no more than a queue for each request that was made, and one that waits: the rest is dropped
+  // at most a queue for each request that was made, and for one that waits: the rest is dropped
   const { dropped: lost } = await counts(to);
   assert.ok(lost >= ended - (slow.requests.length + 1) * 2048, `${lost} of ${ended}, ${slow.requests.length} requests`);
   for (const { text } of slow.requests) assert.ok(text.length < 2 * 1024 * 1024 + 4096, String(text.length));
-  // it comes back, and what was queued is there
+  // it recovers, and what was queued arrives
   slow.on = (request, reply) => slow.take(reply, request.text);
   for (const reply of held.splice(0)) reply.end('{}');
-  await until('all is accounted for', async () => {
+  await until('all spans are accounted for', async () => {
     const { exported, dropped, failed } = await counts(to);
     return exported + dropped + failed === ended && exported > 0;
   });
-  slow.on = () => {}; // and is silent again: the end waits for it, but not for long
+  slow.on = () => {}; // and is silent again: the shutdown waits for it, but not for long
   await run(to, {});
   await stopWell(to);
   await slow.stop();
 });
 
-test('a port that swallows connections causes no wait', async () => {
+test('a port that never answers causes no wait', async () => {
   const sockets = new Set();
   const silent = net.createServer((socket) => sockets.add(socket.on('error', () => {})));
   const port = await new Promise((resolve) => silent.listen(0, '127.0.0.1', () => resolve(silent.address().port)));
   const to = await serve(at(`http://127.0.0.1:${port}`));
   for (let i = 0; i < 20; i++) assert.equal((await run(to, {})).status, 200);
-  await until('it is asked', () => sockets.size > 0);
+  await until('it gets a connection', () => sockets.size > 0);
   await stopWell(to);
   for (const socket of sockets) socket.destroy();
   silent.close();
@@ -311,7 +313,7 @@ test('settings that cannot work are refused at the start', async () => {
   }
 });
 
-test('all that was sent is what OpenTelemetry would send, without a secret or an input', () => {
+test('everything that was sent is what OpenTelemetry would send, without a secret or an input', () => {
   assert.ok(receiver.requests.length > 5);
   for (const { text } of receiver.requests) {
     check(text);

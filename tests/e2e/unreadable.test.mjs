@@ -1,6 +1,6 @@
-// A 2xx that is not what the action returns (a login page, a block page, another kind of JSON) is no
-// success, wherever an action runs: alone, in a batch, page by page, in a flow. What then is known of
-// a write, and what becomes of its key. And that whoever is told "too fast" is told until when.
+// A 2xx that is not what the action returns (a login page, a block page, another kind of JSON) is
+// not a success, wherever an action runs: alone, in a batch, page by page, in a flow. What is then
+// known about a write, and what happens to its key. And that every "too fast" says until when.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { startDev, until } from './support/dev.mjs';
@@ -27,7 +27,7 @@ function assertUnreadable({ status, json, text }, message) {
   assert.equal('output' in json, false);
 }
 
-test('a read fails, once, and says what came', async () => {
+test('a read fails, once, and says what it got', async () => {
   for (const [body, message] of [
     [PAGE, /HTTP 200 with a web page.*"Welcome to Airport WiFi"/],
     ['nothing here', /not the JSON that the action returns: "nothing here"/],
@@ -38,7 +38,7 @@ test('a read fails, once, and says what came', async () => {
     const reply = await dev.execute('gmail', 'list_threads', {});
     assertUnreadable(reply, message);
     assert.match(reply.json.hint, /^Nothing was (changed|done)/);
-    assert.equal(await hits(), 1, 'it is not asked again');
+    assert.equal(await hits(), 1, 'it is not called again');
   }
   await answer(THREADS, {});
   assert.deepEqual((await dev.execute('gmail', 'list_threads', {})).json.output.threads, []);
@@ -60,7 +60,7 @@ test('a write has an unknown outcome, and its key stays bound', async () => {
   assert.deepEqual(tool.json.error, { type: 'provider', code: 'reply_unreadable', message: tool.json.canonical.message, retryable: false });
 });
 
-test('what returns nothing takes an empty body, and no page in its place', async () => {
+test('an action that returns nothing accepts an empty body, but not a page', async () => {
   const sent = (await mail('to be deleted')).json.output.id;
   const remove = () => dev.execute('gmail', 'delete_message', { id: sent }, { confirm: true });
   await answer('/gmail/v1/users/me/messages/', PAGE);
@@ -69,7 +69,7 @@ test('what returns nothing takes an empty body, and no page in its place', async
   assert.equal((await remove()).json.output.deleted, true);
 });
 
-test('a dry run sends nothing, so it is as before', async () => {
+test('a dry run sends nothing, so it does not change', async () => {
   await answer(SEND, PAGE);
   const reply = await mail('dry', { dry_run: true });
   assert.deepEqual([reply.status, reply.json.dry_run], [200, true], reply.text);
@@ -86,7 +86,7 @@ test('a later page that cannot be read ends the pages there', async () => {
   assert.equal(reply.json.output.threads.length, 2);
 });
 
-test('an item of a batch fails alone; one that came too fast gets the time of the next', async () => {
+test('an item of a batch fails alone; one that was too fast gets the time for the next', async () => {
   await dev.faults([
     { match: { path_prefix: THREADS }, count: -1, action: { status: 200, body: PAGE } },
     { match: { path_prefix: SEND }, count: -1, action: { status: 429 } },
@@ -114,7 +114,7 @@ async function startFlow() {
   return { reaches, approve: () => dev.call('POST', `${path}/approve`, {}), resume: () => dev.call('POST', `${path}/resume`, {}) };
 }
 
-test('a step of a flow fails with the same, and goes on once it is resumed', async () => {
+test('a step of a flow fails in the same way, and continues once it is resumed', async () => {
   await answer(PAGES, PAGE);
   const { reaches, approve, resume } = await startFlow();
   await reaches('waiting');
@@ -130,7 +130,7 @@ test('a step of a flow fails with the same, and goes on once it is resumed', asy
   await reaches('completed');
 });
 
-test('a step that came too fast says until when', async () => {
+test('a step that was too fast says until when', async () => {
   await dev.faults([{ match: { path_prefix: PAGES }, count: -1, action: { status: 429 } }]);
   const { reaches, approve } = await startFlow();
   await reaches('waiting');
@@ -139,8 +139,8 @@ test('a step that came too fast says until when', async () => {
   assert.deepEqual([error.code, error.retry_after], ['rate_limited', 30], JSON.stringify(error));
 });
 
-// The last: the connection stays closed.
-test('what one reply said of the limits counts for another that does not say it', async () => {
+// The last test: the connection stays closed.
+test('the limits in one reply also apply to another without them', async () => {
   await dev.faults([
     { match: { path_prefix: PAGES }, count: -1, action: { status: 429, hold: true } },
     { match: { path_prefix: '/v1/users' }, count: -1, action: { status: 429, retry_after: 600 } },

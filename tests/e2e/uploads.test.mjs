@@ -1,5 +1,6 @@
-// Files of Slack, Drive and Dropbox, there and back, against a provider that minds each vendor's
-// protocol: where bytes go, what announces them, which header may hold what, who is asked for a token.
+// Files of Slack, Drive and Dropbox, in both directions, with a provider that enforces each
+// vendor's protocol: where bytes are sent, what announces them, which header may hold what, and
+// which host gets the token.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';
@@ -14,7 +15,7 @@ const json = (body, status = 200, headers = {}) => ({ status, headers: { ...JSON
 const no = (error, more = {}) => json({ ok: false, error, ...more });
 const has = (request, app) => request.headers.authorization === `Bearer ${TOKENS[app]}`;
 
-let state; // what the vendors hold
+let state; // the vendors' contents
 
 // ---- slack ----
 
@@ -184,7 +185,7 @@ test('slack: reserved, uploaded, posted; and downloaded again', async () => {
   assert.deepEqual([back.id, back.name, back.summary], ['F01', 'Übersicht.png', 'Übersicht.png (70000 bytes)']);
 });
 
-test('slack: kept private where no channel is named', async () => {
+test('slack: kept private if no channel is named', async () => {
   assert.equal((await good('slack_upload_file', {}, file('a.bin'))).summary, 'a.bin, not posted');
   assert.equal(state.posted[0].channel_id, undefined);
   const faulty = await bad('slack_upload_file', { text: 'to whom?' }, file('a.bin'));
@@ -192,7 +193,7 @@ test('slack: kept private where no channel is named', async () => {
   assert.match((await bad('slack_upload_file', { channel: 'C1' })).message, /sends a file, and the request has none/);
 });
 
-test('slack: uploaded and not posted, and nothing is repeated under its key', async () => {
+test('slack: uploaded and not posted, and nothing is repeated with its key', async () => {
   const headers = { 'idempotency-key': 'one upload' };
   const first = await bad('slack_upload_file', { channel: 'C404' }, file('a.bin'), headers);
   assert.deepEqual([first.status, first.error_code, first.code], ['failed', 'execution_failed', 'partly_done']);
@@ -202,7 +203,7 @@ test('slack: uploaded and not posted, and nothing is repeated under its key', as
   assert.equal(state.seen.length, 3);
 });
 
-test('slack: neither bytes nor the token go where Slack is not', async () => {
+test('slack: neither bytes nor the token are sent outside of Slack', async () => {
   state.uploadUrl = () => 'https://files.slack.com.evil.example/upload';
   const away = await bad('slack_upload_file', {}, file('a.bin'));
   assert.deepEqual([away.error_code, state.seen.length], ['unsupported_operation', 1]);
@@ -227,7 +228,7 @@ test('drive: announced, sent, replaced, downloaded, exported', async () => {
   assert.deepEqual([pdf.content_type, Buffer.from(pdf.data, 'base64').toString()], ['application/pdf', '%PDF of d2']);
 });
 
-test('drive: a session that is over leaves nothing, so the key is free', async () => {
+test('drive: an expired session leaves nothing, so the key is free', async () => {
   state.isSessionLost = true;
   const headers = { 'idempotency-key': 'one session' };
   const lost = await bad('google_drive_upload_file', {}, file('a.bin'), headers);
@@ -247,7 +248,7 @@ test('dropbox: a name that is not ASCII, in a header; and back', async () => {
   assert.equal((await good('dropbox_download_folder', { path: '/Rechnungen' })).content_type, 'application/zip');
 });
 
-test('dropbox: what is there is replaced only where that is asked for', async () => {
+test('dropbox: an existing file is replaced only on request', async () => {
   const { rev } = await good('dropbox_upload_file', { path: '/a' }, file('a'));
   const conflict = await bad('dropbox_upload_file', { path: '/a' }, file('a'));
   assert.deepEqual([conflict.status, conflict.error_code], ['failed', 'execution_failed']);

@@ -1,4 +1,4 @@
-// `sluice serve --workers N`: processes that share the listening sockets under one parent, and a
+// `sluice serve --workers N`: processes that share the listening sockets below one parent, and a
 // hand-over to a successor that no client notices.
 import assert from 'node:assert/strict';
 import { copyFile, readFile, readdir, rename, writeFile, chmod } from 'node:fs/promises';
@@ -43,7 +43,7 @@ const ends = async (server) => {
   assert.deepEqual([end.code, end.signal], [0, null], server.log.slice(-20000));
 };
 
-// What goes on while `fn` does something to the server: all of it must succeed.
+// Load while `fn` does something to the server: all of it must succeed.
 async function loadWhile(server, args, fn) {
   const load = run(bench, ['--base', server.base, '--duration', '6', '--warmup', '0', ...args], { env: { SLUICE_KEY: account.key } });
   await fn();
@@ -52,7 +52,7 @@ async function loadWhile(server, args, fn) {
   assert.match(end.stdout, / 0 failed/);
 }
 
-test('as many workers as asked for answer, each with metrics of its own', async () => {
+test('all configured workers answer, each with metrics of its own', async () => {
   const port = await freePair();
   const server = await serve({ args: ['--metrics-listen', `127.0.0.1:${port}`] });
   const pids = await workersOf(server);
@@ -81,7 +81,7 @@ test('connections are distributed, also those of one burst and to a restarted wo
       const reply = await fetch(`http://127.0.0.1:${port + i}/metrics`).catch(() => null); // while it starts
       return Number(/^sluice_http_connections (\d+)/m.exec((await reply?.text()) ?? '')?.[1] ?? -1);
     }));
-  // A worker that this machine stops for a while takes none of them: seldom, so not in five rounds.
+  // A worker that this machine pauses for a while gets none of them: seldom, so not in five rounds.
   async function areShared() {
     const least = [];
     while (least.length < 5 && !(least.at(-1) >= 60 / 3)) {
@@ -132,7 +132,7 @@ for (const [how, args] of [
     await ends(server);
   });
 
-test('a successor that does not come up leaves the old workers in place', async () => {
+test('if a successor does not start, the old workers stay', async () => {
   const program = join(stack.dir, 'sluice-copy');
   await copyFile(sluiceBin, program);
   const server = await serve({ bin: program });
@@ -151,7 +151,7 @@ test('a successor that does not come up leaves the old workers in place', async 
 test('SIGHUP reaches every worker', async () => {
   const server = await serve();
   server.process.kill('SIGHUP');
-  await until('all have read it again', () => server.log.split('catalog').length > WORKERS && (server.log.match(/SIGHUP/g) ?? []).length >= WORKERS);
+  await until('all have reloaded it', () => server.log.split('catalog').length > WORKERS && (server.log.match(/SIGHUP/g) ?? []).length >= WORKERS);
   await ends(server);
 });
 

@@ -1,5 +1,6 @@
-// Harbour, as harbour.md describes it: written from that page, not from the manifest. One server for its three
-// hosts (api, login, files), told apart by Host; it refuses what the page does not allow.
+// Harbour, as harbour.md describes it: written from that page, not from the manifest. One server
+// for its three hosts (api, login, files), which it tells apart by the Host header. It refuses
+// everything that the page does not allow.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
@@ -27,7 +28,7 @@ export class Harbour {
   static async start() {
     const harbour = new Harbour();
     Object.assign(harbour, { keys: new Set(), codes: new Map(), access: new Map(), refresh: new Map(), revoked: [], seen: [], bookings: [], replays: new Map(), places: new Map(), atOnce: 0, mostAtOnce: 0 });
-    harbour.weather = []; // what happens to the next calls to the API: (harbour, answer) => true where it has answered
+    harbour.weather = []; // what happens to the next calls to the API: (harbour, answer) => true if it has answered
     harbour.server = createServer((request, response) => void harbour.#serve(request, response));
     await new Promise((resolve) => harbour.server.listen(0, '127.0.0.1', resolve));
     harbour.url = `http://127.0.0.1:${harbour.server.address().port}`;
@@ -45,12 +46,13 @@ export class Harbour {
     return key;
   }
 
-  // All access tokens that there are end now.
+  // All existing access tokens expire now.
   expire() {
     this.access.clear();
   }
 
-  // What a person's browser does: opens that address, agrees to those scopes, is sent back to the address returned.
+  // What a person's browser does: opens that address, agrees to those scopes, and follows the
+  // redirect, which is returned.
   consent(address, scopes = null) {
     const url = new URL(address);
     const asked = Object.fromEntries(url.searchParams);
@@ -108,7 +110,7 @@ export class Harbour {
     return answer(200, reply);
   }
 
-  // The scopes of whoever calls.
+  // The caller's scopes.
   #caller({ headers }) {
     const key = headers['x-harbour-key'];
     if (key !== undefined && headers.authorization === undefined) {

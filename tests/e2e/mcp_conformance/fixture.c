@@ -1,15 +1,15 @@
 /*
- * Answers by a table, linked into test builds alone. The protocol's conformance suite asks for
- * tools, prompts and resources of its own (pictures, sounds, questions of any kind), for which a
- * catalog of apps has no use. Headers, states, errors and results are those of all methods. The
- * table is the file that SLUICE_MCP_FIXTURES names:
+ * Answers from a table, linked only into test builds. The protocol's conformance suite calls tools,
+ * prompts and resources of its own (pictures, sounds, questions of any kind), which a catalog of
+ * apps does not need. Headers, states, errors and results are those of all methods. The table is
+ * the file that SLUICE_MCP_FIXTURES names:
  *
  *   {"tools/call test_name": {"needs": "sampling", "is_sealed": true,
  *                             "rounds": [{"key": {"method": "elicitation/create", ...}}],
  *                             "result": {"content": [{"type": "text", "text": "$argument"}]}}}
  *
- * A round is asked until each of its keys is answered; of requests those are left out that the
- * client has not said it can answer. A text that begins with $ stands for that argument.
+ * A round is repeated until each of its keys is answered. Requests that the client cannot answer,
+ * by its own capabilities, are left out. A text that begins with $ stands for that argument.
  */
 #include "base/file.h"
 #include "mcp/method.h"
@@ -80,7 +80,7 @@ static bool is_able(const struct mcp_message *message, slice method)
     return json_get(message->capabilities, slice_split(&method, '/')) != NULL;
 }
 
-/* connection_id of the state is the round's number. */
+/* the state's connection_id is the round's number */
 static enum op_result ask_round(struct api_request *request, const struct mcp_message *message,
                                 const struct json *round, struct mcp_state *state, bool is_sealed)
 {

@@ -1,4 +1,4 @@
-// A request that sluice sent against one that was recorded: what differs, a line each.
+// Compares a request of sluice with a recorded one, and returns a line for each difference.
 
 const isObject = (value) => value !== null && typeof value === 'object';
 const join = (path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : `${path}.${key}`);
@@ -11,7 +11,8 @@ function leavesOf(value, path, keys = [], out = []) {
   return out;
 }
 
-// [["body.line_items[0].price", "x"]] of pairs "line_items[0][price]" = "x"; names that repeat are an array.
+// [["body.line_items[0].price", "x"]] from pairs "line_items[0][price]" = "x"; repeated names
+// become an array.
 function pairsOf(pairs, path) {
   const counts = new Map();
   for (const [name] of pairs) counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -43,7 +44,7 @@ function recordedBody(body) {
   return { leaves: [['body', body]] };
 }
 
-// The same of ours; isText: values are texts, whatever they stand for.
+// The same for ours. isText: values are texts, whatever they stand for.
 function sentBody({ headers, body }) {
   const type = headers['content-type'] ?? '';
   const text = body.toString('utf8');
@@ -55,7 +56,7 @@ function sentBody({ headers, body }) {
   return { leaves: [['body', text]], isText: true };
 }
 
-// [name, text] of the parts; of a file its text.
+// [name, text] of the parts. A file counts with its text.
 function partsOf(text, type) {
   const boundary = type.match(/boundary="?([^";]+)/)[1];
   const parts = text.split(`--${boundary}`).slice(1, -1);
@@ -74,7 +75,7 @@ function decode(segment) {
 }
 const plainPath = (path) => path.split('/').map(decode).join('/');
 
-// A GraphQL document counts by what it asks for at its root: "mutation issueCreate".
+// A GraphQL document counts by its root fields: "mutation issueCreate".
 export function rootsOf(query) {
   const tokens = query.replace(/"(?:[^"\\]|\\.)*"|#[^\n]*/g, '').match(/\w+|[{}():]/g) ?? [];
   const kind = ['mutation', 'subscription'].includes(tokens[0]) ? tokens[0] : 'query';
@@ -124,7 +125,8 @@ const show = (value) => {
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 };
 
-// differs: [{at, why, ours?}]. Lines: what is not excused, and what is excused without need.
+// differs: [{at, why, ours?}]. Returns lines: differences that are not excused, and excuses that
+// are not needed.
 export function unexcused(found, differs = []) {
   const lines = [];
   const used = new Set();
@@ -138,7 +140,7 @@ export function unexcused(found, differs = []) {
   return lines;
 }
 
-// Recordings that a faithful replay must not take for this one: [what was changed, recording].
+// Changed recordings that must not match a faithful replay: [what was changed, recording].
 export function changedRecordings(recording) {
   const change = (what, more) => [what, { ...recording, ...more }];
   const changed = [

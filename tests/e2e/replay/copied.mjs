@@ -1,5 +1,5 @@
-// What a case copies out of its recordings, though it can name it: ids, and texts of three words and more. A word that
-// anybody could have made up may be there twice.
+// What a case copies from its recordings instead of naming it: ids, and texts of three words and
+// more. A word that anyone could have made up may occur twice.
 const leavesOf = (value, at, out = []) => {
   if (value === null || typeof value !== 'object') out.push([at, value]);
   else for (const [key, one] of Object.entries(value)) leavesOf(one, `${at}.${key}`, out);
@@ -26,16 +26,16 @@ function decoded(text) {
   }
 }
 
-// The values of a form that was recorded as a text, or the text.
+// The values of a form that was recorded as text, or the text.
 const formValues = (body) => (typeof body === 'string' && /^[^=&\s{]+=/.test(body) ? body.split(/[&=]/) : body);
 
-// All values of a recording: the whole ones, and the text in which ids are found.
+// All values of a recording: the whole ones, and the text in which ids are searched.
 function contentOf({ path, query, body, reply }) {
   const values = leavesOf([path.split('/'), query ?? null, formValues(body) ?? null, reply ?? null], '').map(([, value]) => decoded(String(value)));
   return { whole: new Set(values), text: values.join('\n') };
 }
 
-// Of one value: what of it is a recording's.
+// The parts of one value that belong to a recording.
 function copiesIn(value, { whole, text }, isWhole) {
   const own = String(value);
   if (isWhole && (isProse(own) || isMail(own)) && whole.has(own)) return [own];
@@ -44,7 +44,7 @@ function copiesIn(value, { whole, text }, isWhole) {
 
 const PLACES = ['input', 'params', 'next', 'output', 'differs', 'summary', 'message', 'hint', 'body', 'headers'];
 
-// Lines: where a case has what one of the recordings has.
+// Lines: where a case contains what one of the recordings contains.
 export function copiedProblems(file, one, recordings) {
   const contents = recordings.map(contentOf);
   const lines = [];

@@ -1,5 +1,5 @@
-// What a documented error must say of itself, so that its source can be found again, and which statuses an app must
-// speak of: each has a case, or a line with `none` that says why there is none.
+// The members of a documented error, so that its source can be found again, and the statuses that
+// an app must cover: each has a case, or a line with `none` that says why there is none.
 const STATUSES = ['401', '403', '404', '409', '429', '5xx'];
 const NONE_KEYS = ['status', 'none', 'source', 'seen', 'quote', 'app', 'line', 'params'];
 
@@ -23,11 +23,11 @@ function noneProblems(one, errors) {
   if (odd.length > 0) lines.push(`"${odd[0]}" is no member of a line with "none"`);
   if (!STATUSES.includes(String(one.status))) lines.push(`"status" of a line with "none" is one of ${STATUSES.join(', ')}`);
   if (typeof one.none !== 'string' || one.none.length < 20) lines.push('"none" says in a sentence why there is no case');
-  if (errors.some((each) => statusOf(each) === String(one.status))) lines.push(`there is a case of ${one.status}`);
+  if (errors.some((each) => statusOf(each) === String(one.status))) lines.push(`there is a case for ${one.status}`);
   return lines;
 }
 
-// Lines, none where all is well. errors: the cases of an app; nones: its lines with `none`.
+// Returns lines, or none if all is well. errors: the cases of an app. nones: its lines with `none`.
 export function documentedProblems(file, errors, nones, isWhole = true) {
   const at = (one, lines) => lines.map((text) => `${file}:${one.line}: ${text}`);
   const spoken = new Set([...errors, ...nones].map(statusOf));
@@ -35,6 +35,6 @@ export function documentedProblems(file, errors, nones, isWhole = true) {
   return [
     ...errors.flatMap((one) => at(one, sourceProblems(one))),
     ...nones.flatMap((one) => at(one, noneProblems(one, errors))),
-    ...silent.map((status) => `${file}: nothing is said of ${status}: add a case, or {"status", "none": "why", "source", "seen"}`),
+    ...silent.map((status) => `${file}: there is no line for ${status}: add a case, or {"status", "none": "why", "source", "seen"}`),
   ];
 }

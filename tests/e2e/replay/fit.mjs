@@ -1,5 +1,5 @@
-// Whether a recorded request could be one of an action: method and path, the document of GraphQL, and what an action
-// always sends.
+// Whether a recorded request could belong to an action: method and path, the GraphQL document, and
+// what an action always sends.
 import { rootsOf } from './compare.mjs';
 
 const isVersion = (segment) => /^v\d+\.\d+$|^\d{4}-\d{2}$|^v\d+$/.test(segment);
@@ -14,8 +14,8 @@ function decoded(segment) {
   }
 }
 
-// One segment against one of a template, in which ${...} is any text that is not empty, and ${input.x} alone what the
-// input_schema lets x be.
+// Compares one segment with one of a template, in which ${...} is any non-empty text, and
+// ${input.x} only what the input_schema allows for x.
 function segmentFits(wanted, segment, properties) {
   if (isVersion(wanted) && isVersion(segment)) return true;
   const { pattern, enum: values } = properties[wanted.match(/^\$\{input\.(\w+)\}$/)?.[1]] ?? {};
@@ -31,7 +31,7 @@ function pathFits(wanted, path, properties) {
   return ours.length === theirs.length && ours.every((one, i) => segmentFits(one, theirs[i], properties));
 }
 
-// The same but for versions, which vendors move about: /crm/v3/objects, /crm/objects/2026-03.
+// The same without versions, which vendors move: /crm/v3/objects, /crm/objects/2026-03.
 const unversioned = (path) => segmentsOf(path).map(decoded).filter((one) => !isVersion(one)).join('/');
 export const isSamePath = (ours, recorded, base) => [recorded, base + recorded].some((one) => unversioned(one) === unversioned(ours));
 
@@ -44,6 +44,6 @@ export function fits(manifest, action, recording) {
   const prefix = manifest.base_url.replace(/^https:\/\/[^/]*/, '');
   if (![path, prefix + path, base + path].some((one) => pathFits(one, recording.path, action.input_schema.properties ?? {}))) return false;
   if (path.endsWith('/graphql')) return roots(body.json.query) === roots(recording.body?.query ?? '');
-  // what the template says word for word
+  // what the template contains literally
   return Object.entries(query).every(([name, value]) => typeof value !== 'string' || value.includes('${') || recording.query?.[name] === undefined || recording.query[name] === value);
 }

@@ -1,6 +1,7 @@
-// What proves an action, as its manifest says it: `met` (a recording, by replay.test.mjs) and `checked` (the vendor's
-// description, by descriptions.test.mjs), and the list of what nothing proves in contrib/integrations/README.md.
-// `make met` has the tests write these, in place: what people wrote keeps its form.
+// The proofs of an action in its manifest: `met` (a recording, by replay.test.mjs) and `checked`
+// (the vendor's description, by descriptions.test.mjs), and the list of what is unproven in
+// contrib/integrations/README.md. `make met` makes the tests write these, in place: text that
+// people wrote keeps its form.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { apps, manifestFile, manifestOf } from './recordings.mjs';
@@ -8,7 +9,7 @@ import { apps, manifestFile, manifestOf } from './recordings.mjs';
 export const isWriting = process.env.SLUICE_MET === 'write';
 const readme = new URL('../../../contrib/integrations/README.md', import.meta.url).pathname;
 
-// Where the pattern, which is sticky, ends in the text when it begins at `at`.
+// The end of a match of the pattern, which is sticky, that begins at `at` in the text.
 function after(pattern, text, at) {
   pattern.lastIndex = at;
   pattern.exec(text);
@@ -28,7 +29,8 @@ function endOfValue(text, at) {
   }
 }
 
-// [{key, from, value, to}] of the object at `at`: where the key begins, its value begins and ends.
+// [{key, from, value, to}] of the object at `at`: where the key begins, and where its value begins
+// and ends.
 function membersOf(text, at) {
   const members = [];
   for (at = afterSpace(text, at + 1); text[at] === '"'; ) {
@@ -54,7 +56,8 @@ const itemsOf = (text, at) => {
   return items;
 };
 
-// The text of a manifest with the action's member set, behind one of `behind`, or taken out (undefined).
+// The text of a manifest with the action's member set, after one of `behind`, or removed
+// (undefined).
 export function withMember(text, actionId, key, value, behind) {
   const { value: list } = membersOf(text, afterSpace(text, 0)).find((one) => one.key === 'actions');
   for (const item of itemsOf(text, list)) {
@@ -68,7 +71,7 @@ export function withMember(text, actionId, key, value, behind) {
     if (old) return text.slice(0, members[index - 1].to) + text.slice(old.to);
     if (!value) return text;
     const anchor = members.findLast((one) => behind.includes(one.key));
-    const gap = text.slice(members[0].to, members[1].from); // comma and what is between two members
+    const gap = text.slice(members[0].to, members[1].from); // comma and white space between two members
     return `${text.slice(0, anchor.to)}${gap}"${key}": ${shown}${text.slice(anchor.to)}`;
   }
   throw new Error(`there is no action ${actionId}`);
@@ -76,7 +79,8 @@ export function withMember(text, actionId, key, value, behind) {
 
 const BEHIND = { checked: ['description', 'docs_url'], met: ['description', 'docs_url', 'checked'] };
 
-// wanted: action_id -> value or undefined. Lines of what differs; when writing, none: the manifest is changed.
+// wanted: action_id -> value or undefined. Returns lines with the differences. When writing, it
+// returns none and changes the manifest.
 export function markProblems(app, key, wanted) {
   const lines = [];
   let text = readFileSync(manifestFile(app), 'utf8');
@@ -90,7 +94,7 @@ export function markProblems(app, key, wanted) {
   return lines;
 }
 
-// ---- what nothing proves ----
+// ---- what is unproven ----
 
 const BEGIN = '<!-- what follows is written by `make met` -->\n';
 const END = '<!-- end of what `make met` writes -->\n';

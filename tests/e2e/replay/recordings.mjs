@@ -1,4 +1,5 @@
-// What the replay reads: the recordings of the corpus, the cases, the documented errors, and what is not used and why.
+// The data of the replay: the recordings of the corpus, the cases, the documented errors, and what
+// is not used, with the reason.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { completed } from './shortened.mjs';
@@ -25,14 +26,15 @@ function linesOf(file) {
   });
 }
 
-// The corpus has both of Outlook in one file.
+// The corpus has both Outlook apps in one file.
 const isOfCalendar = ({ path }) => /^\/v1\.0\/me\/(calendar|event)/.test(path);
 const corpusOf = (app) =>
   /^outlook_/.test(app)
     ? linesOf(join(folder, 'outlook_mail.jsonl')).filter((one) => isOfCalendar(one) === (app === 'outlook_calendar'))
     : linesOf(join(folder, `${app}.jsonl`));
 
-// id -> recording, as it is in the corpus. Several have the same id: the second of them is called "<id>~2".
+// id -> recording, as in the corpus. If several have the same id, the second one is called
+// "<id>~2".
 export function corpusRecordingsOf(app) {
   const all = new Map();
   for (const { line, ...one } of corpusOf(app)) {
@@ -43,10 +45,10 @@ export function corpusRecordingsOf(app) {
   return all;
 }
 
-// The same, with the vendors' ids as long as they are.
+// The same, with the vendors' ids at their full length.
 export const recordingsOf = (app) => new Map([...corpusRecordingsOf(app)].map(([id, one]) => [id, completed(app, one)]));
 
-// A line with `params` alone says what follows is connected with.
+// A line with only `params` sets the parameters of the connection for later lines.
 function withParams(lines) {
   let params;
   return lines.flatMap((one) => {
@@ -72,8 +74,8 @@ export function monthOf(recording) {
   return at.getUTCFullYear() === 2026 ? at.toISOString().slice(0, 7) : '2026';
 }
 
-// "body.records[0].fields" of a value: {is: whether it is there, value}. [-1] is the last one of an array; a name with
-// dots is quoted: 'reply["@odata.nextLink"]'.
+// "body.records[0].fields" of a value: {is: whether it exists, value}. [-1] is the last item of an
+// array. A name with dots is quoted: 'reply["@odata.nextLink"]'.
 export function valueAt(root, path) {
   let value = root;
   for (const [, quoted, plain] of path.matchAll(/"([^"]*)"|([^.[\]]+)/g)) {
@@ -85,7 +87,7 @@ export function valueAt(root, path) {
   return { is: true, value };
 }
 
-// {items: {0: {price: "x"}}} of the form "items[0][price]=x".
+// {items: {0: {price: "x"}}} from the form "items[0][price]=x".
 function formOf(text) {
   const form = {};
   for (const [name, value] of new URLSearchParams(text)) {
@@ -114,7 +116,7 @@ function partOf(value, pattern, path) {
 }
 
 function numberOf(value, path) {
-  if (!/^-?\d+$/.test(value)) throw new Error(`${path} of the recording is no number: ${JSON.stringify(value)}`);
+  if (!/^-?\d+$/.test(value)) throw new Error(`${path} of the recording is not a number: ${JSON.stringify(value)}`);
   return Number(value);
 }
 
@@ -128,8 +130,8 @@ function referred({ $: path, part, as }, source) {
 
 export const isReference = (value) => typeof value?.$ === 'string' && Object.keys(value).every((key) => ['$', 'part', 'as'].includes(key));
 
-// A value of a case, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for
-// the last segment of its path. Throws where the recording has none.
+// A value of a case. {"$": "body.name"} stands for the recorded request's value there, and {"$":
+// "path[-1]"} for the last segment of its path. Throws if the recording has none.
 export function inputOf(input, recording) {
   if (Array.isArray(input)) return input.map((one) => inputOf(one, recording));
   if (input === null || typeof input !== 'object') return input;
@@ -137,7 +139,8 @@ export function inputOf(input, recording) {
   return Object.fromEntries(Object.entries(input).map(([key, one]) => [key, inputOf(one, recording)]));
 }
 
-// A case with the values that it names out of its recordings: what is sent from the first, what comes back from the last.
+// A case with the values that it takes from its recordings: what is sent from the first, what is
+// returned from the last.
 export function caseWith(one, recordings) {
   const whole = { ...one };
   for (const name of ['input', 'params', 'differs']) if (one[name]) whole[name] = inputOf(one[name], recordings[0]);

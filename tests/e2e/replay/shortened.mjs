@@ -1,12 +1,13 @@
-// Some recordings have ids that are shorter than the vendor's: whoever recorded them replaced theirs by numbered ones
-// and counted too few digits. Manifests ask for ids as the vendor documents them, so a recording is completed as it is
-// read: the same id becomes the same longer one in request and reply, other ids stay other ids.
+// Some recordings have ids that are shorter than the vendor's: their author replaced the real ones
+// by numbered ones with too few digits. Manifests require ids as the vendor documents them, so a
+// recording is completed when it is read: the same id becomes the same longer one in request and
+// reply, and different ids stay different.
 
-// Of an app: an id as it may be found (its prefix, the rest), and how long the rest is.
+// For each app: the pattern of an id (its prefix, the rest), and how long the rest is.
 const IDS = {
   // A page's token is "PA" before the SID that it begins with.
   twilio: { id: /(?<![A-Za-z0-9])((?:PA)?[A-Z]{2})([0-9a-f]{20,31})(?![A-Za-z0-9])/g, length: 32 },
-  // No word of a scope or a text: those have no digits.
+  // Not a word of a scope or a text: those have no digits.
   airtable: { id: /(?<![A-Za-z0-9])(app|tbl|rec|fld|viw|wsp|com|usr)(?=[A-Za-z]*[0-9])([A-Za-z0-9]{10,13})(?![A-Za-z0-9])/g, length: 14 },
 };
 
@@ -21,7 +22,7 @@ function inValue(value, ids) {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, inValue(one, ids)]));
 }
 
-// The recording with ids as long as the vendor's; names of members stay.
+// The recording with ids of the vendor's length. Names of members stay.
 export function completed(app, recording) {
   const ids = IDS[app];
   if (!ids) return recording;

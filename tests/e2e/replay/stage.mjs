@@ -1,5 +1,5 @@
-// The real server in front of a provider of the tests' own: one connection a lane, whose credential says to which
-// lane a request belongs, so that many lanes go at once and each knows its own.
+// The real server in front of a provider of the tests: one connection for each lane. Its credential
+// says to which lane a request belongs, so that many lanes can run at once.
 import { mkdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { makeCertificates } from '../support/nginx.mjs';
 import { Stack } from '../support/stack.mjs';
 import { manifestOf } from './recordings.mjs';
 
-// What a connection is made with where the cases do not say it.
+// The connection's parameters if the cases do not give them.
 const PARAMS = {
   http: { base: 'replay.example.com' },
   jira: { cloud_id: '01234567-89ab-cdef-0123-456789abcdef' },
@@ -24,14 +24,14 @@ const credentialOf = (manifest, token) =>
     basic: { username: token, password: token },
   })[[manifest.auth].flat()[0].type];
 
-// "https://x.example.com/base" of a manifest whose base_url has parameters.
+// "https://x.example.com/base" for a manifest whose base_url has parameters.
 const baseOf = (manifest, params) => manifest.base_url.replace(/\$\{connection\.params\.(\w+)\}/g, (_, name) => params[name]);
 
-// Origins that requests of actions name in place of base_url's.
+// Origins that requests of actions use instead of base_url's.
 const hostsOf = ({ actions }) =>
   actions.flatMap(({ request }) => [request, ...(request.instead ?? [])]).flatMap(({ base_url: url }) => (url ? [new URL(url).origin] : []));
 
-// The lane's token, wherever the credential travels.
+// The lane's token, wherever the credential is sent.
 function laneIn(request) {
   const { authorization = '', ...headers } = request.headers;
   const basic = authorization.startsWith('Basic ') ? Buffer.from(authorization.slice(6), 'base64').toString() : '';
@@ -45,11 +45,11 @@ async function bytesOf(request) {
 }
 
 export class Stage {
-  // wanted: [{app, params?, own?}]: one lane for each that differs.
+  // wanted: [{app, params?, own?}]: one lane for each different one.
   static async start(wanted) {
     const stage = new Stage();
     stage.lanes = new Map();
-    stage.answers = new Map(); // token -> what answers its requests
+    stage.answers = new Map(); // token -> the function that answers its requests
     stage.stack = await Stack.start({ provider: false });
     try {
       await stage.#open(wanted);
@@ -66,7 +66,7 @@ export class Stage {
     this.account = id;
     this.key = key;
     const origins = new Set();
-    const waiting = new Map(); // those of one app in turn: the first of them becomes the default
+    const waiting = new Map(); // those of one app in order: the first of them becomes the default
     for (const one of wanted) {
       const name = this.#nameOf(one);
       if (this.lanes.has(name)) continue;
@@ -126,7 +126,7 @@ export class Stage {
     return this.lanes.get(this.#nameOf(wanted));
   }
 
-  // Runs an action in a lane; answer(seen, nth) gives what the provider replies to the nth request.
+  // Runs an action in a lane. answer(seen, nth) returns the provider's reply to the nth request.
   // {status, headers, json, summary, seen}
   async run(wanted, action, input, answer, { files, query = '' } = {}) {
     const lane = this.laneOf(wanted);

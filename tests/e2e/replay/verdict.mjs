@@ -1,4 +1,5 @@
-// What a replayed action gave against what its case says: lines, none where all is well.
+// Compares the result of a replayed action with its case, and returns lines, or none if all is
+// well.
 import Ajv from 'ajv/dist/2020.js';
 import { valueAt } from './recordings.mjs';
 
@@ -18,12 +19,12 @@ const show = (value) => {
 };
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// "1 records", "undefined", and sluice's own text in place of one of the action's.
+// "1 records", "undefined", and sluice's own text instead of one of the action's.
 function displayProblems(action, { display }, expected) {
   const { title, summary } = display ?? {};
   if (expected !== undefined) return summary === expected ? [] : [`display.summary: ${show(summary)}, the case says ${show(expected)}`];
   const odd = /\[object|undefined|\bnull\b|\bNaN\b/.test(summary) || /(^|\s)1 \w+[^sui\W]s\b/.test(summary) || / succeeded\.$/.test(summary);
-  return !title || !summary || odd ? [`display: ${show({ title, summary })} is nothing for a person`] : [];
+  return !title || !summary || odd ? [`display: ${show({ title, summary })} is not readable for a person`] : [];
 }
 
 export function successProblems(action, one, { status, summary }) {
@@ -39,7 +40,8 @@ export function successProblems(action, one, { status, summary }) {
   return [...lines, ...displayProblems(action, summary, one.summary)];
 }
 
-// expected: {error_code, retry_after?, hint?, message?, ...}; a moment that is waited for comes nearer meanwhile.
+// expected: {error_code, retry_after?, hint?, message?, ...}. A time that is waited for comes
+// closer meanwhile.
 export function errorProblems(expected, { status, headers, summary }) {
   const lines = [];
   if (![409, 500].includes(status) || summary?.error_code !== expected.error_code)
