@@ -50,7 +50,7 @@ const ELSEWHERE = {
   still_running: 'a guard error without an envelope: its own test below',
   cancelled: 'its client has disconnected, so there is no reply: tests/e2e/idempotency.test.mjs',
   not_in_scope: 'a guard error without an envelope: tests/e2e/scopes.test.mjs',
-  internal: 'a fault of ours: there is none to call forth; its envelope is in tests/unit/api',
+  internal: 'a fault of ours, which cannot be caused; its envelope is in tests/unit/api',
 };
 
 const NOTHING_DONE = /[Nn]othing was (done|sent|changed)/;
