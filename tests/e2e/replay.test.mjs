@@ -272,8 +272,8 @@ test('a documented error without its source, its day or its quote is noticed, an
   for (const member of ['source', 'seen', 'quote']) assert.match(problems({ ...one, [member]: undefined }).join(), new RegExp(`^x.jsonl:1: "${member}"`));
   for (const other of [{ source: 'https://example.com/errors' }, { source: 'the errors page' }, { seen: 'today' }, { seen: '2026-02-30' }, { seen: '9999-01-01' }, { quote: 'x'.repeat(101) }])
     assert.equal(problems({ ...one, ...other }).length, 1, JSON.stringify(other));
-  assert.match(problems(one, []).join(), /nothing is said of 409/);
-  assert.match(problems(one, [{ ...none, status: 409 }], errors.slice(1, 4)).join(), /nothing is said of 5xx/);
+  assert.match(problems(one, []).join(), /there is no line for 409/);
+  assert.match(problems(one, [{ ...none, status: 409 }], errors.slice(1, 4)).join(), /there is no line for 5xx/);
   assert.match(problems(one, [{ ...none, status: 409 }, { ...none, status: '5xx' }]).join(), /there is a case of 5xx/);
   for (const other of [{ none: 'no' }, { source: undefined }, { seen: undefined }, { action: 'x' }]) assert.equal(problems(one, [{ ...none, status: 409, ...other }]).length, 1, JSON.stringify(other));
 });
