@@ -201,21 +201,21 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
     struct arena *arena = &enrol->op.arena;
     bool is_by_subject = !wanted->email.ptr ||
                          slice_eq_nocase(wanted->email, enrol->identity.email);
-    slice app = enrol->app->name, whom = name_of(wanted, is_by_subject, arena);
+    slice app = enrol->app->name, login = name_of(wanted, is_by_subject, arena);
     slice came = name_of(&enrol->identity, is_by_subject, arena);
     if (match == MATCH_OTHER)
         (void)stop_enrol(enrol, CALL_ENROL_OTHER_IDENTITY,
                          arena_printf(arena,
                                       "%s %.*s, but the login at %.*s is %.*s. Nothing was stored "
                                       "or changed. Sign in to %.*s as %.*s, then try again.",
-                                      what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came),
-                                      SLICE_ARG(app), SLICE_ARG(whom)));
+                                      what, SLICE_ARG(login), SLICE_ARG(app), SLICE_ARG(came),
+                                      SLICE_ARG(app), SLICE_ARG(login)));
     else
         (void)stop_enrol(enrol, CALL_ENROL_UNKNOWN_IDENTITY,
                          arena_printf(arena,
                                       "%s %.*s, but the login at %.*s could not be determined. "
                                       "Nothing was stored or changed. Try again. %.*s",
-                                      what, SLICE_ARG(whom), SLICE_ARG(app),
+                                      what, SLICE_ARG(login), SLICE_ARG(app),
                                       SLICE_ARG(enrol->probe.identity_message)));
     return enrol->in.keep.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }

@@ -169,12 +169,13 @@ static void put_hints(const struct oauth_begin *begin, struct buf *url)
 {
     const struct json *hints = begin->auth->login_hint;
     const struct connection_identity *row = &begin->row.identity, *wanted = &begin->in.hint;
-    const struct connection_identity *whom = connection_identity_is_known(wanted) ? wanted : row;
+    const struct connection_identity *identity = connection_identity_is_known(wanted) ? wanted
+                                                                                      : row;
     for (uint32_t i = 0; hints && i < hints->count; i++) {
         slice member = json_str(&hints->as.members[i].value);
-        slice value = slice_eq_cstr(member, "email")     ? whom->email
-                      : slice_eq_cstr(member, "subject") ? whom->subject
-                                                         : whom->label;
+        slice value = slice_eq_cstr(member, "email")     ? identity->email
+                      : slice_eq_cstr(member, "subject") ? identity->subject
+                                                         : identity->label;
         if (value.ptr)
             put_pair(url, json_str(&hints->as.members[i].key), value);
     }

@@ -20,7 +20,7 @@ struct decision {
     slice title;
     const struct json *domains; /* NULL: unknown */
     int64_t calls;
-    enum catalog_level gravest;                      /* of their effects */
+    enum catalog_level level_max;                    /* of their effects */
     bool is_final;                                   /* one cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
@@ -36,8 +36,8 @@ static void add_tool(const struct web_request *request, struct decision *decisio
     for (size_t i = 0; i < decision->action_count; i++)
         if (decision->actions[i] == action)
             return;
-    if (action->level > decision->gravest)
-        decision->gravest = action->level;
+    if (action->level > decision->level_max)
+        decision->level_max = action->level;
     decision->is_final = decision->is_final || effect_is_final(action);
     if (decision->action_count < TOOLS_MAX)
         decision->actions[decision->action_count++] = action;
@@ -53,7 +53,7 @@ static struct decision decision_of(struct web_request *request, const struct flo
 {
     const struct json *document = parse_text(request, row->document),
                       *items = JSON_GET(document, "items");
-    struct decision decision = {.calls = row->calls, .gravest = LEVEL_READ};
+    struct decision decision = {.calls = row->calls, .level_max = LEVEL_READ};
     if (!document) {
         decision.title = row->title;
         decision.domains = parse_text(request, row->domains);
@@ -80,7 +80,7 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
         json_close(w, '}');
     }
     json_close(w, ']');
-    json_member_str(w, "effect", slice_cstr(catalog_level_name(decision->gravest)));
+    json_member_str(w, "effect", slice_cstr(catalog_level_name(decision->level_max)));
     json_member_bool(w, "is_final", decision->is_final);
 }
 

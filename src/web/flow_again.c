@@ -90,7 +90,7 @@ static void write_call(struct web_request *request, const struct again *again,
     json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
     json_member_str(w, "effect",
                     action ? slice_cstr(catalog_level_name(action->level)) : SLICE_NONE);
-    json_member_str(w, "as", item ? flow_names_whom(request, again->names, item) : SLICE_NONE);
+    json_member_str(w, "as", item ? flow_names_label(request, again->names, item) : SLICE_NONE);
     json_member_bool(w, "for_each", step->for_each != NULL);
     json_member_bool(w, "when", step->when != NULL);
     json_member_bool(w, "is_asked_for", step->confirm == FLOW_CONFIRM_APPROVAL);

@@ -9,19 +9,19 @@
 #include "web/flow_decision.h"
 
 /* Connections with names; further ones are shown by id. */
-enum { WHOM_MAX = 8, KEYS_MAX = 16 };
+enum { CONNECTIONS_MAX = 8, KEYS_MAX = 16 };
 
 struct flow_names {
-    struct flow_whom {
+    struct flow_connection {
         slice integration_id;
         int64_t id; /* 0: the app's default */
         struct pg_query query;
-    } whom[WHOM_MAX];
+    } connections[CONNECTIONS_MAX];
     struct flow_key {
         slice actor;
         struct pg_query query;
     } keys[KEYS_MAX];
-    size_t whom_count, key_count;
+    size_t connection_count, key_count;
 };
 
 /* A tool that is no longer in the catalog has no action. */
@@ -41,31 +41,34 @@ static int64_t connection_id_of(const struct json *item)
     return is_read ? id : 0;
 }
 
-static struct flow_whom *find_whom(struct flow_names *names, slice integration_id, int64_t id)
+static struct flow_connection *find_connection(struct flow_names *names, slice integration_id,
+                                               int64_t id)
 {
-    for (size_t i = 0; i < names->whom_count; i++)
-        if (names->whom[i].id == id && slice_eq(names->whom[i].integration_id, integration_id))
-            return &names->whom[i];
+    for (size_t i = 0; i < names->connection_count; i++)
+        if (names->connections[i].id == id &&
+            slice_eq(names->connections[i].integration_id, integration_id))
+            return &names->connections[i];
     return NULL;
 }
 
-static void ask_whom(struct web_request *request, struct flow_names *names, const struct json *item)
+static void load_connection_of(struct web_request *request, struct flow_names *names,
+                               const struct json *item)
 {
     const struct catalog_action *action = action_of(request, item);
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     int64_t id = connection_id_of(item);
-    if (!action || names->whom_count == WHOM_MAX ||
-        find_whom(names, action->integration->integration_id, id))
+    if (!action || names->connection_count == CONNECTIONS_MAX ||
+        find_connection(names, action->integration->integration_id, id))
         return;
-    struct flow_whom *whom = &names->whom[names->whom_count++];
-    whom->integration_id = action->integration->integration_id;
-    whom->id = id;
+    struct flow_connection *connection = &names->connections[names->connection_count++];
+    connection->integration_id = action->integration->integration_id;
+    connection->id = id;
     if (id != 0)
-        store_connection_get(pool, &whom->query, &request->serve.op, account_id, id);
+        store_connection_get(pool, &connection->query, &request->serve.op, account_id, id);
     else
-        store_connection_choice(pool, &whom->query, &request->serve.op, account_id,
-                                whom->integration_id);
+        store_connection_choice(pool, &connection->query, &request->serve.op, account_id,
+                                connection->integration_id);
 }
 
 static struct flow_key *find_key(struct flow_names *names, slice actor)
@@ -97,7 +100,7 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
     for (size_t i = 0; i < count; i++)
         ask_key(request, names, actors[i]);
     for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count; i++)
-        ask_whom(request, names, &items->as.items[i]);
+        load_connection_of(request, names, &items->as.items[i]);
     return request->serve.op.holds > 0 ? web_wait(request, then) : then(request);
 }
 
@@ -110,19 +113,19 @@ slice flow_names_actor(struct flow_names *names, slice actor)
 }
 
 /* SLICE_NONE: unknown. *id: the connection, 0 if there is none yet. */
-static slice name_whom(struct web_request *request, struct flow_names *names,
-                       const struct json *item, int64_t *meant)
+static slice label_connection(struct web_request *request, struct flow_names *names,
+                              const struct json *item, int64_t *meant)
 {
     const struct catalog_action *action = action_of(request, item);
     int64_t id = connection_id_of(item);
     struct connection row, *list = &row;
     size_t count = 1;
     *meant = id;
-    const struct flow_whom *whom =
-        action ? find_whom(names, action->integration->integration_id, id) : NULL;
-    bool is_read = whom &&
-                   (id != 0 ? store_connection_get_result(&whom->query, &row)
-                            : store_connection_list_result(&whom->query, &list, &count)) == OK;
+    const struct flow_connection *connection =
+        action ? find_connection(names, action->integration->integration_id, id) : NULL;
+    bool is_read = connection && (id != 0 ? store_connection_get_result(&connection->query, &row)
+                                          : store_connection_list_result(&connection->query, &list,
+                                                                         &count)) == OK;
     /* Without a default a call uses the only one, and is refused if there are several. */
     if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
         *meant = list[0].id;
@@ -132,23 +135,24 @@ static slice name_whom(struct web_request *request, struct flow_names *names,
                    : SLICE_NONE;
 }
 
-slice flow_names_whom(struct web_request *request, struct flow_names *names,
-                      const struct json *item)
+slice flow_names_label(struct web_request *request, struct flow_names *names,
+                       const struct json *item)
 {
     int64_t id;
-    return name_whom(request, names, item, &id);
+    return label_connection(request, names, item, &id);
 }
 
 void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
                     struct json_writer *w)
 {
-    int64_t known[WHOM_MAX];
+    int64_t known[CONNECTIONS_MAX];
     size_t count = 0;
     json_member_open(w, "writes_as", '[');
-    for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count && count < WHOM_MAX; i++) {
+    for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count && count < CONNECTIONS_MAX;
+         i++) {
         const struct catalog_action *action = action_of(request, &items->as.items[i]);
         int64_t id = 0;
-        slice label = name_whom(request, names, &items->as.items[i], &id);
+        slice label = label_connection(request, names, &items->as.items[i], &id);
         bool is_new = action && id != 0;
         for (size_t j = 0; j < count && is_new; j++)
             is_new = known[j] != id;
@@ -186,7 +190,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
     view_recipients(request, w, action, input);
     view_changes(w, item, steps);
     json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));
-    json_member_str(w, "as", flow_names_whom(request, names, item));
+    json_member_str(w, "as", flow_names_label(request, names, item));
     value_view_brief(w, input, headline, effect_fields(action, &request->serve.op.arena));
     value_view(w, "fields", input);
     value_view_text(w, "exact", input, VALUE_TEXT_BYTES_MAX);

@@ -17,8 +17,8 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
 /* A key's name; the actor itself if it has none, or is not a key. */
 slice flow_names_actor(struct flow_names *names, slice actor);
 /* The identity for the call of an item; SLICE_NONE: unknown, or the app needs no connection. */
-slice flow_names_whom(struct web_request *request, struct flow_names *names,
-                      const struct json *item);
+slice flow_names_label(struct web_request *request, struct flow_names *names,
+                       const struct json *item);
 /* An object, as todo_flow.html declares it. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,

@@ -5,7 +5,7 @@
 #include "trace/trace.h"
 #include "web/flow_decision.h"
 
-struct doing {
+struct pending {
     struct flow_command command;
     struct flow_request in;
     struct flow_names *names; /* of the earlier decider */
@@ -25,27 +25,28 @@ static const struct trace_context *begin_trace(struct web_request *request)
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then)
 {
-    struct doing *doing = ARENA_NEW(&request->serve.op.arena, struct doing);
+    struct pending *pending = ARENA_NEW(&request->serve.op.arena, struct pending);
     ASSERT(request->session.is_open && !request->state);
-    if (!doing)
+    if (!pending)
         return web_reply_database(request, ERR_NOMEM);
     /* `in` may be on the caller's stack; the command reads this copy until it ends. */
-    doing->in = *in;
-    doing->in.account_id = request->session.account_id;
-    doing->in.by = serve_by(&request->serve);
-    doing->in.scopes = request->serve.grant.scopes;
+    pending->in = *in;
+    pending->in.account_id = request->session.account_id;
+    pending->in.by = serve_by(&request->serve);
+    pending->in.scopes = request->serve.grant.scopes;
     if (in->kind == FLOW_COMMAND_START)
-        doing->in.trace = begin_trace(request);
-    request->state = doing;
-    flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->serve.op);
+        pending->in.trace = begin_trace(request);
+    request->state = pending;
+    flow_command_start(request->web->config.flow, &pending->command, &pending->in,
+                       &request->serve.op);
     return web_wait(request, then);
 }
 
 const struct flow_command *web_command_of(const struct web_request *request)
 {
-    const struct doing *doing = request->state;
-    ASSERT(doing && !op_is_active(&doing->command.op));
-    return &doing->command;
+    const struct pending *pending = request->state;
+    ASSERT(pending && !op_is_active(&pending->command.op));
+    return &pending->command;
 }
 
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
@@ -109,14 +110,14 @@ static enum op_result reply_done(struct web_request *request)
 /* The form was sent twice, or another person made the same decision first. Neither is an error. */
 static enum op_result reply_decided(struct web_request *request)
 {
-    const struct doing *doing = request->state;
-    const struct flow_command *command = &doing->command;
+    const struct pending *pending = request->state;
+    const struct flow_command *command = &pending->command;
     struct json_writer *w = view_begin(request);
     bool is_own = slice_eq(command->earlier.by, command->in.by.actor);
     json_member_str(w, "id", request->serve.match.params[0]);
     json_member_bool(w, "approved", command->earlier.is_approved);
     json_member_str(w, "by",
-                    is_own ? SLICE_NONE : flow_names_actor(doing->names, command->earlier.by));
+                    is_own ? SLICE_NONE : flow_names_actor(pending->names, command->earlier.by));
     view_time(w, "at", command->earlier.at);
     /* A note belongs to one decision; the later note cannot be stored. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
@@ -126,12 +127,12 @@ static enum op_result reply_decided(struct web_request *request)
 static enum op_result finish_decision(struct web_request *request)
 {
     /* A conflict with the same decision is a success for the reader. */
-    struct doing *doing = request->state;
-    const struct flow_command *command = &doing->command;
-    bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
+    struct pending *pending = request->state;
+    const struct flow_command *command = &pending->command;
+    bool is_approved = pending->in.kind == FLOW_COMMAND_APPROVE;
     if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
         command->earlier.is_approved == is_approved)
-        return flow_names_begin(request, &command->earlier.by, 1, NULL, &doing->names,
+        return flow_names_begin(request, &command->earlier.by, 1, NULL, &pending->names,
                                 reply_decided);
     return reply_done(request);
 }
