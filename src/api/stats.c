@@ -4,7 +4,7 @@
  */
 #include "api/request.h"
 #include "base/clock.h"
-#include "store/tally_kept.h"
+#include "store/tally_cache.h"
 
 enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
 
@@ -68,9 +68,9 @@ static enum op_result reply_stats(struct api_request *request)
     struct tally_sum *list, before;
     size_t count;
     struct stats *stats = request->state;
-    if (tally_kept_goes_on(&stats->reading))
+    if (tally_cache_continue(&stats->reading))
         return api_wait(request, reply_stats);
-    int status = tally_kept_result(&stats->reading, &list, &count, &before);
+    int status = tally_cache_result(&stats->reading, &list, &count, &before);
     if (status != OK)
         return api_reply_database(request, status);
     put_stats(api_reply_open(request, REPLY_BYTES_MAX), stats, list, count);
@@ -89,8 +89,8 @@ static enum op_result begin_stats(struct api_request *request)
         return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
     request->state = stats;
     stats->reading.account_id = request->serve.grant.account_id;
-    tally_kept_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
-                    &stats->reading, &request->serve.op, now);
+    tally_cache_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
+                     &stats->reading, &request->serve.op, now);
     return api_wait(request, reply_stats);
 }
 

@@ -94,7 +94,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     };
     service->limits = limits_new(&limits);
     service->breaker = breaker_new(&config->breaker);
-    service->sums = tally_kept_new();
+    service->sums = tally_cache_new();
     if (app_times_init(&service->app_times) == OK && service->limits && service->breaker &&
         service->sums)
         return service;
@@ -114,7 +114,7 @@ void exec_service_free(struct exec_service *service)
     store_laters_deinit(&service->audits);
     tallies_deinit(&service->tallies);
     app_times_deinit(&service->app_times);
-    tally_kept_free(service->sums);
+    tally_cache_free(service->sums);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -169,7 +169,7 @@ struct tallies *exec_service_tallies(struct exec_service *service)
     return &service->tallies;
 }
 
-struct tally_kept *exec_service_sums(struct exec_service *service)
+struct tally_cache *exec_service_sums(struct exec_service *service)
 {
     return service->sums;
 }

@@ -76,8 +76,8 @@ size_t exec_service_output_bytes(const struct exec_service *service);
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* Its counts for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
-/* The charts' cached sums of them (store/tally_kept.h). */
-struct tally_kept *exec_service_sums(struct exec_service *service);
+/* The charts' cached sums of them (store/tally_cache.h). */
+struct tally_cache *exec_service_sums(struct exec_service *service);
 /* The last resort of a shutdown: cuts all runs under way. Their claims stay, and another process
  * recovers them. */
 void exec_service_cancel_all(struct exec_service *service);

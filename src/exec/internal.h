@@ -18,7 +18,7 @@
 #include "store/execution.h"
 #include "store/idempotency.h"
 #include "store/later.h"
-#include "store/tally_kept.h"
+#include "store/tally_cache.h"
 
 enum {
     EXEC_ARENA_BYTES_MAX = 64 * 1024 * 1024,
@@ -40,7 +40,7 @@ struct exec_service {
     struct exec_stored_table stored;
     struct tallies tallies;
     struct app_times_table app_times;
-    struct tally_kept *sums;
+    struct tally_cache *sums;
 };
 
 /* Faults of input and files (check.c), sentences without their end; SLICE_NONE: none. */

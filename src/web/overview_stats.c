@@ -31,18 +31,18 @@ void overview_stats_begin(struct web_request *request, struct overview_stats *st
     bool is_range = tally_range_of(periods[stats->period].hours, now, &reading->range);
     ASSERT(is_range);
     reading->account_id = request->session.account_id;
-    tally_kept_read(exec_service_sums(request->web->config.exec), request->web->config.pool,
-                    reading, &request->serve.op, now);
+    tally_cache_read(exec_service_sums(request->web->config.exec), request->web->config.pool,
+                     reading, &request->serve.op, now);
 }
 
 bool overview_stats_goes_on(struct overview_stats *stats)
 {
-    return tally_kept_goes_on(&stats->reading);
+    return tally_cache_continue(&stats->reading);
 }
 
 int overview_stats_result(struct overview_stats *stats)
 {
-    return tally_kept_result(&stats->reading, &stats->list, &stats->count, &stats->before);
+    return tally_cache_result(&stats->reading, &stats->list, &stats->count, &stats->before);
 }
 
 slice overview_period(const struct overview_stats *stats)

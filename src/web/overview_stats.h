@@ -4,7 +4,7 @@
 #ifndef WEB_OVERVIEW_STATS_H
 #define WEB_OVERVIEW_STATS_H
 
-#include "store/tally_kept.h"
+#include "store/tally_cache.h"
 #include "web/request.h"
 
 struct overview_stats {

@@ -1,7 +1,7 @@
 /* Tallies: rows that add up, what is read and cached of them, and longer times made from old
  * ones. */
 #include "base/clock.h"
-#include "store/tally_kept.h"
+#include "store/tally_cache.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -368,25 +368,25 @@ static void test_rows_are_kept_for_thirty_days(void **state)
 
 /* ---- what is cached ---- */
 
-static struct tally_kept *kept;
+static struct tally_cache *cache;
 static struct tally_reading readings[3];
-static int64_t kept_now, calls_before;
+static int64_t cache_now, calls_before;
 
-static void start_kept(struct pg_call *call)
+static void start_cached(struct pg_call *call)
 {
     struct tally_reading *reading = call->arg;
     *reading = (struct tally_reading){.account_id = account, .range = read_range};
-    tally_kept_read(kept, call->bench->pool, reading, &call->op, kept_now);
+    tally_cache_read(cache, call->bench->pool, reading, &call->op, cache_now);
 }
 
 /* The calls that the i-th of these readings has found, by time. Ends the reading. */
-static int64_t end_kept(size_t i)
+static int64_t end_cached(size_t i)
 {
     struct tally_sum *list;
     struct tally_sum before;
     size_t count;
     int64_t calls_found = 0, by_app = 0;
-    assert_int_equal(tally_kept_result(&readings[i], &list, &count, &before), OK);
+    assert_int_equal(tally_cache_result(&readings[i], &list, &count, &before), OK);
     calls_before = before.succeeded;
     for (size_t k = 0; k < count; k++) {
         assert_true(k == 0 || list[k].kind >= list[k - 1].kind);
@@ -399,19 +399,19 @@ static int64_t end_kept(size_t i)
 }
 
 /* Until all are read: if there are many, a second query is sent. */
-static void wait_kept(size_t count)
+static void wait_cached(size_t count)
 {
     pg_calls_wait(&bench, calls, count);
     for (size_t i = 0; i < count; i++)
-        if (tally_kept_goes_on(&readings[i]))
+        if (tally_cache_continue(&readings[i]))
             WAIT_UNTIL(bench.loop, pg_pool_pending(bench.pool) == 0);
 }
 
-static int64_t read_kept(void)
+static int64_t read_cached(void)
 {
-    (void)pg_call_run(&bench, &calls[0], start_kept, &readings[0]);
-    wait_kept(1);
-    return end_kept(0);
+    (void)pg_call_run(&bench, &calls[0], start_cached, &readings[0]);
+    wait_cached(1);
+    return end_cached(0);
 }
 
 /* Rows of that many actions. */
@@ -428,38 +428,38 @@ static void add_many(int64_t slot, int count)
 }
 
 /* Past times are read once: a deletion is not noticed, but new rows are. */
-static void test_sums_of_what_is_over_are_kept(void **state)
+static void test_sums_of_what_is_over_are_cached(void **state)
 {
     (void)state;
     read_range = (struct tally_range){hour, 3600, 2, 0, 0};
-    kept_now = hour + 70 * MINUTE_US;
+    cache_now = hour + 70 * MINUTE_US;
     add_many(hour, 600);
-    assert_int_equal(read_kept(), 600);
+    assert_int_equal(read_cached(), 600);
     items_tell(conninfo, "delete from sluice.tally");
     add(row_of(hour + 65 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
-    assert_int_equal(read_kept(), 603);
-    assert_int_equal(read_kept(), 603); /* not added to the cache, as its time is not over */
-    kept_now += 10 * MINUTE_US;
-    assert_int_equal(read_kept(), 603); /* now it is */
+    assert_int_equal(read_cached(), 603);
+    assert_int_equal(read_cached(), 603); /* not added to the cache, as its time is not over */
+    cache_now += 10 * MINUTE_US;
+    assert_int_equal(read_cached(), 603); /* now it is */
     add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
-    assert_int_equal(read_kept(), 606);
+    assert_int_equal(read_cached(), 606);
     struct uuid own = account;
     account = uuid_v7(); /* another's */
-    assert_int_equal(read_kept(), 0);
+    assert_int_equal(read_cached(), 0);
     account = own;
     read_range.since += 60 * MINUTE_US; /* the range has moved on */
-    assert_int_equal(read_kept(), 6);
+    assert_int_equal(read_cached(), 6);
 }
 
-static void test_few_rows_are_not_kept(void **state)
+static void test_few_rows_are_not_cached(void **state)
 {
     (void)state;
     read_range = (struct tally_range){hour, 3600, 2, 0, 0};
-    kept_now = hour + 70 * MINUTE_US;
+    cache_now = hour + 70 * MINUTE_US;
     add_many(hour, 400);
-    assert_int_equal(read_kept(), 400);
+    assert_int_equal(read_cached(), 400);
     items_tell(conninfo, "delete from sluice.tally");
-    assert_int_equal(read_kept(), 0);
+    assert_int_equal(read_cached(), 0);
 }
 
 /* Each adds new rows to its own copy. */
@@ -467,16 +467,16 @@ static void test_two_that_read_at_once_count_nothing_twice(void **state)
 {
     (void)state;
     read_range = (struct tally_range){hour, 3600, 2, 0, 0};
-    kept_now = hour + 30 * MINUTE_US;
+    cache_now = hour + 30 * MINUTE_US;
     add_many(hour, 600);
-    assert_int_equal(read_kept(), 600);
+    assert_int_equal(read_cached(), 600);
     add_many(hour + 25 * MINUTE_US, 600);
-    kept_now += 30 * MINUTE_US;
-    pg_calls_start(&bench, calls, 2, start_kept, readings, sizeof(readings[0]));
-    wait_kept(2);
-    assert_int_equal(end_kept(0), 1200);
-    assert_int_equal(end_kept(1), 1200);
-    assert_int_equal(read_kept(), 1200);
+    cache_now += 30 * MINUTE_US;
+    pg_calls_start(&bench, calls, 2, start_cached, readings, sizeof(readings[0]));
+    wait_cached(2);
+    assert_int_equal(end_cached(0), 1200);
+    assert_int_equal(end_cached(1), 1200);
+    assert_int_equal(read_cached(), 1200);
 }
 
 /* The database adds up what exceeds TALLY_ROWS_MAX. Earlier times are cached with the rest. */
@@ -484,15 +484,15 @@ static void test_many_rows_are_added_up_by_the_database(void **state)
 {
     (void)state;
     read_range = (struct tally_range){hour, 3600, 2, hour - 120 * MINUTE_US, 3600};
-    kept_now = hour + 90 * MINUTE_US;
+    cache_now = hour + 90 * MINUTE_US;
     add_many(hour, 600);
     add_many(hour + 80 * MINUTE_US, 600);
     add_many(hour - 90 * MINUTE_US, 8);
     add_many(hour - 60 * MINUTE_US, 8); /* half of them are before a time as long before now */
-    assert_int_equal(read_kept(), 1200);
+    assert_int_equal(read_cached(), 1200);
     assert_int_equal(calls_before, 12);
     items_tell(conninfo, "delete from sluice.tally");
-    assert_int_equal(read_kept(), 1200);
+    assert_int_equal(read_cached(), 1200);
     assert_int_equal(calls_before, 12);
 }
 
@@ -521,9 +521,9 @@ static int empty(void **state)
     char sql[200], id[UUID_TEXT_LEN + 1];
     (void)state;
     account = uuid_v7();
-    tally_kept_free(kept);
-    kept = tally_kept_new();
-    assert_non_null(kept);
+    tally_cache_free(cache);
+    cache = tally_cache_new();
+    assert_non_null(cache);
     uuid_format(account, id);
     (void)snprintf(sql, sizeof(sql),
                    "delete from sluice.tally; insert into sluice.account (account_id, name, "
@@ -548,7 +548,7 @@ static int tear_down(void **state)
 {
     (void)state;
     pg_bench_close(&bench);
-    tally_kept_free(kept);
+    tally_cache_free(cache);
     mem_free(calls);
     return 0;
 }
@@ -561,8 +561,8 @@ int main(void)
         cmocka_unit_test_setup(test_old_rows_become_hours, empty),
         cmocka_unit_test_setup(test_rows_become_longer_as_they_grow_old, empty),
         cmocka_unit_test_setup(test_rows_are_kept_for_thirty_days, empty),
-        cmocka_unit_test_setup(test_sums_of_what_is_over_are_kept, empty),
-        cmocka_unit_test_setup(test_few_rows_are_not_kept, empty),
+        cmocka_unit_test_setup(test_sums_of_what_is_over_are_cached, empty),
+        cmocka_unit_test_setup(test_few_rows_are_not_cached, empty),
         cmocka_unit_test_setup(test_two_that_read_at_once_count_nothing_twice, empty),
         cmocka_unit_test_setup(test_many_rows_are_added_up_by_the_database, empty),
         cmocka_unit_test(test_the_time_before_is_estimated_by_shares),

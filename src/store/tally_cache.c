@@ -1,49 +1,49 @@
 /*
- * Cached sums; see tally_kept.h. The cached sums cover the rows before a time, `open_at`. A reading
- * adds the rows from there on, and caches the sums up to a later time. Two concurrent readings have
- * a copy each, so nothing is added twice: the sums up to the latest time stay.
+ * Cached sums; see tally_cache.h. The cached sums cover the rows before a time, `open_at`. A
+ * reading adds the rows from there on, and caches the sums up to a later time. Two concurrent
+ * readings have a copy each, so nothing is added twice: the sums up to the latest time stay.
  */
-#include "store/tally_kept.h"
+#include "store/tally_cache.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
 
 enum { SLOT_US = TALLY_SLOT_S * 1000000 };
 
-struct tally_kept {
-    struct kept_sums {
+struct tally_cache {
+    struct cached_sums {
         struct uuid account_id;
         struct tally_range range;
         int64_t open_at;
         uint64_t read_ns;
         struct tally_sum *list; /* followed by the texts, one block; NULL: empty */
         size_t count, bytes;
-    } items[TALLY_KEPT_MAX];
+    } items[TALLY_CACHE_MAX];
 };
 
-struct tally_kept *tally_kept_new(void)
+struct tally_cache *tally_cache_new(void)
 {
-    return mem_zalloc(sizeof(struct tally_kept));
+    return mem_zalloc(sizeof(struct tally_cache));
 }
 
-void tally_kept_free(struct tally_kept *kept)
+void tally_cache_free(struct tally_cache *cache)
 {
-    for (size_t i = 0; kept && i < TALLY_KEPT_MAX; i++)
-        mem_free(kept->items[i].list);
-    mem_free(kept);
+    for (size_t i = 0; cache && i < TALLY_CACHE_MAX; i++)
+        mem_free(cache->items[i].list);
+    mem_free(cache);
 }
 
-static bool is_over(const struct kept_sums *item, uint64_t now_ns)
+static bool is_over(const struct cached_sums *item, uint64_t now_ns)
 {
-    return !item->list || item->read_ns + TALLY_KEPT_S * 1000000000ULL <= now_ns;
+    return !item->list || item->read_ns + TALLY_CACHE_S * 1000000000ULL <= now_ns;
 }
 
 /* The account's sums with these steps, whatever their time; else NULL. A range that has moved on
  * replaces the former one. */
-static struct kept_sums *find_sums(struct tally_kept *kept, const struct tally_reading *reading)
+static struct cached_sums *find_sums(struct tally_cache *cache, const struct tally_reading *reading)
 {
-    for (size_t i = 0; i < TALLY_KEPT_MAX; i++) {
-        struct kept_sums *item = &kept->items[i];
+    for (size_t i = 0; i < TALLY_CACHE_MAX; i++) {
+        struct cached_sums *item = &cache->items[i];
         if (item->list && uuid_eq(item->account_id, reading->account_id) &&
             item->range.step_s == reading->range.step_s)
             return item;
@@ -51,12 +51,12 @@ static struct kept_sums *find_sums(struct tally_kept *kept, const struct tally_r
     return NULL;
 }
 
-static struct kept_sums *oldest_sums(struct tally_kept *kept)
+static struct cached_sums *oldest_sums(struct tally_cache *cache)
 {
-    struct kept_sums *oldest = &kept->items[0];
-    for (size_t i = 1; i < TALLY_KEPT_MAX && oldest->list; i++)
-        if (!kept->items[i].list || kept->items[i].read_ns < oldest->read_ns)
-            oldest = &kept->items[i];
+    struct cached_sums *oldest = &cache->items[0];
+    for (size_t i = 1; i < TALLY_CACHE_MAX && oldest->list; i++)
+        if (!cache->items[i].list || cache->items[i].read_ns < oldest->read_ns)
+            oldest = &cache->items[i];
     return oldest;
 }
 
@@ -104,9 +104,9 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
 
 /* A copy, as another reading may replace the cached sums meanwhile. Out of memory everything is
  * read. */
-static void take_kept(struct tally_reading *reading, struct op *op)
+static void take_cached(struct tally_reading *reading, struct op *op)
 {
-    const struct kept_sums *item = find_sums(reading->kept, reading);
+    const struct cached_sums *item = find_sums(reading->cache, reading);
     reading->from_at = reading->range.before_at > 0 ? reading->range.before_at
                                                     : reading->range.since;
     reading->read_ns = clock_mono_ns();
@@ -124,20 +124,20 @@ static void take_kept(struct tally_reading *reading, struct op *op)
     reading->read_ns = item->read_ns;
 }
 
-void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
-                     struct op *op, int64_t now)
+void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
+                      struct tally_reading *reading, struct op *op, int64_t now)
 {
-    int64_t open_at = (now - TALLY_KEPT_MARGIN_S * 1000000LL) / SLOT_US * SLOT_US;
-    reading->kept = kept;
+    int64_t open_at = (now - TALLY_CACHE_MARGIN_S * 1000000LL) / SLOT_US * SLOT_US;
+    reading->cache = cache;
     reading->pool = pool;
     reading->now = now;
     reading->is_added_up = false;
     reading->open_at = open_at > reading->range.since ? open_at : reading->range.since;
-    take_kept(reading, op);
+    take_cached(reading, op);
     store_tally_rows(pool, &reading->query, op, reading->account_id, reading->from_at);
 }
 
-bool tally_kept_goes_on(struct tally_reading *reading)
+bool tally_cache_continue(struct tally_reading *reading)
 {
     const struct pg_query *query = &reading->query;
     if (reading->is_added_up || query->status != OK || query->rows.count <= TALLY_ROWS_MAX)
@@ -151,7 +151,7 @@ bool tally_kept_goes_on(struct tally_reading *reading)
 /* Not cached if out of memory, or for an account with very many actions. */
 static void keep(const struct tally_reading *reading, const struct tally_sum *list, size_t count)
 {
-    struct kept_sums *item = find_sums(reading->kept, reading);
+    struct cached_sums *item = find_sums(reading->cache, reading);
     int64_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += list[i].kind == TALLY_BY_TIME ? list[i].rows : 0;
@@ -160,23 +160,23 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                     (item->range.since > reading->range.since ||
                      (item->range.since == reading->range.since &&
                       item->open_at >= reading->open_at && item->read_ns >= reading->read_ns));
-    if (rows < TALLY_KEPT_ROWS_MIN || count > 2 * TALLY_SUMS_MAX || is_later)
+    if (rows < TALLY_CACHE_ROWS_MIN || count > 2 * TALLY_SUMS_MAX || is_later)
         return;
     if (!item)
-        item = oldest_sums(reading->kept);
+        item = oldest_sums(reading->cache);
     size_t bytes = copy_bytes(list, count);
     struct tally_sum *copy = mem_alloc(bytes);
     if (!copy)
         return;
     copy_sums(copy, list, count);
     mem_free(item->list);
-    *item = (struct kept_sums){reading->account_id,
-                               reading->range,
-                               reading->open_at,
-                               reading->read_ns,
-                               copy,
-                               count,
-                               bytes};
+    *item = (struct cached_sums){reading->account_id,
+                                 reading->range,
+                                 reading->open_at,
+                                 reading->read_ns,
+                                 copy,
+                                 count,
+                                 bytes};
 }
 
 /* The sums of the rows found for one part of the time; NULL: out of memory. */
@@ -195,8 +195,8 @@ static struct tally_sum *sums_of_part(struct tally_reading *reading, struct aren
     return parts ? tally_sums_of(arena, &reading->range, parts, part_count, room, count) : NULL;
 }
 
-int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
-                      struct tally_sum *before)
+int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
+                       struct tally_sum *before)
 {
     struct arena *arena = &reading->query.wait.op->arena;
     struct tally_part *found;

@@ -2,32 +2,32 @@
  * Sums of tallies for charts, which request them over and over: the sums of past slots are cached,
  * so that the next reading only reads the rows of the last minutes.
  *
- * Limits: TALLY_KEPT_MAX ranges of accounts; each is read completely again after TALLY_KEPT_S,
+ * Limits: TALLY_CACHE_MAX ranges of accounts; each is read completely again after TALLY_CACHE_S,
  * which finds rows that were written late, as by a process that had no database then.
  */
-#ifndef STORE_TALLY_KEPT_H
-#define STORE_TALLY_KEPT_H
+#ifndef STORE_TALLY_CACHE_H
+#define STORE_TALLY_CACHE_H
 
 #include "store/tally_sums.h"
 
 enum {
-    TALLY_KEPT_MAX = 32,
-    TALLY_KEPT_ROWS_MIN = 500, /* sums of fewer rows are read each time */
-    TALLY_KEPT_S = 1800,       /* rows of this age are not folded yet (tally.c) */
-    TALLY_KEPT_MARGIN_S = 60,  /* until all processes have written their counts */
+    TALLY_CACHE_MAX = 32,
+    TALLY_CACHE_ROWS_MIN = 500, /* sums of fewer rows are read each time */
+    TALLY_CACHE_S = 1800,       /* rows of this age are not folded yet (tally.c) */
+    TALLY_CACHE_MARGIN_S = 60,  /* until all processes have written their counts */
 };
 
-struct tally_kept;
+struct tally_cache;
 /* NULL: out of memory. */
-struct tally_kept *tally_kept_new(void) MUST_CHECK;
+struct tally_cache *tally_cache_new(void) MUST_CHECK;
 /* None is being read. Accepts NULL. */
-void tally_kept_free(struct tally_kept *kept);
+void tally_cache_free(struct tally_cache *cache);
 
 /* One reading. `range` and `account_id` belong to the caller, all else is private. */
 struct tally_reading {
     struct uuid account_id;
     struct tally_range range;
-    struct tally_kept *kept;
+    struct tally_cache *cache;
     struct pg_pool *pool;
     struct pg_query query;
     struct tally_sum *closed; /* from the cache; in the op's arena, with its texts */
@@ -38,15 +38,15 @@ struct tally_reading {
 };
 
 /* Starts the query, which holds the op. now: the wall clock. */
-void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
-                     struct op *op, int64_t now);
+void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
+                      struct tally_reading *reading, struct op *op, int64_t now);
 /* Once the op is awake. true: there are many rows, and another query holds the op; call again
  * then. */
-bool tally_kept_goes_on(struct tally_reading *reading) MUST_CHECK;
+bool tally_cache_continue(struct tally_reading *reading) MUST_CHECK;
 /* All sums of the range, sorted, at most TALLY_SUMS_MAX; in the op's arena. *before: calls of the
  * equally long range before it, up to the same point of it as now; an estimate if rows have longer
  * slots. ERR_NOMEM, or the query's status. */
-int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
-                      struct tally_sum *before) MUST_CHECK;
+int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
+                       struct tally_sum *before) MUST_CHECK;
 
 #endif
