@@ -257,5 +257,5 @@ test('dropbox: an existing file is replaced only on request', async () => {
   await good('dropbox_upload_file', { path: '/a', rev }, file('a'));
   await bad('dropbox_upload_file', { path: '/a', rev: '0123456789abcdef' }, file('a'));
   const missing = await bad('dropbox_download_file', { path: '/none' });
-  assert.match(missing.message, /finds nothing there/);
+  assert.match(missing.message, /did not find it/);
 });

@@ -570,7 +570,7 @@ static void parts_stand_for_their_rules(void **state)
          "validation_error", "Demo: a; b", "Field names: f"},
         {"atlassian", "{\"message\":\"Unauthorized; scope does not match\"}", 401, "forbidden",
          "The connection lacks a scope", "grant the scopes"},
-        {"atlassian", "", 404, "execution_failed", "Demo finds nothing there: not found", "Check"},
+        {"atlassian", "", 404, "execution_failed", "Demo did not find it: not found", "Check"},
         {"atlassian", "{\"message\":\"own\"}", 418, "unsupported_operation", "mine", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {

@@ -72,7 +72,7 @@ static void test_what_mends_it_is_kept(void **state)
         {EXEC_PROVIDER_ERROR, true, "Read it again and repeat the change.",
          "Read it again and repeat the change. Then resume the flow."},
         {EXEC_PROVIDER_ERROR, true,
-         "The idempotency key belongs to another input: give another key for this one.",
+         "The idempotency key belongs to another input: use another key for this one.",
          "Then resume the flow."},
         {EXEC_CIRCUIT_OPEN, false,
          "Nothing was sent, so nothing was done. The app itself is failing. Try again later.",
