@@ -202,7 +202,7 @@ static void test_the_coordinator(void **state)
         count++;
         slice plan = explain(sync, stmt, PG_MODE_PIPE, NULL);
         if ((tasks_max(plan) > 1) != is_exception(stmt))
-            fail_msg("%s goes to more than one shard, or is no exception any more:\n%.*s",
+            fail_msg("%s goes to more than one shard, or is not an exception any more:\n%.*s",
                      stmt->name, SLICE_ARG(plan));
     }
     print_message("# figure: %u statements go to the coordinator, %zu of them over shards\n", count,

@@ -187,8 +187,8 @@ const rowsOf = async (kind) => {
   return JSON.parse(text);
 };
 
-// The caller's part: what differs by who it was. Ids, and names derived from them, differ with the
-// changed object.
+// The caller's part: what differs between callers. Ids, and names derived from them, differ with
+// the changed object.
 const CALLERS = ['by', 'link_id', 'key_id'];
 function withoutCaller({ kind, reason, details }, face) {
   const kept = Object.entries(details ?? {}).filter(([name]) => name !== 'by' && !(face === 'link' && kind.startsWith('connection.') && CALLERS.includes(name)));

@@ -1,5 +1,5 @@
 // What can go wrong on the way back from an app's consent page, in headless Chromium with an
-// authorization server that misbehaves. Each failure is reported plainly, with advice, nothing is
+// authorization server that misbehaves. Each failure is reported plainly, with advice. Nothing is
 // connected that should not be, and no code, token or secret is in a page or in the log. And the
 // links for end users (POST /api/connect/sessions): for one app, used once, and back to where the
 // user came from.

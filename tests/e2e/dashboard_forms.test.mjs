@@ -328,7 +328,7 @@ for (const [how, options] of WAYS)
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
     await visit.sees('For one minute');
     assert.equal(await keysNamed(name), 1);
-    // with other values, it is not the request that the form made
+    // Other values are not the request that the form made.
     const changed = new URLSearchParams(posts[0].postData());
     changed.set('name', `${name}, changed`);
     const reply = await post(visit, '/keys/new', changed.toString());

@@ -169,7 +169,7 @@ const vendors = {
     load: directory('slack.com'),
     atLeast: 34,
     options: { credentials: ['token'] },
-    without: { upload_file: 'newer than the copy in the directory, which has files.upload, that Slack has taken away' },
+    without: { upload_file: 'newer than the copy in the directory, which has files.upload, which Slack has removed' },
   },
   stripe: {
     source: DIRECTORY,
@@ -333,7 +333,7 @@ for (const [id, vendor] of Object.entries(vendors))
     // A difference that does not exist any more must not stay listed.
     for (const name of Object.keys(vendor.without ?? {})) assert.ok(seen.has(name), `${name} is in the description by now`);
     for (const [name, reasons] of Object.entries(vendor.known ?? {}))
-      for (const one of Object.keys(reasons)) assert.ok(seen.has(`${name} ${one}`), `${name}: "${one}" is no difference any more`);
+      for (const one of Object.keys(reasons)) assert.ok(seen.has(`${name} ${one}`), `${name}: "${one}" is not a difference any more`);
     const found = [...marks.values()].filter(Boolean).length;
     assert.ok(found >= vendor.atLeast, `${found} actions were compared`);
     assert.deepEqual(markProblems(id, 'checked', marks), []);

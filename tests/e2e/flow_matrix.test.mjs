@@ -74,7 +74,7 @@ const PAIRS = [
   ['waiting for approval', ['cancel', 'resume'], ['200 200 cancelled ask', '200 409 cancelled ask']],
   ['waiting for approval', ['cancel', 'cancel'], ['200 200 cancelled ask']],
   ['whose approval has expired', ['cancel', 'resume'], ['200 200 cancelled ask', '200 409 cancelled ask']],
-  // The request that loses finds the flow running, or waiting again. If it waits again, it is not
+  // The request that loses finds the flow running, or waiting again. A flow that waits again is not
   // approved a second time.
   ['whose approval has expired', ['resume', 'resume'], ['200 409 failed ask', '409 200 failed ask', '200 200 failed ask']],
   ['whose approval has expired', ['approve', 'resume'], ['409 200 failed ask', '200 200 completed send']],

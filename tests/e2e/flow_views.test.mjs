@@ -1,5 +1,5 @@
-// A view is the same whoever shows it: the server that runs a flow tells it from memory, another
-// reads it from the database; and what another server does to a flow is seen at once, everywhere.
+// A view is the same from every server: the server that runs a flow returns it from memory, and
+// another reads it from the database. What one server does to a flow is visible at once on all.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold } from './support/client.mjs';
@@ -25,7 +25,7 @@ async function start(flowTemplate, input, server = one) {
   return reply.json.flowId;
 }
 
-// Each revision that can be seen on the way, from the server that runs it; the other one beside it.
+// Each revision on the way, from the server that runs it, together with the other server's.
 async function follow(id) {
   const told = new Map(), read = new Map();
   let etag;
@@ -37,11 +37,11 @@ async function follow(id) {
     for (const server of [two, one]) {
       const beside = await get(server, id);
       const tag = beside.headers.get('etag');
-      assert.ok(Number(tag.slice(1, -1)) >= Number(etag.slice(1, -1)), 'nobody is behind what was told');
+      assert.ok(Number(tag.slice(1, -1)) >= Number(etag.slice(1, -1)), 'no server returns an older revision than was reported');
       assert.equal(read.get(tag) ?? beside.text, beside.text);
       read.set(tag, beside.text);
     }
-    // one that rests for a moment may go on before it is read
+    // one that pauses for a moment may continue before it is read
     if (reply.json.flow.status !== 'running' && read.has(etag)) break;
   }
   for (const [tag, text] of told) if (read.has(tag)) assert.equal(text, read.get(tag));
@@ -85,7 +85,7 @@ test('a wait, an approval on another server, and the end', async () => {
   assert.equal((await get(two, id)).text, done.text);
 });
 
-test('what another server did is seen at once: nothing that was kept is shown again', async () => {
+test('a change by another server is visible at once: no cached view is shown again', async () => {
   const id = await start('probe_approve', { subject: 'seen and cancelled' });
   for (let i = 0; i < 3; i++) assert.equal((await get(one, id)).json.flow.status, 'waiting');
   assert.equal((await post(two, `${id}/cancel`)).status, 200);
@@ -93,7 +93,7 @@ test('what another server did is seen at once: nothing that was kept is shown ag
   assert.equal((await get(one, id)).text, (await get(two, id)).text);
 });
 
-test('nor is what is run here, once it was cancelled there', async () => {
+test('neither is a view of a flow that runs here, once it is cancelled there', async () => {
   const held = await hold(stack.provider, SLEEP);
   const id = await start('probe_reads', { ms: [1] });
   await held.reached(1);
@@ -105,7 +105,7 @@ test('nor is what is run here, once it was cancelled there', async () => {
   await held.letGo();
 });
 
-test("another account's flow is not there, whether it runs here, is kept here, or neither", async () => {
+test("another account's flow is not found, whether it runs here, is cached here, or neither", async () => {
   const held = await hold(stack.provider, SLEEP);
   const runs = await start('probe_reads', { ms: [1] });
   const kept = await start('probe_approve', { subject: 'kept' });

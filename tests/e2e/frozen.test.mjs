@@ -1,8 +1,8 @@
 // A database backend that is paused and continues later: its statements are done long after its
-// connection was given up, when their sender has answered and ended. No claim is left: if no run of
-// the owning node has it, it is released, or ends as unknown if a provider may have received the
-// call. Then backends are paused one after the other under load. This is a short run. SOAK_SECONDS
-// makes it go on for that long, with 16 to 20 s each.
+// connection was given up, when their sender has answered and ended. No claim is left: a claim
+// without a run on the owning node is released, or ends as unknown if a provider may have received
+// the call. Then backends are paused one after the other under load. This is a short run.
+// SOAK_SECONDS makes it go on for that long, with 16 to 20 s each.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';

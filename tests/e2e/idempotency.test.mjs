@@ -81,7 +81,7 @@ test('a key belongs to its account', async () => {
   assert.deepEqual([await writes('of a'), await writes('of b')], [1, 1]);
 });
 
-test('if nothing was done, the key is free again; if it may have been, it is not', async () => {
+test('a key is free again once it is certain that nothing was done, and not before', async () => {
   const cases = [
     // [fault, released]
     ...[307, 400, 403, 404, 409, 410, 412, 413, 422, 501].map((status) => [{ status }, true]),

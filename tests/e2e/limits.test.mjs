@@ -110,7 +110,7 @@ test('a cap holds, and all calls that wait get their turn', async () => {
   assert.equal(await metric('sluice_limits_waiting'), 0);
 });
 
-test('clients that go away leave the queue; a server that drains serves those that wait', async () => {
+test('clients that disconnect leave the queue; a server that drains serves those that wait', async () => {
   const open = [];
   answer = (reply) => open.push(reply);
   const other = await serve();

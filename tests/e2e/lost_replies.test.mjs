@@ -1,10 +1,10 @@
-// Whatever a vendor does to the requests of one intent, if the client follows the replies, it is
-// never done twice unless a reply had said that the outcome is unknown. No reply says that nothing
-// was done if something was. A key that was released runs again, and one that is bound replays.
-// This holds for each class of action, with and without a key of the caller's, on every surface
-// that runs actions, on two processes. The generator is seeded: a failure prints the seed and the
-// number of the intent, and SLUICE_SEED=n ONLY=i repeats that one. SOAK_SECONDS makes it go on for
-// that long.
+// Whatever a vendor does to the requests of one intent, a client that follows the replies never has
+// it done twice unless a reply had said that the outcome is unknown. No reply says that nothing was
+// done if something was. A key that was released runs again, and one that is bound replays. This
+// holds for each class of action, with and without a key of the caller's, on every surface that
+// runs actions, on two processes. The generator is seeded: a failure prints the seed and the number
+// of the intent, and SLUICE_SEED=n ONLY=i repeats that one. SOAK_SECONDS makes it go on for that
+// long.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -406,8 +406,8 @@ function checkTool(row, reply) {
   return canonical;
 }
 
-// A call that waits for a reply until its short deadline has to be sent before that. If this
-// machine was too slow, it is repeated.
+// A call that waits for a reply until its short deadline has to be sent before that. A machine that
+// was too slow repeats it.
 function untilSent(row, fn) {
   const { path_prefix } = ruleOf(row, row.endpoint).match;
   const hits = async () => (await stack.provider.control('GET', '/faults')).rules.find((rule) => rule.path_prefix === path_prefix).hits;

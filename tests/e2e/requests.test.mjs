@@ -192,7 +192,7 @@ test('a member of the schema belongs inside', async () => {
   assert.equal((await call('POST', '/api/tools/gmail_list_threads/execute', { maxResults: 3 })).status, 200);
   await refused(await call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, id: 'x' }), misplaced('id', 'input'));
   assert.equal((await call('POST', '/api/executions', { ...run, maxResults: undefined, min: 3 })).status, 200);
-  // for an action that has no such member, or none at all, it is unknown as before
+  // An action that has no such member, or none at all, reports it as unknown.
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'list_labels', input: {} })).status, 200);
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'nope' })).json.error_code, 'action_not_found');
 });

@@ -58,13 +58,13 @@ sub prose {
 sub check {
     my ($dir, $where, $text) = @_;
     while ($text =~ m|([\w./-]*\w\.md)\b((?:(?:,\| and)?\s"[^"]+")*)|g) {
-        my ($name, $behind) = ($1, $2);
+        my ($name, $after) = ($1, $2);
         my ($document) = grep { -e $_ } $name, "$dir/$name";
         if (!$document) {
             push @found, "$where: $name does not exist";
             next;
         }
-        while ($behind =~ /"([^"]+)"/g) {
+        while ($after =~ /"([^"]+)"/g) {
             my $section = $1 =~ s/\s+/ /gr;
             push @found, "$where: $document has no \"$section\"" if !has_section($document, $section);
         }

@@ -580,7 +580,7 @@ static const struct seam_statement *find(const struct seam_statement *table, con
 
 static void refuse_unknown(const char *name)
 {
-    fprintf(stderr, "seam: the rows know no statement %s\n", name);
+    fprintf(stderr, "seam: the rows do not have the statement %s\n", name);
     abort();
 }
 

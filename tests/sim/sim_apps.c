@@ -229,6 +229,6 @@ void sim_apps_answer(struct sim *sim, struct http_call *call)
             return;
         }
     if (!has(call, "/messages"))
-        sim_fail(sim, "nobody answers %.*s %.*s", SLICE_ARG(call->method), SLICE_ARG(call->url));
+        sim_fail(sim, "no app answers %.*s %.*s", SLICE_ARG(call->method), SLICE_ARG(call->url));
     answer_mail(sim, call);
 }

@@ -204,7 +204,7 @@ static void go_on(struct sim_client *client, bool is_to_repeat)
         client->is_done = true;
 }
 
-/* It is not known whether it happened. With a key, it is sent again. Without one, it is given
+/* It is not known whether it happened. A request with a key is sent again. One without is given
  * up. */
 static void go_on_unanswered(struct sim_client *client)
 {

@@ -20,7 +20,7 @@ const isDay = (text) => /^\d{4}-\d\d-\d\d$/.test(text ?? '') && new Date(text).t
 function noneProblems(one, errors) {
   const lines = sourceProblems(one);
   const odd = Object.keys(one).filter((key) => !NONE_KEYS.includes(key));
-  if (odd.length > 0) lines.push(`"${odd[0]}" is no member of a line with "none"`);
+  if (odd.length > 0) lines.push(`"${odd[0]}" is not a member of a line with "none"`);
   if (!STATUSES.includes(String(one.status))) lines.push(`"status" of a line with "none" is one of ${STATUSES.join(', ')}`);
   if (typeof one.none !== 'string' || one.none.length < 20) lines.push('"none" says in a sentence why there is no case');
   if (errors.some((each) => statusOf(each) === String(one.status))) lines.push(`there is a case for ${one.status}`);

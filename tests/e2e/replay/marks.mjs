@@ -56,9 +56,9 @@ const itemsOf = (text, at) => {
   return items;
 };
 
-// The text of a manifest with the action's member set, after one of `behind`, or removed
+// The text of a manifest with the action's member set, after one of `anchors`, or removed
 // (undefined).
-export function withMember(text, actionId, key, value, behind) {
+export function withMember(text, actionId, key, value, anchors) {
   const { value: list } = membersOf(text, afterSpace(text, 0)).find((one) => one.key === 'actions');
   for (const item of itemsOf(text, list)) {
     const members = membersOf(text, item);
@@ -70,7 +70,7 @@ export function withMember(text, actionId, key, value, behind) {
     if (old && value) return text.slice(0, old.value) + shown + text.slice(old.to);
     if (old) return text.slice(0, members[index - 1].to) + text.slice(old.to);
     if (!value) return text;
-    const anchor = members.findLast((one) => behind.includes(one.key));
+    const anchor = members.findLast((one) => anchors.includes(one.key));
     const gap = text.slice(members[0].to, members[1].from); // comma and white space between two members
     return `${text.slice(0, anchor.to)}${gap}"${key}": ${shown}${text.slice(anchor.to)}`;
   }

@@ -1,6 +1,6 @@
 // What the MCP tests share: raw requests to POST /mcp in both eras, the official SDK's clients, and
-// the specification's own schema, with which every message is validated. Without the corpora, there
-// is no schema, and SCHEMAS says so.
+// the specification's own schema, with which every message is validated. SCHEMAS is false without
+// the corpora, which have the schema.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -59,7 +59,7 @@ static const char *method_key(enum http_method method)
     case HTTP_METHOD_DELETE:
         return "delete";
     default:
-        fail_msg("a route with a method that openapi.json cannot say");
+        fail_msg("a route with a method that openapi.json cannot describe");
         return "";
     }
 }
@@ -137,7 +137,7 @@ static void keys_and_bodies_are_said_as_they_are(void **state)
         if (endpoint->scope == 0)
             assert_null(scope.ptr);
         else if (!slice_eq_cstr(scope, scope_name((enum api_key_scope)endpoint->scope)))
-            fail_msg("%s: the scope is another in openapi.json", routes[i].pattern);
+            fail_msg("%s: the scope in openapi.json differs", routes[i].pattern);
         const struct json *body = JSON_GET(operation, "requestBody");
         if ((endpoint->body == API_BODY_NONE) != !body)
             fail_msg("%s: openapi.json and the route disagree on a body", routes[i].pattern);

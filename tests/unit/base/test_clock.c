@@ -335,7 +335,7 @@ static void clocks_go_on(void **state)
     assert_true(clock_mono_ns() - mono >= 1000000);
     assert_true(clock_boot_ns() - boot >= 1000000);
     int64_t from_s = time(NULL), wall_s = clock_wall_us() / US, to_s = time(NULL);
-    assert_true(wall_s >= from_s && wall_s <= to_s + 1); /* time(2) may be a tick behind */
+    assert_true(wall_s >= from_s && wall_s <= to_s + 1); /* time(2) may be a tick late */
 }
 
 /* The offset is within the bounds of each answer, and moves only if the next answer requires it. */

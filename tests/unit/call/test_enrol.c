@@ -65,7 +65,7 @@ struct way {
 #define RECONNECT  "connection_get connection_get connection_credentials_set audit_insert "
 
 static const struct way ways[] = {
-    {.name = "an app that is gone",
+    {.name = "an app that was removed",
      .app = "gone",
      .result = CALL_ENROL_REFUSED,
      .asked = "",
@@ -86,12 +86,12 @@ static const struct way ways[] = {
      .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "Mine"},
-    {.name = "an app that says nothing",
+    {.name = "an app that does not name the user",
      .app = "silent",
      .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "The App"},
-    {.name = "a grant whose identity cannot be read is kept",
+    {.name = "a grant whose user cannot be read is stored",
      .app = "app",
      .is_grant = true,
      .status = 503,
@@ -113,7 +113,7 @@ static const struct way ways[] = {
      .result = CALL_ENROL_OUTAGE,
      .asked = "connection_count ",
      .message = "The App reported an error"},
-    {.name = "as many as there may be",
+    {.name = "as many as allowed",
      .app = "app",
      .count = FEW,
      .result = CALL_ENROL_FULL,
@@ -146,7 +146,7 @@ static const struct way ways[] = {
      .asked = "connection_get ",
      .message = "This connection acts as u2 (ann@x.y), but the login at The App is u1 "
                 "(ann@x.y). Nothing was stored"},
-    {.name = "reconnected as another, who is to replace the first",
+    {.name = "reconnected as another that replaces the first",
      .app = "app",
      .is_reconnect = true,
      .may_change = true,
@@ -155,7 +155,7 @@ static const struct way ways[] = {
      .body = ANN,
      .result = CALL_ENROLLED,
      .asked = RECONNECT},
-    {.name = "reconnected, and nothing says as whom",
+    {.name = "reconnected, and the user is not known",
      .app = "app",
      .is_reconnect = true,
      .former = {"ann@x.y", NULL},
@@ -163,7 +163,7 @@ static const struct way ways[] = {
      .body = "{}",
      .result = CALL_ENROLLED,
      .asked = RECONNECT},
-    {.name = "a link for anybody",
+    {.name = "a link for anyone",
      .app = "app",
      .is_by_link = true,
      .status = 200,
@@ -172,7 +172,7 @@ static const struct way ways[] = {
      .asked = BY_LINK,
      .stored_label = "Ann",
      .details = "\"link_id\":\""},
-    {.name = "a link for one who came",
+    {.name = "a link for the person that signed in",
      .app = "app",
      .is_by_link = true,
      .wanted = {"Ann@X.Y", "u1"},
@@ -202,7 +202,7 @@ static const struct way ways[] = {
      .asked = "connection_count audit_insert ",
      .message = "This link is for u9, but the login at The App is u1 (ann@x.y).",
      .details = "\"expected\":{\"subject\":\"u9\"}"},
-    {.name = "a link for one, and nothing says who came",
+    {.name = "a link for one person, and the user is not known",
      .app = "app",
      .is_by_link = true,
      .wanted = {NULL, "u1"},
@@ -212,7 +212,7 @@ static const struct way ways[] = {
      .asked = "connection_count audit_insert ",
      .message = "but the login at The App could not be determined.",
      .details = "\"expected\":{\"subject\":\"u1\"}"},
-    {.name = "a link that reconnects never changes who it is",
+    {.name = "a link that reconnects never changes the user",
      .app = "app",
      .is_reconnect = true,
      .is_by_link = true,
@@ -224,7 +224,7 @@ static const struct way ways[] = {
      .asked = "connection_get audit_insert ",
      .message = "This connection acts as bob@x.y",
      .details = "\"expected\":{\"email\":\"bob@x.y\"}"},
-    {.name = "a link that reconnects wants to know who it is",
+    {.name = "a link that reconnects needs to know the user",
      .app = "app",
      .is_reconnect = true,
      .is_by_link = true,
@@ -396,7 +396,7 @@ static void answer(struct asker *asker, struct pg_query *query)
     else if (strcmp(name, "audit_insert") == 0)
         note_audit(asker, query);
     else if (strcmp(name, "connect_session_unuse") != 0)
-        fail_msg("%s is asked", name);
+        fail_msg("%s is requested", name);
     asker->is_link_used |= strcmp(name, "connect_session_use") == 0;
     asker->is_link_free |= strcmp(name, "connect_session_unuse") == 0;
     seam_query_done(query);
@@ -554,7 +554,7 @@ static void events_have_their_kind(void **state)
         {"a new connection", "connection.added  {"},
         {"reconnected by the address, in any case", "connection.reconnected  {"},
         {"a link for another id", "link.refused other_identity {"},
-        {"a link for one, and nothing says who came", "link.refused unknown_identity {"},
+        {"a link for one person, and the user is not known", "link.refused unknown_identity {"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct asker asker;
@@ -679,7 +679,7 @@ static void a_credential_that_is_too_large(void **state)
     for (size_t i = 0; i <= VAULT_PLAIN_MAX; i++)
         buf_append_char(&text, 'x');
     buf_append_cstr(&text, "\"}");
-    begin(&asker, m, way_named("an app that says nothing"));
+    begin(&asker, m, way_named("an app that does not name the user"));
     asker.enrol.in.keep.credential = buf_slice(&text);
     answer(&asker, next_query(&asker));
     seam_settle(m->node.loop);
@@ -696,7 +696,7 @@ static void check_failed(const struct asker *asker, size_t wait, enum fault faul
     const struct call_enrol *out = &asker->out;
     bool is_enrolled = out->result == CALL_ENROLLED;
     if (is_enrolled && !asker->is_stored)
-        fail_msg("%s, wait %zu, fault %d: enrolled, and not stored", asker->way->name, wait, fault);
+        fail_msg("%s, wait %zu, fault %d: enrolled, but not stored", asker->way->name, wait, fault);
     if (!is_enrolled && out->message.len == 0)
         fail_msg("%s, wait %zu, fault %d: no message", asker->way->name, wait, fault);
     if (!is_enrolled && fault != FAULT_CANCEL && asker->is_link_used && !asker->is_link_free)

@@ -163,26 +163,26 @@ struct way {
 };
 
 static const struct way ways[] = {
-    {.name = "an app that is gone",
+    {.name = "an app that was removed",
      .app = "gone",
      .credential = SECRET,
      .verdict = CALL_PROBE_REFUSED,
      .message = "The app is no longer available.",
      .unknown = "This server is shutting down."},
-    {.name = "a credential that is no JSON",
+    {.name = "a credential that is not JSON",
      .app = "both",
      .credential = "{",
      .verdict = CALL_PROBE_REFUSED,
      .message = "The credential cannot be read.",
      .unknown = "This server is shutting down."},
-    {.name = "a credential without what is sent",
+    {.name = "a credential without the member that is sent",
      .app = "both",
      .credential = "{}",
      .verdict = CALL_PROBE_REFUSED,
      .message = "The test request cannot be made: the connection has no \"token\", "
                 "which \"send\" in the app's manifest needs.",
      .unknown = "This server is shutting down."},
-    {.name = "works, and says who it is",
+    {.name = "works, and names the user",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"},
@@ -192,14 +192,14 @@ static const struct way ways[] = {
      .email = "a@b.c",
      .subject = "7",
      .name_there = "Ann"},
-    {.name = "works, and cannot say who it is",
+    {.name = "works, and cannot name the user",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"}, {WHO_IS, 403, "{}"}},
      .verdict = CALL_PROBE_WORKS,
      .label = "ann",
      .unknown = "The App does not let the connected account do this (HTTP 403 Forbidden)."},
-    {.name = "an identity that is none: an address without a name, a number that is no whole one",
+    {.name = "an invalid identity: an address without a name, a number that is not whole",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 200, "{}"}, {WHO_IS, 200, "{\"email\":\"@b\",\"id\":1.5,\"name\":\"x\"}"}},
@@ -212,7 +212,7 @@ static const struct way ways[] = {
      .verdict = CALL_PROBE_REFUSED,
      .message = "The App refused the stored credential (HTTP 401 Unauthorized).",
      .unknown = "This server is shutting down."},
-    {.name = "a rule of the manifest says what it is",
+    {.name = "a rule of the manifest names the error",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 403, "{\"error\":\"quota\"}"}},
@@ -252,7 +252,7 @@ static const struct way ways[] = {
      .message = "The App has no request that tests a connection.",
      .label = "a@b.c",
      .email = "a@b.c"},
-    {.name = "a label alone",
+    {.name = "only a label",
      .app = "label",
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"}},
@@ -282,7 +282,7 @@ static const struct way ways[] = {
      .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that tests a connection.",
      .unknown = "The App did not say which login it is."},
-    {.name = "an ID token that is none",
+    {.name = "an invalid ID token",
      .app = "token",
      .credential = "{\"access_token\":\"x\"}",
      .id_token = "a.%%.c",
@@ -396,7 +396,7 @@ static const struct way *way_named(const char *name)
 static void no_answer_says_nothing_of_the_credential(void **state)
 {
     struct machine *m = *state;
-    const struct way *way = way_named("works, and says who it is");
+    const struct way *way = way_named("works, and names the user");
     for (unsigned phase = 0; phase < SEAM_PHASES; phase++) {
         struct asker asker = asker_of(way);
         begin(&asker, m);
@@ -412,7 +412,7 @@ static void no_answer_says_nothing_of_the_credential(void **state)
 static void an_identity_that_cannot_be_asked_for_costs_the_knowledge_alone(void **state)
 {
     struct machine *m = *state;
-    const struct way *way = way_named("works, and says who it is");
+    const struct way *way = way_named("works, and names the user");
     for (unsigned phase = 0; phase < SEAM_PHASES; phase++) {
         struct asker asker = asker_of(way);
         begin(&asker, m);
@@ -468,7 +468,7 @@ static void a_token_request_that_cannot_be_made(void **state)
 static void it_may_be_cancelled_at_each_wait(void **state)
 {
     struct machine *m = *state;
-    static const char *const names[] = {"works, and says who it is", "a client's first token"};
+    static const char *const names[] = {"works, and names the user", "a client's first token"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const struct way *way = way_named(names[i]);
         for (size_t at = 0; at < 2; at++) {

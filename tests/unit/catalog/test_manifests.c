@@ -34,7 +34,7 @@ static void check_actions(const struct catalog *catalog, const struct bar *bar)
             if (value >= bar->min && value <= bar->max)
                 continue;
             bool is_low = value < bar->min;
-            print_error("%.*s: %s is %zu, at %s %zu is wanted\n", SLICE_ARG(action->tool_name),
+            print_error("%.*s: %s is %zu, it must be at %s %zu\n", SLICE_ARG(action->tool_name),
                         bar->name, value, is_low ? "least" : "most", is_low ? bar->min : bar->max);
             bad++;
         }
@@ -172,8 +172,8 @@ static size_t count_actions_without_page(slice name, const struct json *manifest
         const struct json *action = &actions->as.items[i];
         if (slice_starts_with(json_get_str(action, SLICE("docs_url")), SLICE("https://")))
             continue;
-        print_error("%.*s: %.*s: docs_url is \"%.*s\", one with https:// is wanted\n",
-                    SLICE_ARG(name), SLICE_ARG(json_get_str(action, SLICE("action_id"))),
+        print_error("%.*s: %.*s: docs_url is \"%.*s\", it must have https://\n", SLICE_ARG(name),
+                    SLICE_ARG(json_get_str(action, SLICE("action_id"))),
                     SLICE_ARG(json_get_str(action, SLICE("docs_url"))));
         bad++;
     }

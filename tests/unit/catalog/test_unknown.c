@@ -5,7 +5,7 @@ static size_t check(const char *app, const char *asked, slice got, const char *w
 {
     if (slice_eq(got, slice_cstr(wanted)))
         return 0;
-    print_error("%s/%s is taken for %.*s, not %s\n", app, asked, SLICE_ARG(got), wanted);
+    print_error("%s/%s is understood as %.*s, not %s\n", app, asked, SLICE_ARG(got), wanted);
     return 1;
 }
 

@@ -51,7 +51,7 @@ static const char *refusal(unsigned scopes, const char *words)
     int result = read_scoped(&config, &args, &line, scopes, words, &err);
     config_deinit(&config);
     if (result == OK)
-        fail_msg("was taken: %s", words);
+        fail_msg("was accepted: %s", words);
     return err.text;
 }
 

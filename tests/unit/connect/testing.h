@@ -220,7 +220,7 @@ static inline struct connection bench_row(int64_t id, struct secret **credential
         arena_deinit(&arena);
         return row;
     }
-    fail_msg("the connection is gone");
+    fail_msg("the connection does not exist");
     return (struct connection){.id = 0};
 }
 

@@ -196,7 +196,7 @@ static const struct vote {
     {"a fault", 500, SEAM_SENT, true},
     {"overloaded", 503, SEAM_SENT, true},
     {"no such name", 0, SEAM_RESOLVE, true},
-    {"nobody there", 0, SEAM_DIAL, true},
+    {"no server", 0, SEAM_DIAL, true},
     {"no TLS", 0, SEAM_HANDSHAKE, true},
     {"no connection in time", 0, SEAM_UNSENT, true},
     {"cut", 0, SEAM_SENT, true},

@@ -99,7 +99,7 @@ static const struct way ways[] = {
      .summary = RUN("\"method\":\"POST\",\"url\":\"https://app.example/put\",\"headers\":{" ACCEPT
                     ",\"Content-Type\":\"application/json\",\"X-Key\":\"***\"},\"body\":"
                     "\"{\\\"q\\\":\\\"\\\\\\\"\\\",\\\"n\\\":12345678901234567890}\"")},
-    {.name = "a body that is no text",
+    {.name = "a body that is not text",
      .app = "files",
      .action = "bytes",
      .input = "{\"q\":\"/////w==\"}",
@@ -118,7 +118,7 @@ static const struct way ways[] = {
      .has_file = true,
      .summary = RUN("\"method\":\"POST\",\"url\":\"https://app.example/up\",\"headers\":{" ACCEPT
                     ",\"Content-Type\":\"text/csv\"},\"body\":\"<a.csv: 4 bytes>\"")},
-    {.name = "requests behind the first",
+    {.name = "requests after the first",
      .app = "later",
      .action = "send",
      .input = "{\"q\":\"a/b\"}",

@@ -54,7 +54,7 @@ static struct pg_query *row_of(struct seam_bench *b, const char *outcome)
         if (strcmp(seam_query_stmt(query)->name, "tally_add") == 0 &&
             pg_value_is(seam_param(query, "outcome"), outcome))
             return query;
-    fail_msg("nothing is written of what %s", outcome);
+    fail_msg("no row is written for a call that %s", outcome);
     return NULL;
 }
 

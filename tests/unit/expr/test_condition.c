@@ -100,7 +100,7 @@ static void what_was_denied_before_is_false(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         if (foresee(cases[i].text, 404, cases[i].denied) != cases[i].truth)
-            fail_msg("%s behind %s", cases[i].text, cases[i].denied);
+            fail_msg("%s after %s", cases[i].text, cases[i].denied);
 }
 
 static void slips_are_found(void **state)

@@ -158,8 +158,8 @@ static void a_flow_that_is_gone_is_told_too(void **state)
     flow_watch_remove(&seen.watch);
 }
 
-/* An id of a flow of another account, watched by this account first: it is notified that there is
- * none, it is not notified of changes, and it does not block the owner's watch. */
+/* An id of a flow of another account, watched by this account first: the watch ends with "not
+ * found", gets no changes, and does not block the owner's watch. */
 static void another_account_watches_nothing(void **state)
 {
     struct seen foreign = watch_for(flow, 0), ours = watch_for(flow, 9);

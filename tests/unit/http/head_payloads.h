@@ -128,7 +128,7 @@ static const struct payload attacks[] = {
     {"Host with a high port", SLICE_INIT("GET / HTTP/1.1\r\nHost: a:65536\r\n\r\n"), 400},
     {"Host with two ports", SLICE_INIT("GET / HTTP/1.1\r\nHost: a:1:2\r\n\r\n"), 400},
     {"Host of brackets only", SLICE_INIT("GET / HTTP/1.1\r\nHost: []\r\n\r\n"), 400},
-    {"Host with junk behind brackets", SLICE_INIT("GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n"), 400},
+    {"Host with junk after brackets", SLICE_INIT("GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n"), 400},
     /* framing */
     {"CL and TE", SLICE_INIT(P CL5 TE E REST), 400},
     {"TE and CL", SLICE_INIT(P TE CL5 E REST), 400},
@@ -169,7 +169,7 @@ static const struct payload attacks[] = {
     {"chunk size plus", SLICE_INIT(P TE E "+5\r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk size empty", SLICE_INIT(P TE E "\r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk size space before", SLICE_INIT(P TE E " 5\r\nhello\r\n0\r\n\r\n"), 400},
-    {"chunk size space behind", SLICE_INIT(P TE E "5 \r\nhello\r\n0\r\n\r\n"), 400},
+    {"space after chunk size", SLICE_INIT(P TE E "5 \r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk size no hex", SLICE_INIT(P TE E "g\r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk size with underscore", SLICE_INIT(P TE E "1_0\r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk size past 64 bits", SLICE_INIT(P TE E "10000000000000005\r\nhello\r\n0\r\n\r\n"), 400},

@@ -197,7 +197,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
         assert_false(breaker_is_open(&probes[i], now));
     }
     assert_false(enter(&more, ORIGIN, anna)); /* a few, not all */
-    breaker_leave(&probes[0]);                /* its client went away */
+    breaker_leave(&probes[0]);                /* its client disconnected */
     assert_true(enter(&more, ORIGIN, anna));
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));

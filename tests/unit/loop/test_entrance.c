@@ -169,8 +169,7 @@ static void without_memory_all_pass(void **state)
     run_to_the_end(loop);
 }
 
-/* Counts those that begin while one stays young. If the machine is paused meanwhile, there is
- * another try. */
+/* Counts those that begin while one stays young. A pause of the machine allows another try. */
 static void who_has_more_than_others_waits_for_its_own(void **state)
 {
     struct loop *loop = *state;

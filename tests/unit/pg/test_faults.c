@@ -438,7 +438,7 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
 }
 
 /* The failure of a later sending does not undo what an earlier one may have done: the caller is not
- * assured that nothing was done. If the values were refused, they were refused the first time, too.
+ * assured that nothing was done. Values that are refused were refused the first time, too.
  */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {

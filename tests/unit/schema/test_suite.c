@@ -348,7 +348,7 @@ static void run_group(struct suite *suite, struct arena *arena, const char *file
         if (is_excepted(suite, file, name)) {
             suite->tally.left_out++;
             if (is_right)
-                fail_msg("%s: %.*s: passes now, so it is no exception", file, SLICE_ARG(name));
+                fail_msg("%s: %.*s: passes now, so it is not an exception", file, SLICE_ARG(name));
         } else if (is_right) {
             suite->tally.passed++;
         } else {

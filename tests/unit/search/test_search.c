@@ -332,7 +332,7 @@ static void a_search_can_be_narrowed(void **state)
     assert_null(b->hits[0].action);
 }
 
-/* To order a list of somebody's choice: nothing is dropped, whatever the query. */
+/* To order a list that a person has chosen: nothing is dropped, whatever the query. */
 static void a_list_can_be_ranked_whole(void **state)
 {
     struct bench *b = *state;

@@ -136,7 +136,7 @@ static void test_erase(void **state)
     assert_int_equal(rows_of(other), ALL_ROWS);
 }
 
-/* A row of another account refers to ours, which none of our tables allows: this is reported, and
+/* A row of another account refers to ours, which none of our tables allows. This is reported, and
  * not retried forever. */
 static void test_erase_gives_up(void **state)
 {

@@ -102,7 +102,7 @@ static void test_release_frees_the_key(void **state)
     assert_int_equal(store_claim_result(&calls[0].query, &outcome), ERR_NOTFOUND);
     done();
     assert_int_equal(claim_now(SLICE("key-2")), CLAIM_WON);
-    assert_int_equal(finish_now(CLAIM_RELEASE, SLICE("{}")), OK); /* failed, nothing was done */
+    assert_int_equal(finish_now(CLAIM_RELEASE, SLICE("{}")), OK); /* failed without an effect */
     assert_int_equal(claim_now(SLICE("key-2")), CLAIM_WON);
     run(start_release);
     done();
