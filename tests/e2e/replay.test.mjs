@@ -274,7 +274,7 @@ test('a documented error without its source, its day or its quote is noticed, an
     assert.equal(problems({ ...one, ...other }).length, 1, JSON.stringify(other));
   assert.match(problems(one, []).join(), /there is no line for 409/);
   assert.match(problems(one, [{ ...none, status: 409 }], errors.slice(1, 4)).join(), /there is no line for 5xx/);
-  assert.match(problems(one, [{ ...none, status: 409 }, { ...none, status: '5xx' }]).join(), /there is a case of 5xx/);
+  assert.match(problems(one, [{ ...none, status: 409 }, { ...none, status: '5xx' }]).join(), /there is a case for 5xx/);
   for (const other of [{ none: 'no' }, { source: undefined }, { seen: undefined }, { action: 'x' }]) assert.equal(problems(one, [{ ...none, status: 409, ...other }]).length, 1, JSON.stringify(other));
 });
 
