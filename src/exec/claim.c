@@ -186,6 +186,18 @@ static enum op_result wait_and_reload(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
+/* Runs of equal requests without a key do not wait for one another, so it is in no table. */
+static enum op_result load_lost(struct exec *exec)
+{
+    if (make_fingerprint(exec) != OK)
+        return exec_stop_memory(exec);
+    slice key = exec_lost_key(exec, &exec->op.arena);
+    if (!key.ptr)
+        return exec_stop_memory(exec);
+    store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id, key);
+    return OP_WAIT;
+}
+
 /* Before the checks of input and connection: a stored result is answered whatever has changed
  * since. The holder stays in the table until its run has ended, so that every later run of this
  * process waits in its list and sends no query. */
@@ -196,6 +208,8 @@ enum op_result exec_step_load_key(struct op *op)
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
+    if (exec_is_lost_watched(exec))
+        return load_lost(exec);
     /* An unconfirmed run may not use the key, whatever it has. */
     if (exec->in.idempotency_key.len == 0 || exec_is_unconfirmed(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
@@ -235,7 +249,8 @@ static enum op_result follow_other_run(struct exec *exec)
 enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec->key.is_holder && exec->key.state == EXEC_CLAIM_NONE);
+    ASSERT(exec->key.state == EXEC_CLAIM_NONE);
+    ASSERT(exec->key.is_holder || exec_is_lost_watched(exec));
     int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
@@ -335,7 +350,7 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
-    struct claim *claim = &exec->key.claim; /* has the fingerprint if there is a key */
+    struct claim *claim = &exec->key.claim; /* has the fingerprint if there is a key, or lost_by */
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
     claim->execution_id = out->execution_id;

@@ -230,6 +230,7 @@ static void on_end(struct op *op, enum op_end end)
      * only woken here; they run later, with the copies of the row made now. */
     exec_leave(exec);
     exec_key_release(exec);
+    exec_lost_end(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
@@ -333,8 +334,12 @@ void exec_client_gone(struct exec *exec)
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
     bool is_early = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);
-    if (op_is_active(&exec->op) && (is_plain_read || is_early) && list_is_empty(&exec->key.waiters))
+    if (!op_is_active(&exec->op) || !list_is_empty(&exec->key.waiters))
+        return;
+    if (is_plain_read || is_early)
         op_cancel(&exec->op);
+    else
+        exec_lost_begin(exec);
 }
 
 /* ---- endings ---- */

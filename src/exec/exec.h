@@ -96,6 +96,9 @@ struct exec_proof {
 };
 enum { EXEC_PROOF_MS = 1000 };
 
+/* For so long a request equal to a write whose client disconnected gets its result (lost.c). */
+enum { EXEC_LOST_MS = 5 * 60 * 1000 };
+
 /* All borrowed until the execution has ended. */
 struct exec_request {
     struct uuid account_id;
@@ -109,8 +112,11 @@ struct exec_request {
     /* The caller refuses writes that no person agreed to, and this is the hint what to do instead;
      * SLICE_NONE: is_confirmed decides. */
     slice refusal_hint;
-    bool is_dry_run;           /* everything but the call: summary_json is the request */
-    slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
+    bool is_dry_run;       /* everything but the call: summary_json is the request */
+    slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
+    /* Of a write without a key: the API key, if a client may repeat a call by itself whose reply it
+     * did not get (lost.c); nil: a repetition runs. */
+    struct uuid lost_by;
     int64_t key_guards_until;  /* struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* call/fit.h; 0: the service's */
     bool is_resource;          /* likewise */

@@ -66,8 +66,8 @@ enum op_result exec_step_find_action(struct op *op)
         return stop_not_in_scope(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
-    return op_jump(op,
-                   exec->in.idempotency_key.len > 0 ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
+    bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec);
+    return op_jump(op, has_key ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
 }
 
 /* The text with {app}, {title} ... replaced, for this request and case. */

@@ -74,6 +74,7 @@ enum exec_claim {
 struct exec_key {
     slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
     bool is_holder; /* it is in that table */
+    bool is_lost;   /* its client disconnected, and lost.c has noted the run */
     enum exec_claim state; /* of claim */
     unsigned waits;        /* for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
@@ -260,6 +261,13 @@ void exec_key_release(struct exec *exec);
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
+/* lost.c. Whether a repetition gets this run's result if the client disconnects before it has it;
+ * the key that it is noted under, made of the fingerprint; the client has disconnected; the run has
+ * ended. */
+bool exec_is_lost_watched(const struct exec *exec);
+slice exec_lost_key(const struct exec *exec, struct arena *arena);
+void exec_lost_begin(struct exec *exec);
+void exec_lost_end(struct exec *exec);
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
  * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, if it is open. */
 enum op_result exec_change_origin(struct exec *exec);

@@ -40,6 +40,7 @@ struct mcp_message {
     int64_t progress_sent;       /* the last progress that was sent */
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
+    bool is_replayed;            /* the result is that of an earlier call */
     bool is_structured;          /* a program wants the tool's result, too */
     slice state;                 /* requestState; SLICE_NONE: none */
     const struct json *answers;  /* inputResponses; an object, or NULL */

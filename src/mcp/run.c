@@ -34,6 +34,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     wanted->account_id = request->serve.grant.account_id;
     wanted->by = serve_by(&request->serve);
     wanted->scopes = request->serve.grant.scopes;
+    wanted->lost_by = request->serve.grant.key_id;
     wanted->is_resource = true;
     wanted->on_page = on_page;
     if (wanted->output_bytes_max == 0)
@@ -47,8 +48,10 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
 /* The reply is that of POST /api/executions; the request's envelope converts it to the result. */
 enum op_result mcp_run_reply(struct api_request *request)
 {
-    if (mcp_connect_is_wanted(request, request->outer))
-        return mcp_connect_ask(request, request->outer);
+    struct mcp_message *message = request->outer;
+    if (mcp_connect_is_wanted(request, message))
+        return mcp_connect_ask(request, message);
+    message->is_replayed = exec_outcome_of(request->state)->is_replayed;
     return api_execution_reply(request);
 }
 

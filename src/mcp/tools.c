@@ -352,6 +352,9 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
     if (json_text.len > RESULT_BYTES_MAX)
         json_text = leave_flow_out(arena, json_text);
     json_text = mcp_words_say_json(json_text, arena);
+    if (message->is_replayed && slice_starts_with(json_text, SLICE("{\"")))
+        json_text = arena_printf(arena, "{\"idempotent_replayed\":true,%.*s",
+                                 SLICE_ARG(slice_from(json_text, 1)));
     slice text = fence(arena, json_text);
     json_member_open(w, "content", '[');
     json_open(w, '{');

@@ -22,7 +22,7 @@ struct claim {
     struct uuid account_id;
     slice key; /* the client's, SLICE_NONE for none */
     struct uuid execution_id;
-    uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN]; /* zeros without a key */
+    uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN]; /* zeros: not made */
     struct uuid owner;                                /* this node */
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none */
@@ -70,6 +70,10 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
  * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
+/* The same with a fingerprint and the id of a run under way: a run that finds it waits for the
+ * run's execution. Forget: deletes that row, if it has that id. store_done_result. */
+void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct claim *claim);
 /* For the three. CLAIM_WON for a spent key: this query spent it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
 /* Whether the key was spent: it belongs to no request. */

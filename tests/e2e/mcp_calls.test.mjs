@@ -90,7 +90,7 @@ test('a write that a person filled in is confirmed as a whole, and runs once', a
   assert.equal(again.inputRequests.confirmation.params.message, asked.inputRequests.confirmation.params.message);
   const done = await ask('probe_send', {}, yes);
   assert.equal(contentOf(done).status, 'succeeded', JSON.stringify(done));
-  assert.deepEqual(contentOf(await ask('probe_send', {}, yes)), contentOf(done));
+  assert.deepEqual(contentOf(await ask('probe_send', {}, yes)), { idempotent_replayed: true, ...contentOf(done) });
   assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...yes }, FORM)).error.code, -32602);
   assert.equal(await ledger(), before + 1);
 });
@@ -149,23 +149,69 @@ for (const version of [MODERN, LEGACY]) {
   });
 }
 
+// Sends the call and closes its connection once the provider has `least` requests; the provider keeps its reply.
+async function lose(held, name, args, least) {
+  const abort = new AbortController();
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
+  const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const reply = fetch(`${server.base}/mcp`, { method: 'POST', headers, body: JSON.stringify(body), signal: abort.signal }).catch((error) => error.name);
+  await held.reached(least);
+  abort.abort();
+  assert.equal(await reply, 'AbortError');
+}
+const noted = () => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0);
+const forgotten = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
+
+test('a write whose reply was lost is not made twice by the same call, on any process', async () => {
+  const other = await stack.serve();
+  const elsewhere = new Mcp(other.base, account.key), stranger = new Mcp(server.base, await stack.key(account.id));
+  const before = await ledger();
+  const args = { subject: 'lost once', confirm: true };
+  const held = await hold(stack.provider, { path_prefix: '/gmail/' });
+  await lose(held, 'probe_send', args, 1);
+  await noted();
+  // sent again while the first is under way: they wait for it
+  const early = [mcp, elsewhere].map((at) => at.call('probe_send', args));
+  const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
+  await until('the repetitions wait', async () => (await active(server)) === 2 && (await active(other)) === 1);
+  await held.letGo();
+  const results = [...(await Promise.all(early)), await mcp.call('probe_send', args), await elsewhere.call('run_action', { integration_id: 'probe', action_id: 'send', input: { subject: 'lost once' }, confirm: true })];
+  const ids = results.map((result) => contentOf(result).execution_id);
+  assert.equal(new Set(ids).size, 1, JSON.stringify(results).slice(0, 2000));
+  for (const result of results) assert.deepEqual([contentOf(result).status, contentOf(result).idempotent_replayed], ['succeeded', true]);
+  assert.equal(await ledger(), before + 1);
+  // without confirm, for another key of the account, and with other arguments it is a call of its own
+  assert.equal(contentOf(await mcp.call('probe_send', { subject: 'lost once' })).error_code, 'policy_blocked');
+  for (const [at, given] of [[stranger, args], [mcp, { ...args, subject: 'lost twice' }]]) {
+    const { status, idempotent_replayed } = contentOf(await at.call('probe_send', given));
+    assert.deepEqual([status, idempotent_replayed], ['succeeded', undefined]);
+  }
+  assert.equal(await ledger(), before + 3);
+});
+
+test('a write whose reply arrived, and one that did nothing, run again', async () => {
+  await forgotten();
+  const before = await ledger();
+  const args = { subject: 'twice on purpose', confirm: true };
+  const both = [await mcp.call('probe_send', args), await mcp.call('probe_send', args)].map(contentOf);
+  assert.notEqual(both[0].execution_id, both[1].execution_id);
+  assert.equal(await ledger(), before + 2);
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' }, { action: { status: 400 } });
+  await lose(held, 'probe_send', { ...args, subject: 'refused' }, 1);
+  await noted();
+  await held.letGo();
+  await until('its note is removed', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length === 0);
+  assert.deepEqual([contentOf(await mcp.call('probe_send', { ...args, subject: 'refused' })).status], ['succeeded']);
+});
+
 test('a client that closes its stream ends a read, and a write that was sent is recorded', async () => {
   const held = await hold(stack.provider, { path_prefix: '/gmail/' });
   const count = async () => (await server.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json.executions;
   const before = (await count()).length;
-  const closing = async (name, args, least) => {
-    const abort = new AbortController();
-    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
-    const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-    const reply = fetch(`${server.base}/mcp`, { method: 'POST', headers, body: JSON.stringify(body), signal: abort.signal }).catch((error) => error.name);
-    await held.reached(least);
-    abort.abort();
-    assert.equal(await reply, 'AbortError');
-  };
   const active = async () => Number((await server.metrics()).match(/^sluice_executions_active (\d+)$/m)[1]);
-  await closing('probe_read_label', { id: 'INBOX' }, 1);
+  await lose(held, 'probe_read_label', { id: 'INBOX' }, 1);
   await until('the read has ended without an answer', async () => (await active()) === 0);
-  await closing('probe_send', { subject: 'closed', confirm: true }, 2);
+  await lose(held, 'probe_send', { subject: 'closed', confirm: true }, 2);
   assert.equal(await active(), 1);
   await held.letGo();
   const recorded = await until('the write is recorded', async () => {

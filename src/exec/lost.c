@@ -1,0 +1,93 @@
+/*
+ * Writes without an idempotency key whose client disconnected before it had the result. Some
+ * clients repeat such a call by themselves, so the run is noted under a key that the server makes
+ * of the caller and the request: an equal request within EXEC_LOST_MS gets the run's result. The
+ * row is bound from the start: while the run is under way, a repetition finds no execution and
+ * waits (claim.c). A run that did nothing removes the note. Both are done once and in the
+ * background: a note that is lost means that a repetition runs.
+ */
+#include "base/clock.h"
+#include "base/encode.h"
+#include "exec/internal.h"
+
+/* No client's key begins so, nor a run's own (store/idempotency.c). */
+#define LOST_KEY_MARK "\x02"
+
+struct lost {
+    struct store_later later;
+    struct claim claim;
+};
+
+bool exec_is_lost_watched(const struct exec *exec)
+{
+    return !uuid_is_nil(exec->in.lost_by) && exec->in.idempotency_key.len == 0 && exec->action &&
+           exec->action->level != LEVEL_READ && !exec->in.is_dry_run && !exec_is_unconfirmed(exec);
+}
+
+slice exec_lost_key(const struct exec *exec, struct arena *arena)
+{
+    const uint8_t *fingerprint = exec->key.claim.fingerprint;
+    char by[UUID_TEXT_LEN + 1], request[2 * IDEMPOTENCY_FINGERPRINT_LEN + 1];
+    uuid_format(exec->in.lost_by, by);
+    encode_hex_in(request, sizeof(request), slice_of(fingerprint, IDEMPOTENCY_FINGERPRINT_LEN));
+    return arena_printf(arena, LOST_KEY_MARK "%s-%s", by, request);
+}
+
+static struct lost *lost_of(struct store_later *later)
+{
+    return CONTAINER_OF(later, struct lost, later);
+}
+
+static void send_note(struct store_later *later)
+{
+    store_claim_spend(later->laters->pool, &later->query, &later->op, &lost_of(later)->claim);
+}
+
+static void send_removal(struct store_later *later)
+{
+    store_claim_forget(later->laters->pool, &later->query, &later->op, &lost_of(later)->claim);
+}
+
+static const struct store_later_class note_class = {
+    STORE_LATER(store_later_once, "lost", struct lost),
+    .send = send_note,
+    .failure = "a lost reply was not noted",
+};
+
+static const struct store_later_class removal_class = {
+    STORE_LATER(store_later_once, "lost_removal", struct lost),
+    .send = send_removal,
+    .failure = "the note of a lost reply was not removed",
+};
+
+static void start(struct exec *exec, const struct store_later_class *class)
+{
+    struct lost *lost = store_later(&exec->service->audits, class, NULL, 0);
+    if (!lost)
+        return;
+    struct arena *arena = &lost->later.op.arena;
+    lost->claim = exec->key.claim;
+    lost->claim.account_id = exec->in.account_id;
+    lost->claim.execution_id = exec->out.execution_id;
+    lost->claim.key = exec_lost_key(exec, arena);
+    lost->claim.integration_id = arena_dup(arena, exec->integration->integration_id);
+    lost->claim.action_id = arena_dup(arena, exec->action->action_id);
+    lost->claim.lifetime_ms = 0;
+    lost->claim.guards_until = clock_shared_us() + EXEC_LOST_MS * 1000;
+    if (!lost->claim.key.ptr || !lost->claim.integration_id.ptr || !lost->claim.action_id.ptr)
+        op_cancel(&lost->later.op);
+}
+
+void exec_lost_begin(struct exec *exec)
+{
+    if (exec->key.is_lost || !exec_is_lost_watched(exec))
+        return;
+    exec->key.is_lost = true;
+    start(exec, &note_class);
+}
+
+void exec_lost_end(struct exec *exec)
+{
+    if (exec->key.is_lost && exec->out.effect == EXEC_EFFECT_NONE)
+        start(exec, &removal_class);
+}
