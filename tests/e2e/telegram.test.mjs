@@ -84,7 +84,7 @@ test('a dry run masks it', async () => {
 test('errors are distinguished, and never quote it', async () => {
   for (const [status, body, code, text] of [
     [401, { ok: false, error_code: 401, description: 'Unauthorized' }, 'unauthorized', /refused the bot's token/],
-    [404, { ok: false, error_code: 404, description: 'Not Found' }, 'unauthorized', /no bot with this token/],
+    [404, { ok: false, error_code: 404, description: 'Not Found' }, 'unauthorized', /does not know a bot with this token/],
     [403, { ok: false, error_code: 403, description: 'Forbidden: bot was blocked by the user' }, 'forbidden', /blocked/],
     [400, { ok: false, error_code: 400, description: 'Bad Request: chat not found' }, 'validation_error', /chat not found/],
     [400, { ok: false, description: 'Bad Request: upgraded', parameters: { migrate_to_chat_id: -1007 } }, 'validation_error', /use chat_id -1007/],
