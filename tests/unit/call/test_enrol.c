@@ -604,7 +604,7 @@ static void what_changed_in_between_is_found_when_it_is_stored(void **state)
          "The connection was removed in the meantime. Nothing was changed."},
         {"a new connection", "connection_insert", CALL_ENROL_FULL,
          "already has as many connections as it may have"},
-        {"a link for anybody", "connect_session_use", CALL_ENROL_LINK_USED,
+        {"a link for anyone", "connect_session_use", CALL_ENROL_LINK_USED,
          "This link was already used, or it has expired."},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
