@@ -5,6 +5,8 @@
  */
 #include "store/api_key.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "store/internal.h"
 
@@ -76,13 +78,9 @@ uint32_t scopes_next(uint32_t *set)
 slice scopes_format(uint32_t set, char out[33])
 {
     size_t len = 0;
-    for (uint32_t word; (word = scopes_next(&set)) != 0;) {
-        slice name = slice_cstr(scope_name((enum api_key_scope)word));
-        if (len)
-            out[len++] = ' ';
-        memcpy(out + len, name.ptr, name.len);
-        len += name.len;
-    }
+    for (uint32_t word; (word = scopes_next(&set)) != 0 && len < 33;)
+        len += (size_t)snprintf(out + len, 33 - len, "%s%s", len ? " " : "",
+                                scope_name((enum api_key_scope)word));
     ASSERT(len <= 32);
     out[len] = '\0';
     return slice_of(out, len);
