@@ -34,7 +34,7 @@ struct janitor {
     struct catalog **catalog;
     size_t bite, sweep; /* those under way */
     unsigned pages;     /* of the batch, in this round */
-    struct keeper keeper;
+    struct trimmer trimmer;
     struct store_laters removals;
     slice old_nodes; /* to be removed, unless they own something */
 };
@@ -319,20 +319,20 @@ static enum op_result step_dropped(struct op *op)
 
 static enum op_result step_keep(struct op *op)
 {
-    /* keeper works in bounded parts and returns within the round. */
-    keeper_start(&janitor_of(op)->keeper, op);
+    /* trimmer works in bounded parts and returns within the round. */
+    trimmer_start(&janitor_of(op)->trimmer, op);
     return OP_WAIT;
 }
 
 static enum op_result step_kept(struct op *op)
 {
-    const struct keeper *keeper = &janitor_of(op)->keeper;
-    if (keeper->status != OK)
-        (void)note(op, keeper->status, "kept", 0);
+    const struct trimmer *trimmer = &janitor_of(op)->trimmer;
+    if (trimmer->status != OK)
+        (void)note(op, trimmer->status, "kept", 0);
     metric_add(metric_series(&done_total, SLICE("what=\"execution\"")),
-               (double)keeper->removed[KEPT_EXECUTIONS]);
+               (double)trimmer->removed[QUOTA_EXECUTIONS]);
     metric_add(metric_series(&done_total, SLICE("what=\"audit_event\"")),
-               (double)keeper->removed[KEPT_AUDIT]);
+               (double)trimmer->removed[QUOTA_AUDIT]);
     return OP_NEXT;
 }
 
@@ -403,8 +403,8 @@ static enum op_result step_swept(struct op *op)
 
 static void on_cancel(struct op *op)
 {
-    /* keeper's op is a child and has its own queries to cancel. */
-    op_cancel(&janitor_of(op)->keeper.op);
+    /* trimmer's op is a child and has its own queries to cancel. */
+    op_cancel(&janitor_of(op)->trimmer.op);
 }
 
 static const struct op_step steps[] = {
@@ -447,7 +447,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->audit_days = config->audit_days;
     janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
-    keeper_init(&janitor->keeper, pool, &config->keeper);
+    trimmer_init(&janitor->trimmer, pool, &config->trimmer);
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
     return janitor;
 }

@@ -8,17 +8,17 @@
 #define SERVER_JANITOR_H
 
 #include "catalog/catalog.h"
-#include "server/keeper.h"
+#include "server/trimmer.h"
 
 struct janitor;
 
 /* Steps of flows without the name of their call are filled in from the catalog. Flows that ended
  * more than keep_days ago are removed; partitions whose rows are all older (audit events: than
- * audit_days) are dropped; an account keeps as many of the rest as `keeper` allows. */
+ * audit_days) are dropped; an account keeps as many of the rest as `trimmer` allows. */
 struct janitor_config {
     struct catalog **catalog;
     unsigned keep_days, audit_days;
-    struct keeper_config keeper;
+    struct trimmer_config trimmer;
 };
 /* NULL: out of memory. */
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,

@@ -271,9 +271,9 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
-        .keeper = {.count_max = {[KEPT_EXECUTIONS] = config->account_kept_executions,
-                                 [KEPT_AUDIT] = config->account_kept_audit},
-                   .idempotency_ttl_ms = config->idempotency_ttl_ms},
+        .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
+                                  [QUOTA_AUDIT] = config->account_kept_audit},
+                    .idempotency_ttl_ms = config->idempotency_ttl_ms},
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
     server->leases = leases_new(server->loop, server->pool);

@@ -2,7 +2,7 @@
  * Rows beyond an account's quota: found by walking each account's part of the primary key from the
  * newest row, removed from the oldest on. Ids are UUIDv7, so their order is that of time.
  */
-#include "store/kept.h"
+#include "store/quota.h"
 
 #include "store/internal.h"
 
@@ -13,14 +13,14 @@
 static const struct pg_column find_params[] = {
     PG_ARG("after", PG_UUID), PG_ARG("count", PG_I64), PG_ARG("count_max", PG_I64),
     PG_ARG(PG_HASH_MIN, PG_I64), PG_ARG(PG_HASH_MAX, PG_I64)};
-#define OF(name, type) PG_OF(#name, type, struct kept_cut, name)
+#define OF(name, type) PG_OF(#name, type, struct quota_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
 /* "offset :count_max limit 1" is the newest row too many; it costs as many index entries as are
  * kept. LEFT JOIN, so that an account without one still advances the page. */
 #define FIND(table)                                                                                \
     {                                                                                              \
-        .name = "kept_find_" table,                                                                \
+        .name = "quota_find_" table,                                                               \
         .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select "     \
                "x.account_id from sluice.account x where x.account_id > :after and "               \
                "uuid_hash(x.account_id) between :hash_min and :hash_max and (select "              \
@@ -41,36 +41,36 @@ static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last,
  * replay removes the next rows, which are over the limit, too. */
 #define TRIM(table, condition)                                                                     \
     {                                                                                              \
-        .name = "kept_trim_" table,                                                                \
+        .name = "quota_trim_" table,                                                               \
         .sql =                                                                                     \
             "delete from sluice." table " t where (t.account_id, t.id) in (select "                \
             "e.account_id, e.id from @input lateral (select x.account_id, x.id from sluice." table \
             " x where x.account_id = :account_id and x.id <= :last" condition                      \
-            " order by x.id limit " STORE_TEXT_OF(KEPT_TRIM_ROWS) ") e) returning 1::bigint",      \
+            " order by x.id limit " STORE_TEXT_OF(QUOTA_TRIM_ROWS) ") e) returning 1::bigint",     \
         PG_PARAMS(trim_params), .access = PG_WRITE, .goes_alone = true,                            \
     }
-#define KEPT_TRIM_ROWS 2000
-_Static_assert(KEPT_TRIM_ROWS == KEPT_ROWS_MAX, "as the header says");
+#define QUOTA_TRIM_ROWS 2000
+_Static_assert(QUOTA_TRIM_ROWS == QUOTA_ROWS_MAX, "as the header says");
 
-static const struct pg_stmt finds[KEPT_KINDS] = {
-    [KEPT_EXECUTIONS] = FIND("execution"), [KEPT_AUDIT] = FIND("audit_event")};
-static const struct pg_stmt trims[KEPT_KINDS] = {
-    [KEPT_EXECUTIONS] = TRIM("execution", " and x.finished_at < now() - :age_ms * "
-                                          "interval '1 millisecond'"),
-    [KEPT_AUDIT] = TRIM("audit_event", "")};
+static const struct pg_stmt finds[QUOTA_KINDS] = {
+    [QUOTA_EXECUTIONS] = FIND("execution"), [QUOTA_AUDIT] = FIND("audit_event")};
+static const struct pg_stmt trims[QUOTA_KINDS] = {
+    [QUOTA_EXECUTIONS] = TRIM("execution", " and x.finished_at < now() - :age_ms * "
+                                           "interval '1 millisecond'"),
+    [QUOTA_AUDIT] = TRIM("audit_event", "")};
 
-const struct pg_stmt *const kept_stmts[] = {&finds[0], &finds[1], &trims[0], &trims[1], NULL};
+const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &trims[0], &trims[1], NULL};
 
-void store_kept_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     enum kept_kind kind, struct uuid after, size_t count, size_t count_max)
+void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      enum quota_kind kind, struct uuid after, size_t count, size_t count_max)
 {
-    ASSERT(count >= 1 && count <= KEPT_ACCOUNTS_MAX && count_max >= 1);
+    ASSERT(count >= 1 && count <= QUOTA_ACCOUNTS_MAX && count_max >= 1);
     store_ask(pool, query, op, &finds[kind],
               PG_VALUES(pg_uuid(after), pg_i64((int64_t)count), pg_i64((int64_t)count_max),
                         pg_i64(INT32_MIN), pg_i64(INT32_MAX)));
 }
 
-int store_kept_find_result(const struct pg_query *query, struct kept_cut **list, size_t *count)
+int store_quota_find_result(const struct pg_query *query, struct quota_cut **list, size_t *count)
 {
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
@@ -80,13 +80,13 @@ int store_kept_find_result(const struct pg_query *query, struct kept_cut **list,
     return status;
 }
 
-void store_kept_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     enum kept_kind kind, const struct kept_cut *cut, int64_t age_ms)
+void store_quota_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms)
 {
     store_ask_of(pool, query, op, &trims[kind], cut, PG_VALUES(pg_i64(age_ms)));
 }
 
-int store_kept_trim_result(const struct pg_query *query, size_t *count)
+int store_quota_trim_result(const struct pg_query *query, size_t *count)
 {
     if (query->status != OK)
         return query->status;
