@@ -1,6 +1,6 @@
 // Every kind of audit event of src/store/audit.h, from each interface that can cause it. The events
-// of one kind are equal except for the caller: who it was, from where, by what means and, for a
-// link's holder, by which link.
+// of one kind are equal except for the caller: the person or key, the address, the means and, for a
+// link's holder, the link.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

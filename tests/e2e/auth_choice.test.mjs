@@ -85,7 +85,7 @@ test('without an OAuth client the other ways are offered, and a typed credential
   await visit.end();
 });
 
-test('reconnected by signing in, it is an OAuth connection; optional scopes are ticked', async () => {
+test('reconnecting by signing in makes it an OAuth connection; optional scopes are ticked', async () => {
   await dashboard.stack.must(['oauth-clients', 'set', 'choice', '--client-id', CLIENT.id, '--client-secret-file', '-'], { env: env(), input: `${CLIENT.secret}\n` });
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');

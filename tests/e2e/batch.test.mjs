@@ -151,7 +151,7 @@ test('summaries that would make the reply too large are replaced by their ids', 
 });
 
 test('no record of a write is lost if the client disconnects', async () => {
-  const items = Array.from({ length: 10 }, (_, i) => page(`left behind ${i}`, { confirm: true, idempotency_key: `left-${i}` }));
+  const items = Array.from({ length: 10 }, (_, i) => page(`left behind ${i}`, { confirm: true, idempotency_key: `left-${i}` })); // words: ok
   await dev.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, count: -1, action: { latency_ms: 300 } }]);
   const body = JSON.stringify({ executions: [...items, read] });
   const socket = net.connect(dev.port, '127.0.0.1');
@@ -160,10 +160,10 @@ test('no record of a write is lost if the client disconnects', async () => {
     `POST /api/executions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${dev.key}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
-  await until('the provider has made all writes', async () => (await writesOf('left behind')) === 10);
+  await until('the provider has made all writes', async () => (await writesOf('left behind')) === 10); // words: ok
   socket.destroy();
   const { json } = await batch(items);
   assert.deepEqual(json.results.map((one) => one.status), Array(10).fill(200));
   assert.deepEqual(json.results.map((one) => one.idempotent_replayed), Array(10).fill(true));
-  assert.equal(await writesOf('left behind'), 10);
+  assert.equal(await writesOf('left behind'), 10); // words: ok
 });

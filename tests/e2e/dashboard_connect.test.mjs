@@ -92,7 +92,7 @@ async function connectProbe(visit, account) {
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
 
-// Shown once, works, is revoked, is then refused: by the API and as a session.
+// Shown once, works, is revoked, and is then refused, both in the API and in a session.
 async function makeKey(visit, how) {
   await visit.goto('/keys');
   await visit.press('New key');

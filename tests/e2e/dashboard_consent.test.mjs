@@ -71,7 +71,7 @@ test('refused at the consent page', async () => {
   await visit.press('Deny');
   await fails(visit, 'the permission was refused there', 'try again and allow it');
   await visit.isAccessible();
-  assert.ok(!(await visit.page.content()).includes('told you'), 'text of the redirect is not repeated');
+  assert.ok(!(await visit.page.content()).includes('told you'), 'text of the redirect is not repeated'); // words: ok
   await visit.press('Try again');
   assert.equal(new URL(visit.page.url()).pathname, '/integrations/picky');
   await visit.end();

@@ -153,7 +153,7 @@ test('while it is unreachable: 503 in bounded time, liveness stays, readiness fa
   assert.deepEqual([notReady.status, notReady.headers.has('retry-after')], [503, true]);
   const id = '01900000-0000-7000-8000-000000000000';
   const replies = await Promise.all([
-    execute('send', { subject: 'while away' }, { confirm: true, idempotency_key: 'away' }),
+    execute('send', { subject: 'while away' }, { confirm: true, idempotency_key: 'away' }), // words: ok
     execute('send', { subject: 'also while it is unreachable' }, { confirm: true }),
     execute('read_label', { id: 'INBOX' }),
     server.call(account.key, 'GET', `/api/executions/${id}`),
@@ -163,9 +163,9 @@ test('while it is unreachable: 503 in bounded time, liveness stays, readiness fa
   replies.forEach(assertTryAgain);
   await stack.cluster.up();
   await until('the service is ready', isReady);
-  const reply = await execute('send', { subject: 'while away' }, { confirm: true, idempotency_key: 'away' });
+  const reply = await execute('send', { subject: 'while away' }, { confirm: true, idempotency_key: 'away' }); // words: ok
   assert.equal(reply.status, 200, reply.text);
-  assert.equal((await stack.provider.ledger()).filter((entry) => entry.marker.startsWith('while away')).length, 1);
+  assert.equal((await stack.provider.ledger()).filter((entry) => entry.marker.startsWith('while away')).length, 1); // words: ok
 });
 
 // The calls have been made when the database stops. `outage` decides how long it is down. Resolves

@@ -186,7 +186,7 @@ test('a step that needs a connection says which, and how to go on', async () => 
     await flow.tell('resume');
     return (await flow.reaches('completed').catch(() => null))?.flow.status === 'completed';
   });
-  const second = await stack.connect(bare.id, 'gmail', { access_token: 'of nobody' }, ['--label', 'second']);
+  const second = await stack.connect(bare.id, 'gmail', { access_token: 'of nobody' }, ['--label', 'second']); // words: ok
   const call = (connectionId) => server.call(bare.key, 'POST', '/api/tools/gmail_list_labels/execute', { arguments: {}, ...connectionId });
   // The app refuses it. From then on it counts as dead.
   for (const _ of [1, 2]) {

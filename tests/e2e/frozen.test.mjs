@@ -160,7 +160,7 @@ test('orphans are ended according to what is known of them, and runs under way a
     ${orphan(ids.recorded, own(ids.recorded), true)}
     ${orphan(near(1), `'orphan write'`, true)}
     ${orphan(near(2), `'orphan read'`, false)}
-    ${orphan('01900000-0000-7000-8000-000000000001', `'orphan write of a day that is gone'`, true)}
+    ${orphan('01900000-0000-7000-8000-000000000001', `'orphan write of a past day'`, true)}
     insert into sluice.node (node_id, name, started_at, lease_until) values ('${dead}', 'dead', now(), now());
     ${orphan(ids.dead, own(ids.dead), true, dead)}`);
   await until('all but one are ended', async () => (await inFlight()).length === 1);

@@ -1,5 +1,5 @@
-// Providers that hang, drip, never end, lie, or are an impostor: each ends in an error of its own
-// within the deadline, and calls to others are not affected.
+// Providers that hang, drip, never end, send wrong data, or are an impostor: each ends in an error
+// of its own within the deadline, and calls to others are not affected.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, test } from 'node:test';

@@ -70,7 +70,7 @@ test('a linter finds no fault in the document', async () => {
 });
 
 // The document allows more members in every reply. The tests compare with a copy that does not:
-// prism has such a copy (judge(), above), and so does SLUICE_CONTRACT=1, which checks every test.
+// prism has such a copy (above), and so does SLUICE_CONTRACT=1, which checks every test.
 test('a member that the document does not have is a fault only in the tests', async () => {
   const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
   const every = new Judge(contract.served);

@@ -274,7 +274,7 @@ const nginxConf = (tls, address, dead) => (port) => `
     location /page { default_type text/html; return 200 "<html><title>Sign in</title></html>"; }
     location /empty { default_type application/json; return 200; }
     location /accepted { return 202; }
-    location /lie { default_type application/json; return 200 "<html>no JSON</html>"; }
+    location /lie { default_type application/json; return 200 "<html>no JSON</html>"; } # words: ok
     location /redirect { return 302 https://elsewhere.example/; }
     location /renamed { absolute_redirect off; return 301 /found; }
     location /found { default_type application/json; return 200 '{}'; }

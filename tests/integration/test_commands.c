@@ -206,7 +206,7 @@ static void bad_accounts_are_refused(void **state)
     RUN(2, "accounts", "create");
     assert_err("an argument is missing: NAME");
     RUN(1, "accounts", "show", "nobody");
-    assert_err("there is no account with the id or name \"nobody\"");
+    assert_err("there is no account with the id or name \"nobody\""); /* words: ok */
     RUN(1, "accounts", "show", "01a1fcc0-b337-761a-81da-6a741b70f9ab");
     assert_err("there is no account with that id");
     char first[64], refusal[128];

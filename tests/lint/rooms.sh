@@ -45,7 +45,7 @@ check_includes()
         FNR == 1 {
             split(FILENAME, path, "/")
             own = path[1] == "src" ? path[2] : path[1]
-            if (!(own in known) && !told[own]++)
+            if (!(own in known) && !reported[own]++)
                 print FILENAME ": " own " is not a room of src/ROOMS"
         }
         /^[ \t]*#[ \t]*include[ \t]*"/ {

@@ -172,7 +172,7 @@ export class Harbour {
     this.#only(query, 'marina_id', 'from', 'to', 'length', 'features', 'limit', 'after');
     if (query.marina_id === 'mar_2') throw new Fault('not_your_marina', 'Marina 2 is for members.');
     if (!marinas.some((one) => one.id === query.marina_id)) throw new Fault('not_there', 'There is no such marina.');
-    for (const name of ['from', 'to']) if (!DAY.test(query[name] ?? '') || Number.isNaN(Date.parse(query[name]))) throw new Fault('invalid', `${name} is no day.`, name);
+    for (const name of ['from', 'to']) if (!DAY.test(query[name] ?? '') || Number.isNaN(Date.parse(query[name]))) throw new Fault('invalid', `${name} is not a day.`, name);
     const wanted = query.features?.split(',') ?? [];
     if (wanted.some((one) => !FEATURES.includes(one))) throw new Fault('invalid', 'No such feature.', 'features');
     const size = this.#number(query, 'limit', 50, 1, 200);

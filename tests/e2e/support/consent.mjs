@@ -69,7 +69,7 @@ export class Consent {
     const to = new URL(form.get('redirect_uri'));
     const iss = this.iss ?? this.url;
     if (form.get('say') === 'no') {
-      for (const [name, value] of Object.entries({ error: 'access_denied', error_description: '<b>told you</b>', state: form.get('state'), iss })) to.searchParams.set(name, value);
+      for (const [name, value] of Object.entries({ error: 'access_denied', error_description: '<b>told you</b>', state: form.get('state'), iss })) to.searchParams.set(name, value); // words: ok
     } else {
       const code = this.#give('code');
       this.codes.set(code, { redirect: form.get('redirect_uri'), challenge: form.get('code_challenge'), method: form.get('code_challenge_method'), scopes: form.getAll('granted') });

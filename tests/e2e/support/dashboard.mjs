@@ -134,7 +134,7 @@ export class Dashboard {
   // What must be true of everything that was exchanged: nothing is from other sites (except
   // `elsewhere`), each page has its security headers, and no body, header or URL contains a secret.
   // shown: a page that may show one of them.
-  judge(secrets, { elsewhere = [], shown = () => false } = {}) {
+  judge(secrets, { elsewhere = [], shown = () => false } = {}) { // words: ok
     assert.ok(this.pages.length > 0);
     for (const page of this.pages) {
       const policy = page.headers['content-security-policy'] ?? '';

@@ -4,7 +4,7 @@
 import Ajv2020 from 'ajv/dist/2020.js';
 import { closed, resolve } from './document.mjs';
 
-const documents = new Map(); // base -> promise of a Judge, null if it has none
+const documents = new Map(); // base -> promise of the document's check, null if it has no document
 
 // recommended_next_action must help with error_code: connect, or connect again. There is none if a
 // connection would not help, for example for an app that needs none, or for an id that is not a

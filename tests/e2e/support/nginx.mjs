@@ -28,7 +28,7 @@ export async function startNginx(dir, http) {
   await writeFile(
     join(root, 'nginx.conf'),
     `daemon off; worker_processes 1; pid ${root}/pid; error_log ${root}/error.log warn;
-user ${process.getuid() === 0 ? 'www-data' : 'nobody'};
+user ${process.getuid() === 0 ? 'www-data' : 'nobody'}; # words: ok
 events { worker_connections 1024; }
 http {
   access_log ${root}/access.log;

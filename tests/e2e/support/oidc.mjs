@@ -162,7 +162,7 @@ export class Oidc {
     return {
       integration_id: id,
       name: `App ${id}`,
-      description: 'An app behind a strict OAuth server.',
+      description: 'An app with a strict OAuth server.',
       category: 'test',
       base_url: `${this.url}/api`,
       auth: {

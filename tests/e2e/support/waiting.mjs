@@ -1,7 +1,7 @@
 // Many waiting flows, made as copies of one, since starting them one by one would take too long.
 
 // `count` flows like `model`, which waits for a time. due: SQL of each one's time, n from 1 on.
-// `batch` tells them apart. Returns SQL that is true for these rows `f`.
+// `batch` distinguishes them. Returns SQL that is true for these rows `f`.
 export async function copies(stack, model, batch, count, due) {
   await stack.cluster.sql(`
     create table made as select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '7000'

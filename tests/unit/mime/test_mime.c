@@ -337,7 +337,8 @@ static void nothing_is_injected(void **state)
 
 static void bad_input_is_named(void **state)
 {
-    assert_refused(*state, "{\"to\":\"nobody\"}", "to: nobody is not an email address");
+    assert_refused(*state, "{\"to\":\"nobody\"}",
+                   "to: nobody is not an email address"); /* words: ok */
     assert_refused(*state, "{\"to\":\"a@b@c\"}", "a@b@c is not an email address");
     assert_refused(*state, "{\"to\":\"a b@c\"}", "a b@c is not an email address");
     assert_refused(*state, "{\"to\":\"Name <>\"}", "not an email address");

@@ -94,7 +94,7 @@ static void test_reconnect_is_told(void **state)
     open_ear(&ear, "sluice");
     items_ask(conninfo, "select count(pg_terminate_backend(pid)) from pg_stat_activity "
                         "where query like 'listen%' and datname = current_database()");
-    pg_notify_send(ear.notify, SLICE("while away"));
+    pg_notify_send(ear.notify, SLICE("while away")); /* words: ok */
     pg_bench_until_true(&bench, has_restarted, &ear);
     pg_notify_send(ear.notify, SLICE("back"));
     wanted = 1;

@@ -162,8 +162,8 @@ static void test_hints(void **state)
 {
     static const char *const cases[][3] = {
         {"{\"required\":[\"to\"],\"properties\":{\"to\":{\"type\":\"string\",\"description\":"
-         "\"Who gets it. One address.\"}}}",
-         "{}", "add \"to\" (string: Who gets it)"},
+         "\"Who gets it. One address.\"}}}",        /* words: ok */
+         "{}", "add \"to\" (string: Who gets it)"}, /* words: ok */
         {"{\"required\":[\"subject\"],\"properties\":{\"subject\":true,\"sub\":true}}",
          "{\"Subject\":1}", "rename \"Subject\" to \"subject\""},
         {"{\"required\":[\"subject\"]}", "{}", "add \"subject\""},

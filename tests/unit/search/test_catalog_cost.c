@@ -89,13 +89,19 @@ static void read_intents(struct bench *b)
         "volcano eruptions in iceland",
         "inv",
         "search for a customer by name in app 7",
-        "please list every branch that somebody moved to the archive last week and share the names",
+        "please list every branch that a colleague moved to the archive last week and share the "
+        "names",
         /* as long as is read, with every word known and in the core */
-        "create list get update delete search archive restore move share invoice customer ticket "
-        "branch channel create list get update delete search archive restore move share invoice "
-        "customer ticket branch channel create list get update delete search archive restore move "
-        "share invoice customer ticket branch channel create list get update delete search archive "
-        "restore move share invoice customer ticket branch channel create list get update delete",
+        "create list get update delete search archive restore move share invoice customer "
+        "ticket "
+        "branch channel create list get update delete search archive restore move share "
+        "invoice "
+        "customer ticket branch channel create list get update delete search archive restore "
+        "move "
+        "share invoice customer ticket branch channel create list get update delete search "
+        "archive "
+        "restore move share invoice customer ticket branch channel create list get update "
+        "delete",
     };
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         b->intents[b->intent_count++] = slice_cstr(others[i]);

@@ -144,9 +144,9 @@ static void test_erase_gives_up(void **state)
     uint64_t rows;
     (void)state;
     items_tell(conninfo,
-               "create table sluice.stray (owner uuid primary key, id bigint, foreign key "
+               "create table sluice.referrer (owner uuid primary key, id bigint, foreign key "
                "(owner, id) references sluice.later (account_id, id));"
-               "insert into sluice.stray select account_id, 7 from sluice.later where id = 7");
+               "insert into sluice.referrer select account_id, 7 from sluice.later where id = 7");
     assert_int_equal(store_account_erase_rows_sync(sync, other, &rows, &err), ERR_INVALID);
 }
 

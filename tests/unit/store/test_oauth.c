@@ -78,7 +78,7 @@ static void start_lost(struct pg_call *call)
     struct connection_loss loss = {.account_id = account,
                                    .id = connection.id,
                                    .rev = wanted_rev,
-                                   .error = SLICE("the grant is gone"),
+                                   .error = SLICE("the grant is gone"), /* words: ok */
                                    .reason = SLICE("invalid_grant"),
                                    .by.actor = SLICE("system"),
                                    .by.address = SLICE("192.0.2.1"),

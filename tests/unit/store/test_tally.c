@@ -134,7 +134,7 @@ static void add_for_sums(void)
         add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
     struct tally_row newest = row_of(hour, SLICE("send"), TALLY_FAILED);
     add(newest);
-    newest.last = SLICE("0000000000000009 it is gone");
+    newest.last = SLICE("0000000000000009 it is gone"); /* words: ok */
     add(newest);
     newest.last = SLICE("0000000000000008 no");
     newest.slot += 65 * MINUTE_US;
@@ -162,7 +162,7 @@ static void check_sums(void)
     assert_int_equal(s[3].steps[0], 36 + 2 + 1);
     assert_int_equal(s[3].steps[1], 18 + 1);
     check_sum(&s[4], TALLY_BY_ERROR, "send", "timeout", 0, 3, 0);
-    assert_true(slice_eq_cstr(tally_last_read(s[4].last, &at), "it is gone"));
+    assert_true(slice_eq_cstr(tally_last_read(s[4].last, &at), "it is gone")); /* words: ok */
     assert_int_equal(at, 9);
     check_sum(&s[5], TALLY_BY_ERROR, "send", "policy_blocked", 0, 0, 1);
     assert_true(slice_eq_cstr(tally_last_read(s[5].last, &at), "it was late"));
