@@ -33,7 +33,10 @@ static enum op_result finish_connection_list(struct api_request *request)
     json_member_open(w, "connections", '[');
     for (size_t i = 0; i < count; i++) {
         json_open(w, '{');
-        connect_write(w, &rows[i]);
+        if (request->outer)
+            connect_write_brief(w, &rows[i]);
+        else
+            connect_write(w, &rows[i]);
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -189,6 +189,9 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
 /* write.c: a connection as JSON, without its credential and params: the members of an object that
  * the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
+/* What a model needs to choose one: id, integration_id, label, identity (a text), status, default.
+ */
+void connect_write_brief(struct json_writer *w, const struct connection *row);
 
 /* The cursor of a list: the text that names the last row of a page (in the arena; SLICE_NONE: no
  * memory), and from that text the page's after_*. false: malformed, or of another app than the

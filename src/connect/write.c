@@ -33,6 +33,21 @@ void connect_write(struct json_writer *w, const struct connection *row)
     json_member_time(w, "updated_at", row->updated_at);
 }
 
+void connect_write_brief(struct json_writer *w, const struct connection *row)
+{
+    const struct connection_identity *identity = &row->identity;
+    char id[SLICE_U64_MAX];
+    json_member_str(w, "id", slice_of_u64((uint64_t)row->id, id));
+    json_member_str(w, "integration_id", row->integration_id);
+    json_member_str(w, "label", row->label);
+    json_member_str(w, "identity",
+                    identity->label.ptr   ? identity->label
+                    : identity->email.ptr ? identity->email
+                                          : identity->subject);
+    json_member_str(w, "status", slice_cstr(connection_status_name(row->status)));
+    json_member_bool(w, "default", row->is_default);
+}
+
 /* The two columns that order the list. An integration's id contains no colon
  * (catalog/manifest.c). */
 slice connect_cursor(const struct connection *last, struct arena *arena)

@@ -1,5 +1,5 @@
 /*
- * tools/list and tools/call: six tools that cost a model little, and optionally those of the
+ * tools/list and tools/call: seven tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
  * text for the model between two lines that name a random id, and as structuredContent for a
  * program that asks for it: many clients show a model both, or only the latter, which has no such
@@ -141,6 +141,12 @@ static const struct tool tools[] = {
                 {"wait", "integer",
                  "Wait up to this many seconds, at most 60, until the flow no longer runs",
                  false}}},
+    {"list_connections", "List connections",
+     "The connections of this account: their app, label, login and status, and which one is the "
+     "app's default.",
+     &api_connections_list, .is_read = true, .begin = call_endpoint,
+     .inputs = {{"integration_id", "string", "Only connections of this app", false},
+                {"cursor", "string", "next_cursor of the previous page", false}}},
     {"connect_app", "Connect an app",
      "Makes a link that a person uses to connect an app to this account. Show them the link. It "
      "works once and expires after 15 minutes. Then repeat the call that was blocked.",
@@ -261,9 +267,9 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 
 /* ---- tools/call ---- */
 
-/* The six names never collide with the catalog's: a tool's name there begins with an integration
- * and an underscore, and no integration is called search, describe, run, start, get or connect. The
- * API refers to one of them with the service's prefix: sluice.connect_app. */
+/* The seven names never collide with the catalog's: a tool's name there begins with an integration
+ * and an underscore, and no integration is called search, describe, run, start, get, list or
+ * connect. The API refers to one of them with the service's prefix: sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
 {
     static const struct json none = {.type = JSON_OBJECT};

@@ -19,6 +19,7 @@ static const struct {
     {"POST /api/executions", "run_action"},
     {"POST /api/tools/*/execute", "run_action"},
     {"GET /api/executions/*", "the resource sluice://executions/*"},
+    {"GET /api/connections", "list_connections"},
     {"POST /api/connect/sessions", "connect_app"},
     {"GET /api/flows/templates", "describe_action with the template *"},
     {"GET /api/flows/templates/*", "describe_action"},

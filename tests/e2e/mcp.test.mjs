@@ -10,7 +10,7 @@ import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta, contentOf } from '
 import { Stack } from './support/stack.mjs';
 import { faultsOf } from './support/tool_rules.mjs';
 
-const SIX = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'connect_app'];
+const OWN = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'list_connections', 'connect_app'];
 let stack, server, account, mcp, reader;
 
 before(async () => {
@@ -119,15 +119,15 @@ test('which callers are allowed: key, origin, method', async () => {
   for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
 });
 
-test('there are six tools, and those that a key may not use are not listed', async () => {
+test('there are seven tools, and those that a key may not use are not listed', async () => {
   const { result } = await mcp.ask('tools/list');
-  assert.deepEqual(result.tools.map((tool) => tool.name), SIX);
+  assert.deepEqual(result.tools.map((tool) => tool.name), OWN);
   assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
-  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, false]);
+  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, true, false]);
   assert.match(result.tools[3].description, /\n- [a-z0-9_-]+: /);
   assert.deepEqual((await mcp.ask('tools/list')).result, result);
   const narrow = new Mcp(server.base, reader);
-  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow']);
+  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow', 'list_connections']);
   const refused = await narrow.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
   assert.deepEqual([refused.isError, contentOf(refused).error], [true, 'This API key lacks the scope "execute"']);
   assert.equal((await narrow.call('probe_read_label', { id: 'INBOX' })).isError, true);
@@ -136,7 +136,7 @@ test('there are six tools, and those that a key may not use are not listed', asy
 test('real tools are listed by choice, on one page', async () => {
   const list = async (tools, params) => (await new Mcp(server.base, account.key, `/mcp?tools=${tools}`).ask('tools/list', params)).result;
   const probe = await list('probe');
-  assert.deepEqual(probe.tools.slice(0, 6).map((tool) => tool.name), SIX);
+  assert.deepEqual(probe.tools.slice(0, OWN.length).map((tool) => tool.name), OWN);
   const named = Object.fromEntries(probe.tools.map((tool) => [tool.name, tool]));
   const send = named.probe_send, read = named.probe_read_label;
   assert.deepEqual(send.annotations, { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true });
@@ -144,16 +144,16 @@ test('real tools are listed by choice, on one page', async () => {
   assert.equal(send.inputSchema.properties.confirm.type, 'boolean');
   assert.equal(send.inputSchema.properties.idempotency_key.type, 'string');
   assert.deepEqual([read.inputSchema.properties.confirm, read.inputSchema.properties.idempotency_key], [undefined, undefined]);
-  assert.deepEqual((await list('probe_read*')).tools.slice(6).map((tool) => tool.name), ['probe_read_label']);
-  assert.deepEqual((await list('nothing,of_this')).tools.length, 6);
+  assert.deepEqual((await list('probe_read*')).tools.slice(OWN.length).map((tool) => tool.name), ['probe_read_label']);
+  assert.deepEqual((await list('nothing,of_this')).tools.length, OWN.length);
   const stripe = await list('stripe_create_payment_intent');
-  assert.deepEqual(Object.keys(stripe.tools[6].inputSchema.properties).filter((one) => /confirm$/.test(one)), ['confirm', 'sluice_confirm']);
+  assert.deepEqual(Object.keys(stripe.tools[OWN.length].inputSchema.properties).filter((one) => /confirm$/.test(one)), ['confirm', 'sluice_confirm']);
   // Five clients of seventeen read only the first page.
   const all = await list('*');
   assert.deepEqual([new Set(all.tools.map((tool) => tool.name)).size, all.nextCursor], [128, undefined]);
   for (const tool of all.tools) assert.match(tool.name, /^[a-zA-Z0-9_-]{1,64}$/);
   // A client that turns a bare object into one without members could send none.
-  for (const tool of all.tools.slice(0, 6))
+  for (const tool of all.tools.slice(0, OWN.length))
     for (const one of Object.values(tool.inputSchema.properties)) assert.equal(one.additionalProperties, one.type === 'object' ? true : undefined);
   for (const tools of ['*a*', Array(65).fill('gmail').join(',')])
     assert.equal((await new Mcp(server.base, account.key, `/mcp?tools=${tools}`).ask('tools/list')).error.code, -32602);
@@ -172,7 +172,7 @@ test('no client drops a tool for its schema', async () => {
     seen += capabilities.length;
     for (const tool of tools) all[tool.name] = tool;
   }
-  assert.equal(Object.keys(all).length, seen + SIX.length);
+  assert.equal(Object.keys(all).length, seen + OWN.length);
   assert.deepEqual(Object.values(all).flatMap(faultsOf), []);
   // The constraints at the top of the schema are described in words, and hold as before.
   for (const [name, words] of Object.entries({
@@ -276,13 +276,14 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   const one = await run('probe', 'send', { subject: 'mcp one' }, { confirm: true, idempotency_key: 'mcp-1' });
   const again = await run('probe', 'send', { subject: 'mcp one' }, { confirm: true, idempotency_key: 'mcp-1' });
   assert.equal(contentOf(one).status, 'succeeded');
-  assert.deepEqual(contentOf(again), contentOf(one));
+  const replayed = (result) => ({ idempotent_replayed: true, ...contentOf(result) });
+  assert.deepEqual(contentOf(again), replayed(one));
   const args = { subject: 'mcp two', confirm: true }, options = { meta: { 'sluice/idempotency_key': 'mcp-2' } };
   const two = await mcp.call('probe_send', args, options);
   assert.equal(contentOf(two).status, 'succeeded');
-  assert.deepEqual(contentOf(await mcp.call('probe_send', args, options)), contentOf(two));
+  assert.deepEqual(contentOf(await mcp.call('probe_send', args, options)), replayed(two));
   // the same as an argument, which a model can set
-  assert.deepEqual(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-2' })), contentOf(two));
+  assert.deepEqual(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-2' })), replayed(two));
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 7 })).error, /^idempotency_key must be a string, got /);
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-3' }, options)).error, /differ/);
   const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
@@ -370,10 +371,19 @@ test('the SDK’s client for earlier revisions', async () => {
   const client = new OldClient({ name: 'old', version: '1' });
   await client.connect(new OldTransport(new URL(`${server.base}/mcp`), { requestInit: { headers: { authorization: `Bearer ${account.key}` } } }));
   assert.match(client.getInstructions(), /search_actions/);
-  assert.deepEqual((await client.listTools()).tools.map((tool) => tool.name), SIX);
+  assert.deepEqual((await client.listTools()).tools.map((tool) => tool.name), OWN);
   await client.ping();
   const label = await client.callTool({ name: 'run_action', arguments: { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } } });
   assert.equal(contentOf(label).output.id, 'INBOX');
   await assert.rejects(client.callTool({ name: 'nope', arguments: {} }), /Unknown tool/);
   await client.close();
+});
+
+test('list_connections says what a model needs to choose one', async () => {
+  const { connections, next_cursor } = contentOf(await mcp.call('list_connections', { integration_id: 'gmail' }));
+  const all = (await server.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+  assert.deepEqual(connections, all.map(({ id, integration_id, label, identity, status, default: is_default }) => ({
+    id, integration_id, label, identity: identity && (identity.label ?? identity.email ?? identity.subject), status, default: is_default })));
+  assert.ok(connections.length > 0);
+  assert.equal(next_cursor, null);
 });

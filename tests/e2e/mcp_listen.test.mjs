@@ -144,7 +144,7 @@ test('a reload of the catalog is announced, also to the SDK’s client', async (
   await rename(join(stack.dir, 'draft.json'), join(folder, 'probe.json'));
   assert.equal((await stream.next()).method, 'notifications/tools/list_changed');
   await until('the client has its new list', () => tools);
-  assert.ok(Array.isArray(tools) && tools.length === 6, String(tools));
+  assert.ok(Array.isArray(tools) && tools.some((tool) => tool.name === 'list_connections'), JSON.stringify(tools));
   stream.close();
   await client.close();
 });
