@@ -5,17 +5,16 @@ use warnings;
 
 my ($list, @files) = @ARGV;
 my $share_least = 8; # in percent, for a room of src
-my %asked = map { $_ => 1 } split ' ', $ENV{WORDS_CLASS} // ''; # with these alone, nothing is exempt
 my (%is_name, @phrases);
 open my $words, '<', $list or die "$list: $!\n";
 while (<$words>) {
     next if /^#/ || /^\s*$/;
     if (/^name (\w+)$/) { $is_name{$1} = 1; next }
-    my ($not_yet, $text, $fault) = /^phrase ((?:-\w+ )*)(.+?)  +# (.+)$/ or die "$list:$.: not name or phrase\n";
+    my ($text, $fault) = /^phrase (.+?)  +# (.+)$/ or die "$list:$.: not name or phrase\n";
     $text =~ s/ /\\s/g; # words may be in two lines
     my $phrase = qr/(?<!\w)(?:$text)(?!\w)/is;
     $fault =~ $phrase or die "$list:$.: the phrase does not match its example\n";
-    push @phrases, [$phrase, { map { $_ => 1 } $not_yet =~ /\w+/g }];
+    push @phrases, $phrase;
 }
 close $words;
 
@@ -38,12 +37,9 @@ sub class_of
 sub check
 {
     my ($file, $at, $class, $text, $source) = @_;
-    return if %asked && !$asked{$class};
     $text =~ s{[ \t]*\n[ \t]*(?:\*|//|#|--)?[ \t]*}{\n}g;
     $text =~ s{^(?:/\*+|//|#|["'`])[ \t]*}{};
-    for (@phrases) {
-        my ($phrase, $not_yet) = @$_;
-        next if $not_yet->{$class} && !%asked;
+    for my $phrase (@phrases) {
         while ($text =~ /$phrase/g) {
             my ($found, $line) = ($&, $at + (substr($text, 0, $-[0]) =~ tr/\n//));
             next if $source->[$line - 1] =~ /words: ok/;
