@@ -165,7 +165,8 @@ test('reset in the middle of a body', async () => {
   assert.ok(['ECONNRESET', 'ABORTED'].includes(code), code);
   await provider.faults({ match: { path_prefix: '/bytes' }, action: { reset: 'mid_body' }, count: 1 });
   const { text, end } = await raw('GET /bytes/1000 HTTP/1.1\r\nHost: x\r\n\r\n');
-  assert.equal(end, 'ECONNRESET');
+  // If data and reset arrive before this program reads, libuv reports an end (POLLHUP after a partial read).
+  assert.ok(['ECONNRESET', 'end'].includes(end), end);
   assert.match(text, /Content-Length: 1000\r\n/);
   assert.equal(text.length - text.indexOf('\r\n\r\n') - 4, 500);
 });
