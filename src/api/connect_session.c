@@ -13,7 +13,7 @@
 #include "base/encode.h"
 #include "base/mem.h"
 #include "connect/command.h"
-#include "connect/keep.h"
+#include "connect/save.h"
 #include "http/message.h"
 #include "http/url.h"
 #include "store/connect_session.h"

@@ -10,7 +10,7 @@ enum step {
     STEP_CHECK_FORMER,
     STEP_CHECK_COUNT,
     STEP_PROBE,
-    STEP_KEEP,
+    STEP_SAVE,
     STEP_CHECK_KEPT,
     STEP_CHECK_REFUSAL
 };
@@ -31,7 +31,7 @@ static enum op_result stop_database(struct call_enrol *enrol)
 
 /* The texts of the probe are in its own arena, which is freed at its end; the outcome has to live
  * as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
-static slice keep_text(struct call_enrol *enrol, slice text)
+static slice copy_text(struct call_enrol *enrol, slice text)
 {
     return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
 }
@@ -47,14 +47,14 @@ static enum op_result step_load(struct op *op)
     if (!enrol->app)
         return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The app is no longer available."));
     size_t kept_max = connect_kept_max(enrol->connect);
-    if (!enrol->in.keep.connection_id) {
+    if (!enrol->in.save.connection_id) {
         if (!kept_max)
             return op_jump(op, STEP_PROBE);
-        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.keep.account_id, kept_max);
+        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.save.account_id, kept_max);
         return op_wait_then(op, STEP_CHECK_COUNT);
     }
-    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.keep.account_id,
-                         enrol->in.keep.connection_id);
+    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.save.account_id,
+                         enrol->in.save.connection_id);
     return OP_WAIT;
 }
 
@@ -67,7 +67,7 @@ static enum op_result stop_gone(struct call_enrol *enrol)
 static enum op_result step_check_former(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
-    ASSERT(enrol->in.keep.connection_id != 0);
+    ASSERT(enrol->in.save.connection_id != 0);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
         return stop_gone(enrol);
@@ -80,12 +80,12 @@ static enum op_result stop_full(struct call_enrol *enrol)
 }
 
 /* An early check that saves a call to the app. Two enrolments may pass it at the same time; the
- * storing statement counts again (CONNECT_KEEP_FULL). */
+ * storing statement counts again (CONNECT_SAVE_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
     size_t count;
-    ASSERT(enrol->in.keep.connection_id == 0);
+    ASSERT(enrol->in.save.connection_id == 0);
     int status = store_count_result(&enrol->query, &count);
     if (status == OK && count >= connect_kept_max(enrol->connect))
         return stop_full(enrol);
@@ -96,12 +96,12 @@ static enum op_result step_check_count(struct op *op)
 static enum op_result step_probe(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
-    slice params = enrol->in.keep.connection_id ? enrol->former.params : enrol->in.keep.params;
+    slice params = enrol->in.save.connection_id ? enrol->former.params : enrol->in.save.params;
     const struct call_probe_request in = {
-        .account_id = enrol->in.keep.account_id,
-        .integration_id = enrol->in.keep.integration_id,
-        .auth_kind = enrol->in.keep.auth_kind,
-        .credential = enrol->in.keep.credential,
+        .account_id = enrol->in.save.account_id,
+        .integration_id = enrol->in.save.integration_id,
+        .auth_kind = enrol->in.save.auth_kind,
+        .credential = enrol->in.save.credential,
         .params = params.len > 0 ? json_parse(&op->arena, params, &json_limits_provider, NULL)
                                  : NULL,
         .id_token = enrol->in.id_token,
@@ -161,14 +161,14 @@ static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
                         const struct connection_identity *wanted)
 {
     json_open(w, '{');
-    json_member_str(w, "integration_id", enrol->in.keep.integration_id);
+    json_member_str(w, "integration_id", enrol->in.save.integration_id);
     json_member_open(w, "expected", '{');
     connect_write_identity(w, wanted);
     json_close(w, '}');
     json_member_open(w, "came", '{');
     connect_write_identity(w, &enrol->identity);
     json_close(w, '}');
-    connect_write_link(w, enrol->in.keep.link);
+    connect_write_link(w, enrol->in.save.link);
     json_close(w, '}');
 }
 
@@ -177,16 +177,16 @@ static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
 static enum op_result audit_refusal(struct call_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
-    ASSERT(enrol->in.keep.link && enrol->result != CALL_ENROLLED);
+    ASSERT(enrol->in.save.link && enrol->result != CALL_ENROLLED);
     struct json_text text;
     put_refusal(enrol, json_text_begin(&text, DETAILS_BYTES_MAX), wanted);
     enrol->event = (struct audit_event){
-        .account_id = enrol->in.keep.account_id,
+        .account_id = enrol->in.save.account_id,
         .id = uuid_v7(),
         .kind = audit_kind_name(AUDIT_LINK_REFUSED),
         .reason = enrol->result == CALL_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
-        .by = enrol->in.keep.by,
+        .by = enrol->in.save.by,
         .details = json_text_take(&text, &enrol->op.arena),
     };
     store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);
@@ -217,7 +217,7 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
                                       "Nothing was stored or changed. Try again. %.*s",
                                       what, SLICE_ARG(login), SLICE_ARG(app),
                                       SLICE_ARG(enrol->probe.identity_message)));
-    return enrol->in.keep.link ? audit_refusal(enrol, wanted) : OP_FAIL;
+    return enrol->in.save.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
 /* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
@@ -225,7 +225,7 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
  * identity, since an app may have none and the account itself asks. */
 static enum op_result check_identity(struct call_enrol *enrol)
 {
-    const struct connect_session *link = enrol->in.keep.link;
+    const struct connect_session *link = enrol->in.save.link;
     const struct connection_identity *former = &enrol->former.identity;
     if (link) {
         const struct connection_identity wanted = {.email = link->email, .subject = link->subject};
@@ -246,17 +246,17 @@ static enum op_result check_identity(struct call_enrol *enrol)
 /* The first that can be a label, from the person's own text to the app's name. */
 static slice label_of(struct call_enrol *enrol)
 {
-    const slice labels[] = {enrol->in.keep.label, enrol->identity.label, enrol->identity.email,
+    const slice labels[] = {enrol->in.save.label, enrol->identity.label, enrol->identity.email,
                             enrol->probe.label};
     for (size_t i = 0; i < ARRAY_LEN(labels); i++)
         if (slice_is_name(labels[i], CONNECTION_LABEL_MAX))
-            return keep_text(enrol, labels[i]);
-    return keep_text(enrol, enrol->app->name);
+            return copy_text(enrol, labels[i]);
+    return copy_text(enrol, enrol->app->name);
 }
 
-static enum op_result keep_connection(struct call_enrol *enrol)
+static enum op_result save_connection(struct call_enrol *enrol)
 {
-    struct connect_keep_request *request = &enrol->in.keep;
+    struct connect_save_request *request = &enrol->in.save;
     const struct catalog_auth *auth = catalog_auth_of(enrol->app, request->auth_kind);
     request->auth_kind = slice_cstr(catalog_auth_name(auth->kind));
     request->integration_id = enrol->app->integration_id;
@@ -264,14 +264,14 @@ static enum op_result keep_connection(struct call_enrol *enrol)
     request->identity = enrol->identity;
     if (!request->label.ptr)
         return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
-    connect_keep_start(enrol->connect, &enrol->keep, request, &enrol->op);
+    connect_save_start(enrol->connect, &enrol->save, request, &enrol->op);
     return OP_WAIT;
 }
 
 /* After the probe has ended; its fields are read here. Nothing is stored after an OUTAGE: a
  * credential that was never tried would fail in its first execution, when the person who typed it
  * is no longer there. */
-static enum op_result step_keep(struct op *op)
+static enum op_result step_save(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
     const struct call_probe *probe = &enrol->probe;
@@ -279,40 +279,40 @@ static enum op_result step_keep(struct op *op)
     if (probe->verdict == CALL_PROBE_REFUSED || probe->verdict == CALL_PROBE_OUTAGE)
         return stop_enrol(
             enrol, probe->verdict == CALL_PROBE_REFUSED ? CALL_ENROL_REFUSED : CALL_ENROL_OUTAGE,
-            keep_text(enrol, probe->message));
+            copy_text(enrol, probe->message));
     enrol->is_tested = probe->verdict == CALL_PROBE_WORKS;
     enrol->identity = (struct connection_identity){
-        .email = keep_text(enrol, probe->identity.email),
-        .subject = keep_text(enrol, probe->identity.subject),
-        .label = keep_text(enrol, probe->identity.label),
+        .email = copy_text(enrol, probe->identity.email),
+        .subject = copy_text(enrol, probe->identity.subject),
+        .label = copy_text(enrol, probe->identity.label),
     };
     if (probe->identity_message.ptr && enrol->app->identity.from != IDENTITY_NONE)
         op_log(op, LOG_WARN, "a connection's identity is not known",
-               LOG_STR("integration_id", enrol->in.keep.integration_id),
+               LOG_STR("integration_id", enrol->in.save.integration_id),
                LOG_STR("cause", probe->identity_message));
     enum op_result result = check_identity(enrol);
-    return result == OP_NEXT ? keep_connection(enrol) : result;
+    return result == OP_NEXT ? save_connection(enrol) : result;
 }
 
 static enum op_result step_check_kept(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
-    switch (enrol->keep.result) {
-    case CONNECT_KEPT:
+    switch (enrol->save.result) {
+    case CONNECT_SAVED:
         enrol->result = CALL_ENROLLED;
         enrol->message = SLICE_NONE;
-        enrol->connection_id = enrol->keep.connection_id;
+        enrol->connection_id = enrol->save.connection_id;
         return OP_DONE;
-    case CONNECT_KEEP_GONE:
+    case CONNECT_SAVE_GONE:
         return stop_gone(enrol);
-    case CONNECT_KEEP_FULL:
+    case CONNECT_SAVE_FULL:
         return stop_full(enrol);
-    case CONNECT_KEEP_LINK_USED:
+    case CONNECT_SAVE_LINK_USED:
         return stop_enrol(enrol, CALL_ENROL_LINK_USED,
                           SLICE("This link was already used, or it has expired."));
-    case CONNECT_KEEP_TOO_LARGE:
+    case CONNECT_SAVE_TOO_LARGE:
         return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The credential is too large."));
-    case CONNECT_KEEP_UNAVAILABLE:
+    case CONNECT_SAVE_UNAVAILABLE:
         return stop_database(enrol);
     }
     UNREACHABLE("keeping has one of these ends");
@@ -330,7 +330,7 @@ static void on_cancel(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
     op_cancel(&enrol->probe.op);
-    op_cancel(&enrol->keep.op);
+    op_cancel(&enrol->save.op);
 }
 
 static void on_end(struct op *op, enum op_end end)
@@ -347,7 +347,7 @@ static const struct op_step steps[] = {
     [STEP_CHECK_FORMER] = {"check_former", step_check_former, OP_TO(STEP_PROBE)},
     [STEP_CHECK_COUNT] = {"check_count", step_check_count, 0},
     [STEP_PROBE] = {"probe", step_probe, 0},
-    [STEP_KEEP] = {"keep", step_keep, OP_TO(STEP_CHECK_REFUSAL)},
+    [STEP_SAVE] = {"save", step_save, OP_TO(STEP_CHECK_REFUSAL)},
     [STEP_CHECK_KEPT] = {"check_kept", step_check_kept, 0},
     [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
 };
@@ -373,6 +373,6 @@ void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
         .in = *request,
     };
     enrol->app =
-        catalog_find_integration(catalog, request->keep.integration_id, &enrol->find_status);
+        catalog_find_integration(catalog, request->save.integration_id, &enrol->find_status);
     op_start(&enrol->op, &enrol_class, parent->loop, parent, ENROL_ARENA_BYTES_MAX);
 }

@@ -2,7 +2,7 @@
  * enrol: a credential from a person, or a grant from an app, becomes a connection. The app is asked
  * whether it accepts the credential and for which user (probe.h); if only a certain identity may be
  * connected, or the connection has another one, that is checked before anything is stored
- * (connect/keep.h).
+ * (connect/save.h).
  *
  * A failed identity request does not lose a grant: the connection is stored without an identity,
  * unless one was demanded. An op embedded in a caller's op.
@@ -10,7 +10,7 @@
 #ifndef CALL_ENROL_H
 #define CALL_ENROL_H
 
-#include "connect/keep.h"
+#include "connect/save.h"
 #include "call/probe.h"
 
 enum call_enrolled {
@@ -27,8 +27,8 @@ enum call_enrolled {
 
 /* Borrowed until the op has ended. */
 struct call_enrol_request {
-    struct connect_keep_request
-        keep;                 /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
+    struct connect_save_request
+        save;                 /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
                                  the app's name for it; identity: none, since it is looked up */
     slice id_token;           /* that came with a grant; SLICE_NONE: none */
     bool is_grant;            /* fresh from the app: not tested */
@@ -52,7 +52,7 @@ struct call_enrol {
     struct call_enrol_request in;
     struct connection former; /* of a reconnect */
     struct call_probe probe;
-    struct connect_keep keep;
+    struct connect_save save;
     struct pg_pool *pool;
     struct pg_query query;
     struct audit_event event;

@@ -60,19 +60,19 @@ static enum op_result step_enrol(struct op *op)
     if (!it->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
     const struct call_enrol_request in = {
-        .keep.account_id = it->finish_request.account_id,
-        .keep.integration_id = copy_child_text(op, finish->integration_id),
-        .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
-        .keep.connection_id = finish->connection_id,
-        .keep.label = copy_child_text(op, finish->label),
-        .keep.params = copy_child_text(op, finish->params),
-        .keep.credential = secret_reveal(finish->credential),
+        .save.account_id = it->finish_request.account_id,
+        .save.integration_id = copy_child_text(op, finish->integration_id),
+        .save.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .save.connection_id = finish->connection_id,
+        .save.label = copy_child_text(op, finish->label),
+        .save.params = copy_child_text(op, finish->params),
+        .save.credential = secret_reveal(finish->credential),
         .id_token = copy_child_text(op, finish->id_token),
-        .keep.scopes = copy_child_text(op, finish->scopes),
-        .keep.expires_at = finish->expires_at,
+        .save.scopes = copy_child_text(op, finish->scopes),
+        .save.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
-        .keep.by = it->by,
+        .save.by = it->by,
     };
     it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
     call_enrol_start(it->engine.connect, it->engine.pool, it->engine.out.client,

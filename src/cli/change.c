@@ -110,55 +110,55 @@ int change_connect(struct session *session, struct connect_command_request *requ
 
 /* ---- a new connection ---- */
 
-struct keep_change {
-    struct connect_keep keep;
-    const struct connect_keep_request *in;
+struct save_change {
+    struct connect_save save;
+    const struct connect_save_request *in;
 };
 
-static void start_keep(struct engine *engine, struct op *op, void *arg)
+static void start_save(struct engine *engine, struct op *op, void *arg)
 {
-    struct keep_change *it = arg;
-    connect_keep_start(engine->connect, &it->keep, it->in, op);
+    struct save_change *it = arg;
+    connect_save_start(engine->connect, &it->save, it->in, op);
 }
 
 /* A command has no link, and the connection is new: the other results are impossible. */
-static int say_kept(struct session *session, enum connect_kept kept,
-                    struct connect_service *service)
+static int say_saved(struct session *session, enum connect_saved kept,
+                     struct connect_service *service)
 {
     struct err *err = &session->err;
-    if (kept == CONNECT_KEPT)
+    if (kept == CONNECT_SAVED)
         return OK;
-    if (kept == CONNECT_KEEP_FULL)
+    if (kept == CONNECT_SAVE_FULL)
         return err_set(
             err, ERR_LIMIT,
             "the account already has as many connections as account-kept-connections allows (%zu). "
             "Nothing was connected. Remove one that is no longer used, or reconnect one",
             connect_kept_max(service));
-    if (kept == CONNECT_KEEP_TOO_LARGE)
+    if (kept == CONNECT_SAVE_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");
     return err_set(err, ERR_IO, "the database refused the connection");
 }
 
-int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,
+int change_save(struct session *session, struct connect_save_request *request, bool is_default,
                 int64_t *id)
 {
-    struct keep_change it = {.in = request};
+    struct save_change it = {.in = request};
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
     if (result == OK) {
-        engine_run(&engine, start_keep, NULL, &it);
-        result = say_kept(session, it.keep.result, engine.connect);
+        engine_run(&engine, start_save, NULL, &it);
+        result = say_saved(session, it.save.result, engine.connect);
     }
     engine_close(&engine);
     /* Known and durable if the result is OK. */
-    *id = it.keep.connection_id;
+    *id = it.save.connection_id;
     /* An event of its own, since it changes two connections. */
     struct connect_command_request second = {
         .kind = CONNECT_MAKE_DEFAULT,
         .connection = {.account_id = request->account_id, .id = *id},
     };
     /* The account has another default for the app, which is replaced. */
-    return result == OK && is_default && !it.keep.is_default ? change_connect(session, &second)
+    return result == OK && is_default && !it.save.is_default ? change_connect(session, &second)
                                                              : result;
 }

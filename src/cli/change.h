@@ -7,7 +7,7 @@
 
 #include "cli/session.h"
 #include "connect/command.h"
-#include "connect/keep.h"
+#include "connect/save.h"
 #include "vault/command.h"
 
 /* All of them: session's database is open; err has the reason if the result is not OK. */
@@ -19,7 +19,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
 int change_connect(struct session *session, struct connect_command_request *request) MUST_CHECK;
 /* A new connection, whose id goes to *id; is_default: even if the account has another default for
  * the app. The ring is open, too. */
-int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,
+int change_save(struct session *session, struct connect_save_request *request, bool is_default,
                 int64_t *id) MUST_CHECK;
 
 #endif

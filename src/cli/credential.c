@@ -161,7 +161,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
 
 /* request gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
 static int check_credential(struct session *session, const struct credential_order *order,
-                            struct connect_keep_request *request)
+                            struct connect_save_request *request)
 {
     struct arena arena;
     /* A short-lived arena: it holds a copy of the credential. */
@@ -182,7 +182,7 @@ int credential_connect(struct session *session, const struct credential_order *o
 {
     /* Everything that can be refused without the database is checked before anything is stored. */
     const struct catalog_integration *integration = order->integration;
-    struct connect_keep_request request = {
+    struct connect_save_request request = {
         .account_id = order->account_id,
         .integration_id = integration->integration_id,
         .auth_kind = slice_cstr(catalog_auth_name(order->auth->kind)),
@@ -195,5 +195,5 @@ int credential_connect(struct session *session, const struct credential_order *o
         credential_params_check(session, integration, order->params) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    return change_keep(session, &request, order->is_default, id);
+    return change_save(session, &request, order->is_default, id);
 }

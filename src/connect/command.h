@@ -1,7 +1,7 @@
 /*
  * command: a change of a connection that is there, of an OAuth client, or of a connect link, from
  * any face: the change and its audit event (one statement), the update of this process's cache, and
- * the notification of other processes. keep.h makes and reconnects connections.
+ * the notification of other processes. save.h makes and reconnects connections.
  *
  * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */

@@ -1,7 +1,7 @@
 /*
  * Connecting an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
  * oauth_begin makes the URL that a person's browser is sent to; the response at the redirect URI
- * goes to oauth_finish, which exchanges the code for a grant; keep.h makes or reconnects a
+ * goes to oauth_finish, which exchanges the code for a grant; save.h makes or reconnects a
  * connection with it.
  *
  * In between, the verifier and the request are stored, sealed, for ten minutes, under a hash of the

@@ -227,7 +227,7 @@ static bool find_server(struct oauth_begin *begin)
 }
 
 /* A person is not sent to an app for a grant that could not be stored. Others may connect
- * meanwhile: the insert counts again (keep.c). */
+ * meanwhile: the insert counts again (save.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, kept_max = begin->service->config.kept_max;
@@ -238,7 +238,7 @@ static bool is_full(struct oauth_begin *begin, int *status)
     return *status == OK && count >= kept_max;
 }
 
-static enum op_result step_keep(struct op *op)
+static enum op_result step_save(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
     struct secret *secret;
@@ -311,7 +311,7 @@ static void on_end(struct op *op, enum op_end end)
 
 static const struct op_step steps[] = {
     {"find", step_find, 0},
-    {"keep", step_keep, 0},
+    {"save", step_save, 0},
     {"kept", step_kept, 0},
 };
 static const struct op_class begin_class = {

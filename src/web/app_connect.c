@@ -183,17 +183,17 @@ static enum op_result enrol_credential(struct web_request *request)
     ASSERT(it->credential && it->auth->kind != AUTH_OAUTH2);
     ASSERT(it->again == 0 || it->new_id == 0);
     const struct call_enrol_request in = {
-        .keep.account_id = request->session.account_id,
-        .keep.integration_id = it->app->integration_id,
-        .keep.auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
-        .keep.connection_id = it->again,
-        .keep.new_id = it->new_id,
-        .keep.label = it->label,
-        .keep.params = it->params_text,
-        .keep.credential = secret_reveal(it->credential),
+        .save.account_id = request->session.account_id,
+        .save.integration_id = it->app->integration_id,
+        .save.auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
+        .save.connection_id = it->again,
+        .save.new_id = it->new_id,
+        .save.label = it->label,
+        .save.params = it->params_text,
+        .save.credential = secret_reveal(it->credential),
         .may_change_identity = it->may_change_identity,
-        .keep.link = it->is_link ? &it->link : NULL,
-        .keep.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
+        .save.link = it->is_link ? &it->link : NULL,
+        .save.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
     };
     /* The probe runs first and nothing is stored unless the app accepts the credential. */
     call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,

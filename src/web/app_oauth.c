@@ -96,7 +96,7 @@ static enum op_result on_enrolled(struct web_request *request)
 
 /* ---- from the answer to the connection ---- */
 
-static slice keep_finish_text(struct web_request *request, slice text)
+static slice copy_finish_text(struct web_request *request, slice text)
 {
     /* The texts are in the arena of oauth_finish's op, which ends before enrolling does. */
     return text.ptr ? arena_dup(&request->serve.op.arena, text) : SLICE_NONE;
@@ -109,23 +109,23 @@ static enum op_result enrol_grant(struct web_request *request)
     const struct oauth_finish *finish = &it->finish;
     ASSERT(finish->outcome == OAUTH_DONE && finish->credential);
     const struct call_enrol_request in = {
-        .keep.account_id = request->session.account_id,
-        .keep.integration_id = it->integration_id,
-        .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .save.account_id = request->session.account_id,
+        .save.integration_id = it->integration_id,
+        .save.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         /* A connection id of 0 makes a new connection. */
-        .keep.connection_id = finish->connection_id,
-        .keep.label = keep_finish_text(request, finish->label),
-        .keep.params = keep_finish_text(request, finish->params),
-        .keep.credential = secret_reveal(finish->credential),
-        .id_token = keep_finish_text(request, finish->id_token),
-        .keep.scopes = keep_finish_text(request, finish->scopes),
-        .keep.expires_at = finish->expires_at,
+        .save.connection_id = finish->connection_id,
+        .save.label = copy_finish_text(request, finish->label),
+        .save.params = copy_finish_text(request, finish->params),
+        .save.credential = secret_reveal(finish->credential),
+        .id_token = copy_finish_text(request, finish->id_token),
+        .save.scopes = copy_finish_text(request, finish->scopes),
+        .save.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = finish->may_change_identity,
-        .keep.link = it->is_link ? &it->link : NULL,
-        .keep.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
+        .save.link = it->is_link ? &it->link : NULL,
+        .save.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
     };
-    it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
+    it->scopes_missing = copy_finish_text(request, finish->scopes_missing);
     call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->serve.op);
     return web_wait(request, on_enrolled);
@@ -145,7 +145,7 @@ static enum op_result on_finished(struct web_request *request)
     const struct oauth_finish *finish = &it->finish;
     ASSERT(!it->is_link || it->link_query.stmt);
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
-    it->integration_id = keep_finish_text(request, finish->integration_id);
+    it->integration_id = copy_finish_text(request, finish->integration_id);
     /* No 502 for an app that is unreachable: proxies in front would replace the page with their
      * own. */
     if (finish->outcome != OAUTH_DONE)

@@ -264,7 +264,7 @@ static enum op_result step_ask(struct op *op)
 }
 
 /* The enrolment's data are freed at this step. */
-static enum op_result step_keep(struct op *op)
+static enum op_result step_save(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
     asker->out = asker->enrol;
@@ -276,7 +276,7 @@ static enum op_result step_keep(struct op *op)
     return OP_WAIT;
 }
 
-static const struct op_step steps[] = {{"ask", step_ask, 0}, {"keep", step_keep, 0}};
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"save", step_save, 0}};
 static const struct op_class asker_class = {
     .name = "asker", .steps = steps, .step_count = ARRAY_LEN(steps)};
 
@@ -301,20 +301,20 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
                                            .email = text_of(way->wanted.email),
                                            .subject = text_of(way->wanted.subject)};
     asker->request = (struct call_enrol_request){
-        .keep.account_id = seam_account,
-        .keep.integration_id = slice_cstr(way->app),
-        .keep.connection_id = way->is_reconnect ? OLD : 0,
-        .keep.label = text_of(way->label),
-        .keep.params = SLICE("{\"host\":\"h\"}"),
-        .keep.credential = SLICE("{\"token\":\"s3cret\"}"),
-        .keep.scopes = SLICE("read write"),
-        .keep.expires_at = 12345000000,
+        .save.account_id = seam_account,
+        .save.integration_id = slice_cstr(way->app),
+        .save.connection_id = way->is_reconnect ? OLD : 0,
+        .save.label = text_of(way->label),
+        .save.params = SLICE("{\"host\":\"h\"}"),
+        .save.credential = SLICE("{\"token\":\"s3cret\"}"),
+        .save.scopes = SLICE("read write"),
+        .save.expires_at = 12345000000,
         .is_grant = way->is_grant,
         .may_change_identity = way->may_change,
-        .keep.link = way->is_by_link ? &asker->link : NULL,
-        .keep.by.actor = SLICE("user:ann"),
-        .keep.by.request_id = SLICE("r1"),
-        .keep.by.address = SLICE("192.0.2.1"),
+        .save.link = way->is_by_link ? &asker->link : NULL,
+        .save.by.actor = SLICE("user:ann"),
+        .save.by.request_id = SLICE("r1"),
+        .save.by.address = SLICE("192.0.2.1"),
     };
     m->store.connections.count = 0;
     if (way->is_reconnect)
@@ -680,7 +680,7 @@ static void a_credential_that_is_too_large(void **state)
         buf_append_char(&text, 'x');
     buf_append_cstr(&text, "\"}");
     begin(&asker, m, way_named("an app that does not name the user"));
-    asker.enrol.in.keep.credential = buf_slice(&text);
+    asker.enrol.in.save.credential = buf_slice(&text);
     answer(&asker, next_query(&asker));
     seam_settle(m->node.loop);
     assert_int_equal(asker.out.result, CALL_ENROL_REFUSED);
@@ -764,7 +764,7 @@ static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
     assert_int_equal(seam_table_missing("enrol"), 0);
-    assert_int_equal(seam_table_missing("connect_keep"), 0);
+    assert_int_equal(seam_table_missing("connect_save"), 0);
 }
 
 #define ENROL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -79,7 +79,7 @@ static enum op_result step_ask(struct op *op)
 }
 
 /* The probe's data are freed at this step. */
-static enum op_result step_keep(struct op *op)
+static enum op_result step_save(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
     struct call_probe *out = &asker->out;
@@ -96,7 +96,7 @@ static enum op_result step_keep(struct op *op)
     return OP_WAIT;
 }
 
-static const struct op_step steps[] = {{"ask", step_ask, 0}, {"keep", step_keep, 0}};
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"save", step_save, 0}};
 static const struct op_class asker_class = {
     .name = "asker", .steps = steps, .step_count = ARRAY_LEN(steps)};
 

@@ -6,7 +6,7 @@
 #include "unit/connect/testing.h"
 
 #include "base/encode.h"
-#include "connect/keep.h"
+#include "connect/save.h"
 #include "vault/key.h"
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
@@ -18,7 +18,7 @@ struct way {
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
-    struct connect_keep keep; /* of the grant */
+    struct connect_save save; /* of the grant */
     struct secret *credential;
     bool is_finishing, is_freed;
     char url[4000], state[64], message[400], scopes[200], missing[200];
@@ -40,7 +40,7 @@ static void copy(char *out, size_t room, slice text)
     (void)snprintf(out, room, "%.*s", SLICE_ARG(text));
 }
 
-static enum op_result step_keep(struct op *op)
+static enum op_result step_save(struct op *op)
 {
     struct way *way = CONTAINER_OF(op, struct way, op);
     const struct oauth_finish *finish = &way->finish;
@@ -52,7 +52,7 @@ static enum op_result step_keep(struct op *op)
     }
     if (!way->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
-    const struct connect_keep_request in = {
+    const struct connect_save_request in = {
         .account_id = way->finish_request.account_id,
         .integration_id = arena_dup(&op->arena, finish->integration_id),
         .auth_kind = SLICE("oauth2"),
@@ -64,7 +64,7 @@ static enum op_result step_keep(struct op *op)
         .expires_at = finish->expires_at,
         .by.actor = SLICE("key:1"),
     };
-    connect_keep_start(bench.service, &way->keep, &in, op);
+    connect_save_start(bench.service, &way->save, &in, op);
     return OP_WAIT;
 }
 
@@ -77,7 +77,7 @@ static enum op_result step_look(struct op *op)
     assert_true((way->outcome == OAUTH_DONE) == (way->message[0] == '\0'));
     assert_true((way->credential != NULL) == (way->is_finishing && way->outcome == OAUTH_DONE));
     if (way->credential)
-        assert_int_equal(way->keep.result, CONNECT_KEPT);
+        assert_int_equal(way->save.result, CONNECT_SAVED);
     secret_unref(way->credential);
     if (!way->is_finishing)
         copy(way->url, sizeof(way->url), way->begin.url);
@@ -90,7 +90,7 @@ static void on_free(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    {"start", step_start, 0}, {"keep", step_keep, 0}, {"look", step_look, 0}};
+    {"start", step_start, 0}, {"save", step_save, 0}, {"look", step_look, 0}};
 static const struct op_class way_class = {
     .name = "way", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
@@ -200,12 +200,12 @@ static void a_code_becomes_a_connection(void **state)
     assert_string_equal(way->scopes, "a c");
     assert_string_equal(way->missing, "b");
     assert_false(way->finish.is_refresh_token_missing || way->finish.connection_id);
-    bench_expect_credential(way->keep.connection_id,
+    bench_expect_credential(way->save.connection_id,
                             "{\"access_token\":\"a1\",\"refresh_token\":\"r1\"}");
     (void)snprintf(want, sizeof(want),
                    "connection where id = %lld and is_default and label = 'Mine' and "
                    "scopes = 'a c'",
-                   (long long)way->keep.connection_id);
+                   (long long)way->save.connection_id);
     assert_int_equal(count(want), 1);
     assert_int_equal(count("audit_event where kind = 'connection.added' and actor = 'key:1'"), 1);
     /* the challenge belongs to the verifier that was sent */
@@ -344,7 +344,7 @@ static void a_connection_is_mended(void **state)
     items_tell(bench.conninfo, text); /* while the token endpoint answers */
     pg_bench_until(&bench.db, &way->is_freed);
     assert_int_equal(way->outcome, OAUTH_DONE);
-    assert_true(way->finish.connection_id == id && way->keep.connection_id == id);
+    assert_true(way->finish.connection_id == id && way->save.connection_id == id);
     struct connection row = bench_row(id, &credential);
     secret_unref(credential);
     rev = (unsigned)row.rev;
@@ -385,7 +385,7 @@ static void the_customers_own_server_is_asked(void **state)
                                                            .code = SLICE("the-code")};
         assert_int_equal(go(&way, true), OAUTH_DONE);
         assert_true(slice_starts_with(buf_slice(&bench.peer.request), SLICE("POST /west/token ")));
-        way.begin_request.connection_id = way.keep.connection_id;
+        way.begin_request.connection_id = way.save.connection_id;
         way.begin_request.params = SLICE_NONE;
     }
     catalog_unref(bench.catalog);

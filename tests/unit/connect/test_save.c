@@ -5,25 +5,25 @@
 #include "unit/connect/testing.h"
 
 #include "base/clock.h"
-#include "connect/keep.h"
+#include "connect/save.h"
 
-struct keeping {
+struct saving {
     struct op op;
-    struct connect_keep keep;
-    struct connect_keep_request in;
+    struct connect_save save;
+    struct connect_save_request in;
     bool is_freed;
 };
 
 static enum op_result step_start(struct op *op)
 {
-    struct keeping *it = CONTAINER_OF(op, struct keeping, op);
-    connect_keep_start(bench.service, &it->keep, &it->in, op);
+    struct saving *it = CONTAINER_OF(op, struct saving, op);
+    connect_save_start(bench.service, &it->save, &it->in, op);
     return OP_WAIT;
 }
 
 static void on_free(struct op *op)
 {
-    CONTAINER_OF(op, struct keeping, op)->is_freed = true;
+    CONTAINER_OF(op, struct saving, op)->is_freed = true;
 }
 
 static enum op_result step_end(struct op *op)
@@ -33,12 +33,12 @@ static enum op_result step_end(struct op *op)
 }
 
 static const struct op_step steps[] = {{"start", step_start, 0}, {"end", step_end, 0}};
-static const struct op_class keeping_class = {
-    .name = "keeping", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
+static const struct op_class saving_class = {
+    .name = "saving", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
-static void start(struct keeping *it, int64_t id, const struct connect_session *link)
+static void start(struct saving *it, int64_t id, const struct connect_session *link)
 {
-    *it = (struct keeping){
+    *it = (struct saving){
         .in = {.account_id = bench.account,
                .integration_id = SLICE("demo"),
                .auth_kind = SLICE("oauth2"),
@@ -48,14 +48,14 @@ static void start(struct keeping *it, int64_t id, const struct connect_session *
                .identity = {.email = SLICE("ada@example.com"), .subject = SLICE("7\"")},
                .link = link,
                .by = {.actor = SLICE("link:1"), .means = SLICE("link")}}};
-    op_start(&it->op, &keeping_class, bench.db.loop, NULL, 65536);
+    op_start(&it->op, &saving_class, bench.db.loop, NULL, 65536);
 }
 
-static enum connect_kept keep(struct keeping *it, int64_t id, const struct connect_session *link)
+static enum connect_saved save(struct saving *it, int64_t id, const struct connect_session *link)
 {
     start(it, id, link);
     pg_bench_until(&bench.db, &it->is_freed);
-    return it->keep.result;
+    return it->save.result;
 }
 
 static int64_t count(const char *what)
@@ -85,10 +85,10 @@ static struct connect_session taken(uint8_t n)
 
 static void what_it_acts_as_is_stored_and_told(void **state)
 {
-    static struct keeping it;
+    static struct saving it;
     (void)state;
-    assert_int_equal(keep(&it, 0, NULL), CONNECT_KEPT);
-    assert_true(it.keep.is_default); /* the first of its app */
+    assert_int_equal(save(&it, 0, NULL), CONNECT_SAVED);
+    assert_true(it.save.is_default); /* the first of its app */
     assert_int_equal(count("connection where identity_email = 'ada@example.com' and "
                            "identity_subject = '7\"' and identity_label is null"),
                      1);
@@ -96,12 +96,12 @@ static void what_it_acts_as_is_stored_and_told(void **state)
                            "details->'identity'->>'subject' = '7\"' and details->>'by' = 'link' "
                            "and details->>'link_id' is null"),
                      1);
-    assert_int_equal(keep(&it, 12345, NULL), CONNECT_KEEP_GONE);
+    assert_int_equal(save(&it, 12345, NULL), CONNECT_SAVE_GONE);
 }
 
 static void a_link_makes_one_connection(void **state)
 {
-    static struct keeping one, two;
+    static struct saving one, two;
     const struct connect_session link = taken(1);
     (void)state;
     int64_t before = count("connection");
@@ -109,11 +109,11 @@ static void a_link_makes_one_connection(void **state)
     start(&two, 0, &link); /* at the same time */
     pg_bench_until(&bench.db, &one.is_freed);
     pg_bench_until(&bench.db, &two.is_freed);
-    bool is_one_first = one.keep.result == CONNECT_KEPT;
-    assert_int_equal(is_one_first ? two.keep.result : one.keep.result, CONNECT_KEEP_LINK_USED);
-    assert_int_equal(is_one_first ? one.keep.result : two.keep.result, CONNECT_KEPT);
-    assert_false(one.keep.is_default);
-    assert_int_equal(keep(&one, 0, &link), CONNECT_KEEP_LINK_USED);
+    bool is_one_first = one.save.result == CONNECT_SAVED;
+    assert_int_equal(is_one_first ? two.save.result : one.save.result, CONNECT_SAVE_LINK_USED);
+    assert_int_equal(is_one_first ? one.save.result : two.save.result, CONNECT_SAVED);
+    assert_false(one.save.is_default);
+    assert_int_equal(save(&one, 0, &link), CONNECT_SAVE_LINK_USED);
     assert_int_equal(count("connection"), before + 1);
     assert_int_equal(count("audit_event where details->>'link_id' is not null and "
                            "details->>'key_id' is not null and kind = 'connection.added'"),
@@ -122,19 +122,19 @@ static void a_link_makes_one_connection(void **state)
 
 static void a_link_that_came_to_nothing_is_good_again(void **state)
 {
-    static struct keeping it;
+    static struct saving it;
     const struct connect_session link = taken(2), late = taken(3);
     (void)state;
     items_tell(bench.conninfo, "create function sluice.refuse() returns trigger language plpgsql "
                                "as $$ begin raise check_violation; end $$");
     items_tell(bench.conninfo, "create trigger refuse before insert on sluice.connection "
                                "for each row execute function sluice.refuse()");
-    assert_int_equal(keep(&it, 0, &link), CONNECT_KEEP_UNAVAILABLE);
+    assert_int_equal(save(&it, 0, &link), CONNECT_SAVE_UNAVAILABLE);
     items_tell(bench.conninfo, "drop trigger refuse on sluice.connection");
-    assert_int_equal(keep(&it, 0, &link), CONNECT_KEPT);
+    assert_int_equal(save(&it, 0, &link), CONNECT_SAVED);
     items_tell(bench.conninfo, "update sluice.connect_session set expires_at = now() "
                                "where made_id is null");
-    assert_int_equal(keep(&it, 0, &late), CONNECT_KEEP_LINK_USED);
+    assert_int_equal(save(&it, 0, &late), CONNECT_SAVE_LINK_USED);
 }
 
 int main(void)

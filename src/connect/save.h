@@ -1,27 +1,27 @@
 /*
- * keep: seals a credential and stores it, as a new connection or as a new credential of an existing
+ * save: seals a credential and stores it, as a new connection or as a new credential of an existing
  * one, with an audit event. If the request comes through a connect link, the link is used up first,
  * so that it makes one connection at most, even if it is used twice at the same time.
  *
  * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */
-#ifndef CONNECT_KEEP_H
-#define CONNECT_KEEP_H
+#ifndef CONNECT_SAVE_H
+#define CONNECT_SAVE_H
 
 #include "connect/connect.h"
 #include "store/audit.h"
 #include "store/connect_session.h"
 
-enum connect_kept {
-    CONNECT_KEPT,
-    CONNECT_KEEP_GONE,        /* the account no longer has the connection to reconnect */
-    CONNECT_KEEP_FULL,        /* the account has reached its limit */
-    CONNECT_KEEP_LINK_USED,   /* the link has made a connection already, or has ended */
-    CONNECT_KEEP_TOO_LARGE,   /* the credential */
-    CONNECT_KEEP_UNAVAILABLE, /* the database, or memory */
+enum connect_saved {
+    CONNECT_SAVED,
+    CONNECT_SAVE_GONE,        /* the account no longer has the connection to reconnect */
+    CONNECT_SAVE_FULL,        /* the account has reached its limit */
+    CONNECT_SAVE_LINK_USED,   /* the link has made a connection already, or has ended */
+    CONNECT_SAVE_TOO_LARGE,   /* the credential */
+    CONNECT_SAVE_UNAVAILABLE, /* the database, or memory */
 };
 
-struct connect_keep_request {
+struct connect_save_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
     int64_t connection_id; /* the one to reconnect; 0: a new one */
@@ -35,15 +35,15 @@ struct connect_keep_request {
     struct audit_by by;
 };
 
-struct connect_keep {
+struct connect_save {
     struct op op;
     /* out */
-    enum connect_kept result;
+    enum connect_saved result;
     int64_t connection_id;
     bool is_default; /* of a new one: the account's first of the app */
     /* private */
     struct connect_service *service;
-    struct connect_keep_request in;
+    struct connect_save_request in;
     struct connection row;
     struct pg_query query, audit_query;
     struct buf sealed;
@@ -53,8 +53,8 @@ struct connect_keep {
     bool is_there; /* an earlier request with the same new_id has made it */
     unsigned tries;
 };
-void connect_keep_start(struct connect_service *service, struct connect_keep *keep,
-                        const struct connect_keep_request *request, struct op *parent);
+void connect_save_start(struct connect_service *service, struct connect_save *save,
+                        const struct connect_save_request *request, struct op *parent);
 
 /* The members of an audit event's details for the link: `,"link_id":...`; nothing for NULL. For the
  * open object of w. */
