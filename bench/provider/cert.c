@@ -129,7 +129,7 @@ int cert_make(const char *dir, struct cert_files *files, struct err *err)
     char ca_pem[PEM_BYTES_MAX], key_pem[PEM_BYTES_MAX];
     struct buf chain;
     if ((mkdir(dir, 0700) != 0 && errno != EEXIST) || !realpath(dir, whole))
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+        return err_set(err, ERR_IO, "cannot create the folder %s: %s", dir, strerror(errno));
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (snprintf(paths[i], CERT_PATH_MAX, "%s/%s", whole, names[i]) >= CERT_PATH_MAX)
             return err_set(err, ERR_LIMIT, "the path %s is too long", whole);

@@ -157,8 +157,10 @@ static int read_line(struct authorize *it)
 {
     struct err *err = &it->session->err;
     int c;
-    (void)fprintf(stderr,
-                  "Open that address in a browser, then paste the address that it ends at here:\n");
+    (void)fprintf(
+        stderr,
+        "Open this address in a browser. Then paste the address of the page that you end up on "
+        "here:\n");
     while ((c = getchar()) != EOF && c != '\n')
         buf_append_char(&it->line, (char)c);
     if (!buf_is_ok(&it->line) || it->line.len == 0)

@@ -325,7 +325,7 @@ static const struct config_option create_options[] = {
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
     {"forms", "WHEN",
-     "never: no person answers forms over /mcp (CI), so an argument confirm is enough"},
+     "never: there is no one to answer forms over /mcp (as in CI); the confirm argument is enough"},
     {"unattended-writes", "MODE",
      "allow or refuse writes over /mcp that no form can ask about; by default as the server's "
      "setting says"},
@@ -345,7 +345,7 @@ static const struct command_verb verbs[] = {
      create_key, COMMAND_OPTIONS(create_options)},
     {"list", "ACCOUNT", "List the keys of an account.", list_keys, COMMAND_JSON},
     {"roll", "ACCOUNT KEY",
-     "Make a key with the same name, scopes and limits. The old one expires soon.", roll,
+     "Create a key with the same name, scopes and limits. The old one expires soon.", roll,
      COMMAND_OPTIONS(roll_options)},
     {"revoke", "ACCOUNT KEY", "Refuse a key from now on. KEY is its id or its prefix.", revoke,
      COMMAND_NO_OPTIONS},

@@ -94,9 +94,9 @@ static void put_settings(FILE *out)
     PUT_LINE(out, ".SH DESCRIPTION\n",
              "Lines `name = value`; a line that begins with # is a comment. The file is named by "
              "--config or SLUICE_CONFIG. Each setting is also an environment variable "
-             "(database-url: SLUICE_DATABASE_URL) and a flag (--database-url). A flag wins over "
-             "the environment, and the environment over the file. A file with database-url or "
-             "master-key must not be readable by others.",
+             "(database-url: SLUICE_DATABASE_URL) and a flag (--database-url). A flag overrides "
+             "the environment, which overrides the file. A file with database-url or master-key "
+             "must not be readable by others.",
              NULL);
     PUT_LINE(out, "TIME is 500ms, 30s, 5m, 24h or 30d; BYTES is a number with k, m or g.", NULL);
     PUT_LINE(out, ".SH SETTINGS", NULL);

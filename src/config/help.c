@@ -57,5 +57,5 @@ void config_print_help(FILE *out, unsigned scopes)
     config_print_wrapped(
         out, 0,
         "Each setting is also an environment variable: --database-url is SLUICE_DATABASE_URL. A "
-        "flag wins over the environment, and the environment over the file.");
+        "flag overrides the environment, which overrides the file.");
 }

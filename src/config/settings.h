@@ -116,7 +116,7 @@
     X(account_rate, "account-rate", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
       "requests a second that an account may make; further ones are answered 429. 0: any number") \
     X(account_burst, "account-burst", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "requests that may come at once within account-rate; 0: two seconds' worth") \
+      "a burst: requests accepted at once within account-rate; 0: two seconds' worth") \
     X(flows_max, "flows", COUNT, CONFIG_SERVERS, "2000", 1, 1000000, "N", \
       "flows that run at a time in this process; further flows that are due wait") \
     X(file_bytes_max, "file-bytes", BYTES, CONFIG_SERVERS, "5m", KIB, 64 * MIB, "BYTES", \

@@ -69,7 +69,7 @@ static int make_folder(struct dev_folder *folder, const char *path, struct err *
     struct stat info;
     mode_t mode = geteuid() == 0 ? MODE_ROOT : MODE_USER;
     if (mkdir(path, mode) != 0 && errno != EEXIST)
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+        return err_set(err, ERR_IO, "cannot create the folder %s: %s", path, strerror(errno));
     if (!realpath(path, real) || stat(real, &info) != 0)
         return err_set(err, ERR_IO, "cannot open the folder %s: %s", path, strerror(errno));
     /* Checked on the resolved path: a link must not lead into another user's folder. */

@@ -118,7 +118,7 @@ static int make_owned_folder(const char *path, mode_t mode, uid_t owner, gid_t g
 {
     struct stat info;
     if (mkdir(path, mode) != 0 && errno != EEXIST)
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+        return err_set(err, ERR_IO, "cannot create the folder %s: %s", path, strerror(errno));
     /* lstat: a link in a world-writable folder could lead anywhere. */
     if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return err_set(err, ERR_REFUSED, "%s exists and is not a folder", path);

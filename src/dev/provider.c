@@ -55,7 +55,7 @@ int dev_provider_start(struct dev_provider *provider, const struct dev_folder *f
     if (find_program(program, err) != OK)
         return (int)err->code;
     if (mkdir(data, 0700) != 0 && errno != EEXIST)
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", data, strerror(errno));
+        return err_set(err, ERR_IO, "cannot create the folder %s: %s", data, strerror(errno));
     (void)unlink(provider->ready);
     const char *const argv[] = {program,
                                 "--port",

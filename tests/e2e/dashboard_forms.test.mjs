@@ -246,7 +246,7 @@ for (const [how, options] of WAYS) {
     assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}/cancel`);
     await visit.sees(/Already done\s+Nothing has been written yet\./);
     await visit.sees(/Will not be done\s+Create a page \(Notion\) create$/m);
-    await visit.sees(/asked for by \S+ .*\s+its approval expires .*\d/);
+    await visit.sees(/requested by \S+ .*\s+its approval expires .*\d/);
     await visit.sees('You cancel it in the name of');
     assert.doesNotMatch(await visit.text(), /\b0 times/);
     await visit.fits();

@@ -77,7 +77,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   const decision = visit.page.locator('.decide');
   const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   const step = json.steps.find(({ status }) => status === 'waiting');
-  assert.match(await decision.locator('.ask').innerText(), /Asked for by support-agent, waiting since/);
+  assert.match(await decision.locator('.ask').innerText(), /Requested by support-agent, waiting since/);
   assert.equal(await decision.locator('.ask > span time').count(), step.expiresAt ? 1 : 0);
   assert.match(await decision.locator('.impact').innerText(), /2 × Create a page\s+Notion/);
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
@@ -93,8 +93,8 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the inbox shows the same, and links there
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
-  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waiting since [\s\S]*2 writes/);
-  for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Asked for by', 'support-agent', 1]]) {
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, requested by support-agent, waiting since [\s\S]*2 writes/);
+  for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Requested by', 'support-agent', 1]]) {
     await visit.page.getByLabel(label).selectOption(choice);
     await visit.press('Show');
     assert.equal(await row.count(), count, choice);
@@ -213,11 +213,11 @@ test('the inbox in parts: soonest to expire first, by requester, and each flow o
   assert.equal(await visit.page.getByRole('link', { name: 'Later' }).count(), 0);
   await visit.press('Sooner');
   assert.deepEqual(await shown(), order.slice(0, 20));
-  assert.deepEqual(await visit.page.getByLabel('Asked for by').locator('option').evaluateAll((all) => all.map(({ value }) => value)), ['', `key:${key}`, 'key:00000000-0000-7000-8000-000000000000']);
-  await visit.page.getByLabel('Asked for by').selectOption('key:00000000-0000-7000-8000-000000000000');
+  assert.deepEqual(await visit.page.getByLabel('Requested by').locator('option').evaluateAll((all) => all.map(({ value }) => value)), ['', `key:${key}`, 'key:00000000-0000-7000-8000-000000000000']);
+  await visit.page.getByLabel('Requested by').selectOption('key:00000000-0000-7000-8000-000000000000');
   await visit.press('Show');
   assert.equal((await shown()).length, 6);
-  assert.match(await visit.page.locator('#waiting').innerText(), /asked for by key:00000000-0000-7000-8000-000000000000/);
+  assert.match(await visit.page.locator('#waiting').innerText(), /requested by key:00000000-0000-7000-8000-000000000000/);
   for (const [from, text] of [['99', 'This page is empty now.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
     await visit.goto(`/approvals?from=${from}`);
     await visit.sees(text);
@@ -568,7 +568,7 @@ test('apps: the connected ones first, and in a search with the actions that it f
 test('the overview: calls over a period as a chart with its text, what fails by code, calls by app', async () => {
   const other = await dashboard.account('Counted');
   const visit = await dashboard.signIn(other, { viewport: { width: 1280, height: 900 } });
-  await visit.sees('Nothing has run in this time');
+  await visit.sees('Nothing has run in this period');
   await visit.sees('Get started');
   await dashboard.counted(other, [
     ['gmail', 'list_messages', 'succeeded', '', 1200],
@@ -676,7 +676,7 @@ test('the overview of an account with many numbers: ended calls are added up onc
   await grows('new calls are added', 7, `insert into sluice.tally as t select '${busy.id}', date_bin('5 min', now(), 'epoch'), 'app_new', 'list', 'succeeded', '', false, 7, 7, array_fill(7, array[16])
     on conflict (account_id, slot, integration_id, action_id, outcome, error_code) do update set calls = t.calls + 7`);
   const other = await dashboard.signIn(quiet);
-  await other.sees('Nothing has run in this time');
+  await other.sees('Nothing has run in this period');
   await other.end();
   await visit.press('1 h'); // another period is another sum
   assert.ok((await sum()) < 2400, `${await sum()}`);
@@ -794,7 +794,7 @@ test('a key without a name is named by its first characters, a flow without a ti
   };
   const known = `${prefix}…`;
   await sees('/', `with the key ${known}`);
-  await sees('/approvals', `asked for by ${known}`);
+  await sees('/approvals', `requested by ${known}`);
   await sees(`/flows/${id}`, `Started by ${known}`);
   await sees('/executions', known);
   await sees('/executions?status=blocked', known);
@@ -1170,7 +1170,7 @@ test('run again, an execution: the input can be changed, a write needs its check
   const sent = await run('gmail', 'send_message', { to: 'a@b.example', subject: 'first', text: 't' }, { confirm: true });
   await visit.goto(`/executions/${sent.execution_id}/again`);
   await visit.sees('This cannot be undone.');
-  const box = visit.page.getByLabel('Do this write with exactly this input');
+  const box = visit.page.getByLabel('Run this write action with exactly this input');
   assert.equal(await box.evaluate((one) => one.required), true);
   await input.fill('{"to": "a@b.example", "subject": "second", "text": "t"}');
   const path = `/executions/${sent.execution_id}/again`, bare = await fieldsOf(visit, ['csrf', 'once', 'input']);
