@@ -36,7 +36,7 @@ struct load {
     struct connection *connections;
     struct list idle, resting; /* resting: ordered by time */
     struct buf request;
-    struct arena arena; /* of one reply */
+    struct arena arena; /* the current reply's */
     unsigned weight_sum;
     uint64_t uniques, random;
     struct histogram second; /* the running second */

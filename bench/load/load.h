@@ -26,7 +26,7 @@ struct load_result {
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* live, for the progress line and the time line; since the start */
     volatile uint64_t live_done, live_wrong;
-    /* of the last full second */
+    /* in the last full second */
     volatile uint64_t second, second_p50_us, second_p99_us, second_max_us;
 };
 
@@ -38,7 +38,7 @@ struct load_plan {
     unsigned process;          /* its number */
     uint64_t connections;      /* its share */
     uint64_t connection_first; /* the number of its first connection */
-    uint64_t start_ns, end_ns; /* of the measured time, CLOCK_MONOTONIC */
+    uint64_t start_ns, end_ns; /* when measuring starts and ends, CLOCK_MONOTONIC */
 };
 
 /* Runs until the end. Not 0: it could not run, see result->why. */

@@ -42,7 +42,7 @@ struct preparing {
     struct arena arena;
     struct err err;
     size_t step;
-    uint64_t connection; /* of a request that is made for each connection */
+    uint64_t connection; /* set in a request that is made for each connection */
     bool is_done;
 };
 

@@ -30,7 +30,7 @@ struct peer {
      * set or the status is an error). Otherwise with status 0 and why (borrowed). Never called from
      * inside peer_send. */
     void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why);
-    bool keeps_body; /* of the request in progress */
+    bool keeps_body; /* the body of the request in progress is stored */
     /* private */
     struct stream *stream; /* NULL: not connected */
     llhttp_t parser;

@@ -51,7 +51,7 @@ struct scenario_step {
     size_t capture_count;
     /* Repeated until the member at the pointer is this text; SLICE_NONE: sent once. */
     slice until_pointer, until_text, fail_text;
-    bool is_each; /* of prepare: uses ${connection}, so it is sent once for each of them */
+    bool is_each; /* prepare only: uses ${connection}, so it is sent once per connection */
 };
 
 struct scenario {

@@ -28,9 +28,9 @@ struct route {
     const char
         *pattern; /* segments with a slash between, "*" for a parameter, which is not empty */
     call_handler run;
-    const char *scopes; /* of which a token needs one; NULL: none */
+    const char *scopes; /* the token needs one of these; NULL: none */
     unsigned kind;      /* the app's: of what the first parameter names */
-    const char *name;   /* of a write, for the ledger; of others where data has more of it */
+    const char *name;   /* writes: the ledger's name; else set where data holds more */
 };
 
 struct call {
@@ -43,7 +43,7 @@ struct call {
     slice id, id2;           /* from the path */
     struct record *record;   /* that id names, where the route says of which kind */
     struct json object;      /* the record's, to be changed */
-    struct json ids;         /* of all mails that the request is about */
+    struct json ids;         /* the ids of all mails that the request is about */
     const char *app;         /* for the ledger */
 };
 

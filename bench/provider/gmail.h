@@ -65,7 +65,7 @@ struct gmail {
     struct store store;             /* order: mails, the newest first */
     struct list kinds[GMAIL_KINDS]; /* order of the others */
     uint64_t history_id;
-    int64_t last_ms; /* of the newest mail: times of new ones never go back */
+    int64_t last_ms; /* time of the newest mail: a new mail is never older */
     unsigned numbers[GMAIL_KINDS];
 };
 

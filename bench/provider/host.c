@@ -13,7 +13,7 @@ enum {
     NEVER_MS = INT32_MAX, /* a client may be idle or slow for as long as it likes */
     BODY_KEPT_BYTES = 1024 * 1024,
     ENDLESS_PIECE_BYTES = 64 * 1024,
-    ENDLESS_PIECES_MAX = 64, /* of one turn, so that other connections are served */
+    ENDLESS_PIECES_MAX = 64, /* per turn, so that other connections are served */
     /* a client must read half a reply before the RST may overtake it */
     RESET_DELAY_MS = 50,
 };

@@ -21,7 +21,7 @@ struct host {
     struct http_server *server;
     struct list late; /* replies that wait, or go out in pieces */
     size_t late_count;
-    struct buf body; /* of the reply that is being made */
+    struct buf body; /* the body of the reply that is being made */
 };
 
 /* Listens. provider and tls are borrowed for its life. On an error, deinit is harmless. */

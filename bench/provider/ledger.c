@@ -11,7 +11,7 @@
 enum { ENTRY_BYTES_MAX = 8 * LEDGER_TEXT_MAX + 1024 };
 
 struct ledger {
-    struct arena arena; /* of the counters' names */
+    struct arena arena; /* holds the names of the counters */
     struct json writes, apps;
     uint64_t seq;
     char *entries[LEDGER_ENTRIES_MAX]; /* that of number seq at (seq - 1) % LEDGER_ENTRIES_MAX */

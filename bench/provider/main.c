@@ -53,7 +53,7 @@ struct app {
     size_t signal_count;            /* watched */
 };
 
-static struct app app; /* of the process: a watch of a signal knows no other */
+static struct app app; /* global: a signal handler gets no other pointer */
 
 /* Where the value of an option goes. */
 static int take_option(struct options *options, slice name, const char *value, struct err *err)

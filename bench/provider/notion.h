@@ -18,7 +18,7 @@ enum {
 
 #define NOTION_VERSION "2026-03-11"
 
-#define NOTION_USER_BOT "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5ab0" /* of notion.json */
+#define NOTION_USER_BOT "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5ab0" /* the bot's id in notion.json */
 
 enum notion_kind {
     NOTION_PAGE,

@@ -19,7 +19,7 @@ struct record {
     struct list sibling_link, children;
     struct list order_link; /* store->order */
     struct list made_link;  /* store->made: those that requests made, oldest first */
-    struct arena arena;     /* of json, label and more */
+    struct arena arena;     /* holds json, label and more */
     struct json json;
     slice label;      /* what a reader calls it: a title, the text of a block */
     bool is_archived; /* itself; notion_is_gone asks for what is above it, too */

@@ -67,7 +67,7 @@ static int conf_server(struct tls_server *server, const struct tls_server_config
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0 ||
         mbedtls_ssl_conf_own_cert(conf, &server->cert, &server->key) != 0)
         return err_set(err, ERR_NOMEM, "out of memory for the TLS configuration");
-    mbedtls_ssl_conf_authmode(conf, MBEDTLS_SSL_VERIFY_NONE); /* of clients */
+    mbedtls_ssl_conf_authmode(conf, MBEDTLS_SSL_VERIFY_NONE); /* clients need no certificate */
     if (!config->is_tickets_off && conf_tickets(server, err) != OK)
         return ERR_CRYPTO;
     return tls_conf_common(conf, config->version_min, config->version_max, err);
