@@ -30,13 +30,13 @@ struct api_config {
     struct catalog **catalog; /* the current snapshot */
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
-    uint64_t files_body_bytes_max;        /* of a body that may contain files; 0: as others */
+    uint64_t files_body_bytes_max;        /* limit of bodies with files; 0: as for others */
     /* proxies whose X-Forwarded-For is trusted; NULL: none. Outlives it */
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */
     uint64_t account_burst;
-    struct leases
-        *leases; /* of the account's rate (limit/lease.h); NULL: limits of this process alone */
+    struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: limits of this
+                              process alone */
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* NULL: requests take any memory */

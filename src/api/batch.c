@@ -27,7 +27,7 @@ enum {
 struct item {
     struct exec *exec;
     slice problem;         /* SLICE_NONE: exec was started */
-    unsigned status;       /* of the problem */
+    unsigned status;       /* the problem's */
     int64_t retry_after_s; /* 0: not in the answer */
 };
 
@@ -35,7 +35,7 @@ struct batch {
     struct item *items;
     size_t count, summaries_len;
     size_t replay_room; /* for large stored summaries: those that do not fit are not read */
-    const struct trace_context *trace; /* of its span, the parent of its executions'; or NULL */
+    const struct trace_context *trace; /* the parent span of its executions; or NULL */
 };
 
 /* Each counts as a separate request if the account's rate is limited; the first one was counted

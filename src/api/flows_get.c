@@ -52,7 +52,7 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 struct get {
     struct api_flow_wait wait;
     struct flow_view *view; /* the newest one so far: a reference */
-    int64_t first_rev;      /* of the first view; the wait is for a change of it; 0: none yet */
+    int64_t first_rev; /* the first view's; the request waits for a change of it; 0: no view yet */
     bool is_until_settled;
 };
 

@@ -45,15 +45,15 @@ struct api_endpoint {
     enum api_body body;
     const struct api_names *query, *members; /* NULL: it has no query parameters, or no body */
     api_step *begin;
-    const struct api_envelope *envelope; /* of its replies; NULL: they are sent unchanged */
-    int variant;                         /* for endpoints that share `begin`: which one it is */
+    const struct api_envelope *envelope; /* wraps its replies; NULL: they are sent unchanged */
+    int variant;                         /* which endpoint it is, where several share `begin` */
 };
 
 struct api_request {
     struct serve_request serve; /* first */
     struct api *api;
     const struct api_endpoint *endpoint;
-    const struct api_envelope *envelope; /* of the later reply, or NULL */
+    const struct api_envelope *envelope; /* wraps the later reply; or NULL */
     const struct json *body;             /* an object; NULL if there is none */
     /* An object whose members are the query parameters (api_hand_on); NULL: those of the query */
     const struct json *arguments;
@@ -70,8 +70,8 @@ struct api_request {
     void (*on_view)(struct api_request *request, slice view);
     /* The trace instead of the headers (mcp); SLICE_NONE: none */
     slice trace_parent, trace_state;
-    void *outer;           /* of the endpoint that has passed the request to another one (mcp) */
-    struct json_text text; /* of the reply that api_reply_open has begun */
+    void *outer; /* belongs to the endpoint that passed the request to another one (mcp) */
+    struct json_text text; /* the reply that api_reply_open has begun */
     slice reply_text;      /* that was passed to api_reply_from */
 };
 

@@ -18,7 +18,7 @@ struct tool {
     struct exec *exec; /* NULL until it starts */
     slice name, integration_id;
     struct json arguments;
-    slice pointer;                              /* of them in the body */
+    slice pointer;                              /* their place in the body */
     struct call_file files[CALL_FILES_MAX + 1]; /* one too many, so that call_files_check refuses */
     size_t file_count;
     slice reply[TOOL_REPLY_PARTS];

@@ -30,7 +30,7 @@ enum { ARENA_ALIGN = 16, TEXT_ROOM_MIN = 128 };
 
 struct arena_chunk {
     struct arena_chunk *older;
-    size_t size; /* of data */
+    size_t size; /* bytes of data */
     _Alignas(16) char data[];
 };
 

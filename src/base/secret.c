@@ -26,7 +26,7 @@ enum {
 /* At the start of its own pages. */
 struct slab {
     struct list link; /* in slabs_with_room[class], else by itself */
-    size_t bytes;     /* of the mapping */
+    size_t bytes;     /* size of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
     /* Slots never used yet are taken in order, so that their pages are not touched until they are

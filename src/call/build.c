@@ -12,7 +12,7 @@ enum {
     BUILD_URL_BYTES_MAX = 16 * 1024,
     BUILD_BODY_BYTES_MAX = 64 * 1024 * 1024,
     BUILD_BOUNDARY_LEN = 24,
-    BUILD_NAME_BYTES_MAX = 4096, /* of a form field, brackets and all */
+    BUILD_NAME_BYTES_MAX = 4096, /* for the name of a form field, with its brackets */
 };
 
 struct build {

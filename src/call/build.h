@@ -12,10 +12,10 @@
 
 /* The progress of an action of several requests (sequence.c). Everything is in the run's arena. */
 struct call_progress {
-    unsigned at; /* of the current request; 0: the first */
+    unsigned at; /* index of the current request; 0: the first */
     struct json
         replies[CATALOG_REQUESTS_MAX - 1]; /* to earlier requests: {status, headers, body} */
-    slice former_url;                      /* of the previous request */
+    slice former_url;                      /* the previous request's */
     /* What earlier requests did, and what was then not done; empty: nothing that lasts. */
     slice done, not_done;
 };
@@ -46,7 +46,7 @@ struct call_built {
     size_t header_count;
     slice body[CALL_BODY_PARTS_MAX];
     size_t body_count;
-    size_t credential_index;      /* of the header with the credential; SIZE_MAX: none */
+    size_t credential_index;      /* index of the header with the credential; SIZE_MAX: none */
     size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
     struct secret_mask secrets;   /* that no reply may show */
     bool is_bare;       /* it has no credential, so a refusal says nothing about the credential */

@@ -32,7 +32,7 @@ struct call_enrol_request {
                                  the app's name for it; identity: none, since it is looked up */
     slice id_token;           /* that came with a grant; SLICE_NONE: none */
     bool is_grant;            /* fresh from the app: not tested */
-    bool may_change_identity; /* for a reconnect, never by a link */
+    bool may_change_identity; /* reconnect only, never by a link */
 };
 
 struct call_enrol {
@@ -48,9 +48,9 @@ struct call_enrol {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *app;
-    int find_status; /* of its lookup */
+    int find_status; /* result of its lookup */
     struct call_enrol_request in;
-    struct connection former; /* of a reconnect */
+    struct connection former; /* reconnect only */
     struct call_probe probe;
     struct connect_save save;
     struct pg_pool *pool;

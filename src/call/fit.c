@@ -16,7 +16,7 @@ enum {
     FIT_DEPTH_MAX =
         12, /* deeper, a part that does not fit is left out: each level is measured again */
     FIT_SHARE_MIN = 64,        /* with less room than this a member is not useful */
-    FIT_ROUNDS_MAX = 16,       /* of sharing */
+    FIT_ROUNDS_MAX = 16,       /* rounds of sharing */
     LEFT_OUT_BYTES_MAX = 4096, /* the object that replaces an output that is left out */
 };
 

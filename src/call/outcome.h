@@ -43,7 +43,7 @@ enum exec_reason {
     EXEC_BROKEN_OFF,       /* reset after bytes were sent, or not HTTP */
     EXEC_REPLY_UNREADABLE, /* a 2xx that does not match the action's response */
     EXEC_REPLY_TOO_LARGE,
-    EXEC_PARTLY_DONE,     /* of several requests an earlier one acted, a later one did not */
+    EXEC_PARTLY_DONE,     /* of several requests, an earlier one acted and a later one did not */
     EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
     /* neither: nothing was stored, the client may retry */
     EXEC_UNAVAILABLE,   /* database unreachable or queue full: 503 */
@@ -101,7 +101,7 @@ struct exec_outcome {
     slice display_title, display_summary;
     slice message, hint; /* hint may be empty */
     enum exec_advice advice;
-    int64_t reconnect_id;   /* of the used connection, if it is not the default one; 0 */
+    int64_t reconnect_id;   /* the used connection, if it is not the default one; else 0 */
     bool is_hint_given;     /* by the manifest */
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: unknown */
@@ -119,7 +119,7 @@ struct exec_outcome {
     bool is_replayed;
     bool is_left_out;      /* a replay whose summary did not fit in the reply: fetch it by its id */
     bool is_dry_run;       /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
-    int64_t connection_id; /* of a dry run: the one it would have used; 0: the app needs none */
+    int64_t connection_id; /* dry run only: what it would use; 0: the app needs none */
     slice connection_label; /* likewise */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome, or
      * it is a flow's, which repeats it under the same provider's key. */

@@ -8,7 +8,7 @@
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* the frame of most outputs, so that it need not grow */
-    HINT_BYTES_MAX = 8192,      /* of one to which the next line is added */
+    HINT_BYTES_MAX = 8192,      /* of a hint to which the next line is added */
 };
 
 #define LINK_HINT                                                                       \

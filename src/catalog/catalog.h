@@ -37,9 +37,9 @@ enum {
     CATALOG_AUTHS_MAX = 4,            /* ways to connect an app */
     CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,        /* without which a reply is not the action's */
-    CATALOG_REQUESTS_MAX = 3,         /* of one action, in order */
+    CATALOG_REQUESTS_MAX = 3,         /* per action, in order */
     CATALOG_HOSTS_MAX = 8,            /* that a URL from a reply may name */
-    CATALOG_DEADLINE_MS_MAX = 600000, /* of one action */
+    CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
     CATALOG_PROBLEMS_MAX = 200,       /* in a report; further ones are only counted */
 };
 
@@ -77,7 +77,7 @@ enum { CATALOG_FIELDS_MAX = 2 };
 
 struct catalog_auth {
     enum catalog_auth_kind kind;
-    slice name; /* for people, if there is a choice; else empty */
+    slice name; /* shown to people if there is a choice; else empty */
     slice authorize_url, token_url, scope_separator;
     const struct json *scopes; /* array of strings; NULL: none */
     /* object: scope -> its purpose; requested if a person wants it. NULL: none */
@@ -98,7 +98,7 @@ struct catalog_auth {
     slice test_method, test_path;
     const struct json *test_query;
     const struct expr *test_label;
-    struct catalog_field fields[CATALOG_FIELDS_MAX]; /* of the form; none for OAuth */
+    struct catalog_field fields[CATALOG_FIELDS_MAX]; /* the form's fields; none for OAuth */
     size_t field_count;
 };
 
@@ -227,7 +227,7 @@ struct catalog_files {
 /* A request after the action's first: its templates see the earlier replies. */
 struct catalog_then {
     struct catalog_request request;
-    const struct json *source; /* of the request, for a dry run */
+    const struct json *source; /* the request's JSON, for a dry run */
     struct catalog_reply reply;
     /* What earlier requests have done, and what this one would have done: the beginning and the end
      * of a sentence. NULL: earlier ones only read, so nothing lasting was done. */
@@ -284,7 +284,7 @@ struct catalog_action {
     struct catalog_reply reply;
     struct catalog_then *then; /* the requests after the first */
     unsigned then_count;       /* below CATALOG_REQUESTS_MAX */
-    const struct expr *output; /* of the last reply; NULL: the whole body */
+    const struct expr *output; /* computed from the last reply; NULL: the whole body */
     struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };
@@ -324,7 +324,7 @@ struct catalog_integration {
 struct pack_header;
 
 struct catalog {
-    struct arena arena; /* of integrations and actions that were looked up */
+    struct arena arena; /* holds the integrations and actions looked up so far */
     unsigned refs;
     const struct pack_header *pack;
     char *owned;                               /* the pack, or NULL */

@@ -32,7 +32,7 @@ enum {
 
 /* One linter walks the whole integration; reader.path and reader.about move along with it. */
 struct lint {
-    struct reader reader; /* for its errors */
+    struct reader reader; /* collects its errors */
     const struct json *input_schema;
     const struct json *params_schema;
     unsigned roots;

@@ -117,7 +117,7 @@ static int sort_tools(const struct manifest_set *set, struct arena *arena, uint3
     for (size_t i = 0; i < set->count; i++)
         for (size_t j = 0; j < set->items[i]->action_count; j++, count++)
             tools[count] = (struct tool){set->items[i]->actions[j].tool_name, count};
-    ASSERT(count == set->action_count); /* for which the arrays have room */
+    ASSERT(count == set->action_count); /* the arrays hold this many */
     qsort(tools, count, sizeof(*tools), compare_tools);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && slice_eq(tools[i].name, tools[i - 1].name)) {

@@ -19,7 +19,7 @@ struct reader_path {
  * reports the others. */
 struct reader {
     struct catalog_report *report;
-    struct arena *arena; /* of the catalog */
+    struct arena *arena; /* the catalog's */
     slice source;
     slice about; /* the beginning of every text: an action's id; or empty */
     const struct json *object;

@@ -325,7 +325,7 @@ static void say_rule(struct arena_text *text, enum keyword keyword, const struct
         else if (value->type == JSON_OBJECT)
             say(text, value, 0);
         break;
-    case KW_REQUIRED: /* of a part of an allOf */
+    case KW_REQUIRED: /* inside a part of an allOf */
         ARENA_TEXT_LIT(text, " Needs ");
         say_list(text, value, " and ", 0);
         break;

@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "openapi/import.h"
 
-enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name, together */
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* total of all files that references name */
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; derived from the description's title by default"},
@@ -70,7 +70,7 @@ static int write_manifest(struct session *session, slice path, slice text)
 
 struct folder {
     char root[PATH_MAX], name[PATH_MAX]; /* without links; the document's own */
-    size_t bytes_left;                   /* of all files together */
+    size_t bytes_left;                   /* total for all files */
 };
 
 static int read_below(struct folder *folder, const char *path, struct arena *arena, slice *text,

@@ -45,7 +45,7 @@ struct command {
     const char *name;
     const char *summary; /* one line for the list */
     const char *help;    /* paragraphs for --help, separated by \n; may be NULL */
-    unsigned scopes;     /* of settings that it reads (config/config.h) */
+    unsigned scopes;     /* groups of settings that it reads (config/config.h) */
     const struct command_verb *verbs;
     size_t verb_count;
 };

@@ -29,7 +29,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
 struct credential_order {
     struct uuid account_id;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* of its ways to connect */
+    const struct catalog_auth *auth; /* the way to connect */
     slice label;
     slice credential; /* JSON text */
     slice params;     /* JSON text; SLICE_NONE: none */

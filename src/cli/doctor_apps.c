@@ -26,7 +26,7 @@ struct reach {
     struct outbound out;
     struct origin origins[ORIGINS_MAX];
     size_t count;
-    struct dns_query names[ORIGINS_MAX]; /* of the origins, as far as calls need them */
+    struct dns_query names[ORIGINS_MAX]; /* the hosts of the origins, as far as calls need them */
     size_t name_count;
     uint64_t asked_ns;
     bool is_freed;

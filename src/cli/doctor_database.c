@@ -14,7 +14,7 @@ enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 struct wanted {
     const char *name, *value;
     bool is_not;
-    enum doctor_mark mark; /* for another value */
+    enum doctor_mark mark; /* if the value is another */
     const char *because, *todo;
 };
 

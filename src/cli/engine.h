@@ -14,7 +14,7 @@ struct engine {
     struct session *session;
     struct loop *loop;
     struct dns_resolver *dns;
-    struct outbound out; /* for calls of apps: has the resolver, too */
+    struct outbound out; /* for calls to apps; holds the resolver, too */
     struct pg_pool *pool;
     struct vault_auth *auth;
     struct connect_service *connect;

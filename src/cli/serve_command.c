@@ -21,7 +21,7 @@ enum { READY_BYTES_MAX = 1024, OTHER_FILES = 500 };
 struct serving {
     struct command_call *call;
     struct worker worker;
-    struct systemd_sockets sockets; /* of the service manager */
+    struct systemd_sockets sockets; /* passed by the service manager */
 };
 
 static void write_ready_file(const struct serving *serving, slice url)

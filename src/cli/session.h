@@ -18,7 +18,7 @@ struct session {
     struct pg_sync *sync;
     struct vault_ring *ring;
     struct catalog *catalog;
-    struct arena arena; /* for results */
+    struct arena arena; /* holds results */
     struct err err;
 };
 

@@ -19,7 +19,7 @@
 
 enum {
     CONFIG_LIST_MAX = 64,   /* every built-in app may have its origin overridden */
-    CONFIG_OPTIONS_MAX = 8, /* of one command */
+    CONFIG_OPTIONS_MAX = 8, /* per command */
     CONFIG_FILE_BYTES_MAX = 256 * 1024,
 };
 
@@ -66,7 +66,7 @@ struct config_item {
     unsigned scopes;
     size_t offset; /* in struct config */
     const char *default_text;
-    uint64_t min, max; /* of a count, ms or bytes */
+    uint64_t min, max; /* limits of a count, ms or bytes */
     const char *value_name, *help;
 };
 
