@@ -42,7 +42,7 @@ struct connect_command {
      * ERR_INVALID: others became the default at the same moment, again and again; else the
      * database's, and ERR_CLOSED if it may have been done */
     int status;
-    slice integration_id;        /* of a connection, with OK; in the op's arena */
+    slice integration_id;        /* the connection's, with OK; in the op's arena */
     struct connect_session link; /* that was taken, likewise */
     /* private */
     struct connect_service *service;

@@ -29,11 +29,11 @@ struct http_client;
 struct connect_config {
     struct pg_pool *pool;
     const struct vault_ring *ring;
-    struct http_client *http;  /* for token endpoints; NULL: nothing is renewed */
+    struct http_client *http;  /* calls token endpoints; NULL: nothing is renewed */
     struct catalog **catalog;  /* the current snapshot; NULL if http is */
     size_t cache_max;          /* sets cached, 0: 20000; the least recently used is dropped */
     unsigned ttl_ms;           /* 0: 2000 */
-    unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
+    unsigned token_timeout_ms; /* for a call to a token endpoint; 0: 10000 */
     size_t kept_max;           /* connections of an account, 0: any number */
     unsigned use_every_ms;     /* between two writes of a connection's last use, 0: 60000 */
     /* Notifies the other processes; may be NULL. */
@@ -51,7 +51,7 @@ struct connect_item {
     struct secret *credential; /* JSON text; NULL if it does not open (status then shows that) */
     bool has_token;            /* contains an access token */
     bool has_refresh_token;
-    int64_t expires_at; /* of the access token; 0: unknown, or never */
+    int64_t expires_at; /* when the access token expires; 0: unknown, or never */
     int64_t updated_at;
 };
 

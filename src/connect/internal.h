@@ -9,7 +9,7 @@
 #include "store/later.h"
 
 enum {
-    CONNECT_SLOTS_MAX = 10000, /* of connections that are being renewed, or failed to be */
+    CONNECT_SLOTS_MAX = 10000, /* connections that are being renewed, or that could not be */
 };
 
 struct connect_service {
@@ -17,7 +17,7 @@ struct connect_service {
     struct connect_config config; /* defaults filled in */
     struct cache sets;            /* connect.c: by account, app and connection */
     struct uuid holder;           /* this process, if it claims a refresh */
-    uint64_t jitter;       /* of this process, so that several do not renew a token at once */
+    uint64_t jitter;       /* differs per process, so that several do not renew a token at once */
     struct lines renewals; /* renew.c: struct slot, by account and connection */
     struct list slots;     /* most recently used first */
     size_t renewals_active;

@@ -53,7 +53,7 @@ struct oauth_begin_request {
     /* precedes the state's random text, so that the caller finds the account when the browser
      * returns: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
     slice state_prefix;
-    bool may_change_identity; /* of a reconnect: stored for oauth_finish */
+    bool may_change_identity; /* reconnect only: stored for oauth_finish */
     /* the user to sign in, if the manifest has parameters for it. For a reconnect without one, the
      * user of the connection */
     struct connection_identity hint;
@@ -75,7 +75,7 @@ struct oauth_begin {
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_begun begun;
-    struct connection row; /* of a reconnect */
+    struct connection row; /* reconnect only */
     struct buf sealed;
     char state[48 + OAUTH_STATE_PREFIX_MAX], verifier[48]; /* 43 base64url characters */
 };
@@ -98,9 +98,9 @@ struct oauth_finish {
     int64_t connection_id; /* the one to reconnect; 0: a new one */
     bool may_change_identity;
     slice label, params;           /* as given when it was begun; SLICE_NONE: not given */
-    struct secret *credential;     /* of the connection, with OAUTH_DONE: the caller's reference */
+    struct secret *credential;     /* the connection's, with OAUTH_DONE: the caller's reference */
     slice id_token;                /* SLICE_NONE: none */
-    int64_t expires_at;            /* of the access token; 0: unknown, or never */
+    int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */
     slice scopes_missing;          /* requested but not granted; SLICE_NONE: none */
     bool is_refresh_token_missing; /* the token will expire, and the app must then be connected

@@ -11,8 +11,8 @@
 #include "http/client.h"
 
 enum {
-    OAUTH_TOKEN_BYTES_MAX = 16 * 1024,  /* of one token */
-    OAUTH_REPLY_BYTES_MAX = 256 * 1024, /* of a token endpoint's reply */
+    OAUTH_TOKEN_BYTES_MAX = 16 * 1024,  /* per token */
+    OAUTH_REPLY_BYTES_MAX = 256 * 1024, /* per reply of a token endpoint */
     OAUTH_REQUEST_BYTES_MAX = 128 * 1024,
     OAUTH_REQUEST_HEADERS_MAX = 3,
 };

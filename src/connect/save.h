@@ -25,8 +25,8 @@ struct connect_save_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
     int64_t connection_id; /* the one to reconnect; 0: a new one */
-    int64_t new_id;        /* of a new one; 0: drawn. An existing one is not made again */
-    slice label, params;   /* of a new one; params a JSON object or SLICE_NONE */
+    int64_t new_id;        /* new connections only; 0: drawn. An existing one is not made again */
+    slice label, params;   /* new connections only; params a JSON object or SLICE_NONE */
     slice credential;      /* JSON text */
     slice scopes;          /* granted; SLICE_NONE: unknown */
     int64_t expires_at;
@@ -40,7 +40,7 @@ struct connect_save {
     /* out */
     enum connect_saved result;
     int64_t connection_id;
-    bool is_default; /* of a new one: the account's first of the app */
+    bool is_default; /* new connections only: it is the account's first to the app */
     /* private */
     struct connect_service *service;
     struct connect_save_request in;

@@ -17,7 +17,7 @@ struct child {
 };
 
 struct child_spec {
-    const char *name;        /* for messages: "postgres" */
+    const char *name;        /* shown in messages: "postgres" */
     const char *const *argv; /* argv[0] is the program's path; NULL ends it */
     const char *log_path;    /* stdout and stderr are appended there */
     uid_t uid;               /* 0: as the parent */

@@ -41,7 +41,7 @@ struct dev {
     struct dev_provider provider;
     struct dev_postgres postgres;
     struct dev_demo demo;
-    struct err err;       /* of the start */
+    struct err err;       /* why the start failed */
     struct err child_err; /* why a child has ended; code OK: none has ended */
     bool is_failed;       /* the ready file could not be written */
     bool has_terminal;    /* stderr was a terminal when it started */

@@ -17,7 +17,7 @@
 #include "config/attach.h"
 
 enum {
-    NAME_ROOM = 64, /* for the longest name inside */
+    NAME_ROOM = 64, /* fits the longest name inside */
     LOG_BYTES_MAX = 1024 * 1024,
     MODE_USER = 0700,
     MODE_ROOT = 0711,

@@ -17,8 +17,8 @@ struct dev_postgres {
     char home[DEV_PATH_MAX];    /* the folder that has the cluster */
     char cluster[DEV_PATH_MAX]; /* the data directory */
     char sockets[DEV_PATH_MAX]; /* folder of the socket */
-    char log[DEV_PATH_MAX];     /* of the server */
-    char url[3 * DEV_PATH_MAX]; /* for libpq; the database sluice */
+    char log[DEV_PATH_MAX];     /* the server's log file */
+    char url[3 * DEV_PATH_MAX]; /* for libpq; names the database sluice */
     uid_t uid;                  /* 0: this process's user */
     gid_t gid;
     bool is_new; /* made by this start */

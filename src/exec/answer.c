@@ -84,7 +84,7 @@ enum op_result exec_step_answer(struct op *op)
     if (exec->fit_status != OK)
         leave_output_out(exec);
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
-        exec_settle(exec); /* for a step: an attempt that was not repeated proves nothing */
+        exec_settle(exec); /* matters to a step: an attempt that was not repeated proves nothing */
     if (out->finished_us == 0)
         out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {

@@ -16,7 +16,7 @@ struct ending {
     struct store_later later;
     struct claim claim;
     struct execution record; /* id nil: it is released */
-    enum claim_end end;      /* of the record's key */
+    enum claim_end end;      /* what becomes of the record's key */
     unsigned tries;
 };
 

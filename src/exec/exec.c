@@ -348,7 +348,7 @@ void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, sl
 {
     ASSERT(reason != EXEC_SUCCEEDED && reason < EXEC_REASONS);
     exec->out.reason = reason;
-    exec->out.effect = EXEC_EFFECT_NONE; /* of the request that is not sent */
+    exec->out.effect = EXEC_EFFECT_NONE; /* the request is not sent */
     exec->out.message = message;
     exec->out.hint = hint;
     exec->out.display_summary = message;

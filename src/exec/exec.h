@@ -29,7 +29,7 @@ struct exec_service;
 
 enum {
     EXEC_CONNECTION_NONE = -1,
-    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* of a rate limit without a known end */
+    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* after a rate limit without a known end */
 };
 
 struct exec_config {
@@ -44,16 +44,16 @@ struct exec_config {
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;
-    struct leases *leases; /* of connections' limits (limit/lease.h); NULL: limits per process */
+    struct leases *leases; /* connections' limits (limit/lease.h); NULL: limits per process */
     struct breaker_config breaker;
     /* A circuit has changed its state: the payload (borrowed) is for exec_service_hear of other
      * processes. NULL: there are none. */
     void (*on_circuit)(void *owner, slice payload);
     void *owner;
     size_t response_bytes_max, executions_max;
-    size_t account_executions_max; /* of one account (limit/concurrency.h); 0: the default */
-    size_t file_bytes_max;         /* of one file, decoded; an action may take less */
-    size_t output_bytes;           /* of an output, if the caller names no limit; 0: all */
+    size_t account_executions_max; /* per account (limit/concurrency.h); 0: the default */
+    size_t file_bytes_max;         /* per file, decoded; an action may take less */
+    size_t output_bytes;           /* per output, if the caller names no limit; 0: no limit */
     size_t output_bytes_max;       /* and the most that a caller can ask for, if that is not 0 */
 };
 
@@ -92,7 +92,7 @@ void exec_service_cancel_all(struct exec_service *service);
 struct exec_proof {
     struct uuid flow_id, owner;
     int64_t rev;
-    uint64_t sent_boot_ns; /* of the last statement that proved it */
+    uint64_t sent_boot_ns; /* when the last statement that proved it was sent */
 };
 enum { EXEC_PROOF_MS = 1000 };
 
@@ -102,8 +102,8 @@ enum { EXEC_LOST_MS = 5 * 60 * 1000 };
 /* All borrowed until the execution has ended. */
 struct exec_request {
     struct uuid account_id;
-    struct audit_by by;              /* for the audit trail; its request_id for the log, too */
-    uint32_t scopes;                 /* of the caller's API key */
+    struct audit_by by;              /* for the audit trail; its request_id is logged, too */
+    uint32_t scopes;                 /* the scopes of the caller's API key */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     slice input_pointer;      /* JSON Pointer of it in the caller's request; SLICE_NONE: "/input" */
@@ -145,8 +145,8 @@ struct exec_request {
      * own. */
     slice provider_name;
     struct uuid provider_space;
-    uint64_t timeout_ms;               /* 0: the action's own, else the setting execution-timeout */
-    uint64_t deadline_ns;              /* of the caller, in loop time: an upper bound; 0: none */
+    uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
+    uint64_t deadline_ns; /* the caller's deadline, in loop time: an upper bound; 0: none */
     const struct trace_context *trace; /* that the run is part of; NULL: none */
 };
 

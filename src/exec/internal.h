@@ -56,7 +56,7 @@ struct exec_pages {
     size_t bytes;
     struct json all;
     struct exec_outcome kept; /* after the page before this one */
-    const struct json *input; /* for this page; NULL: the first */
+    const struct json *input; /* the current page's; NULL: the first page */
     slice stopped;
     bool is_taken, is_ended; /* the last reply was appended; no page follows */
 };
@@ -75,13 +75,13 @@ struct exec_key {
     slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
     bool is_holder; /* it is in that table */
     bool is_lost;   /* its client disconnected, and lost.c has noted the run */
-    enum exec_claim state; /* of claim */
-    unsigned waits;        /* for a run of another process */
+    enum exec_claim state; /* the state of claim */
+    unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
     struct list waiter_link;
     struct claim claim;             /* with the request's fingerprint once name is made */
     struct claim_outcome found;     /* the row of the key */
-    struct exec_stored_read stored; /* for a large result */
+    struct exec_stored_read stored; /* reads a large result */
 };
 
 /* The connection (gate.c) and its token (renew.c). */
@@ -90,7 +90,7 @@ struct exec_connection {
     const struct connect_item
         *item; /* one of lookup's; NULL: the app needs none, or not chosen yet */
     struct connect_renewal renewal;
-    int64_t renewed_id;    /* of the connection whose token was renewed */
+    int64_t renewed_id;    /* the connection whose token was renewed */
     bool is_renewed_after; /* after the provider refused the token, or a renewal was tried */
 };
 
@@ -110,7 +110,7 @@ struct exec_attempt {
      * later reply settles it. NULL: none. */
     const struct exec_outcome *doubt;
     unsigned doubt_at;
-    slice provider_key;        /* for the run, once the first request is built; empty: none */
+    slice provider_key;        /* the run's, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* that it waits for; 0: none */
 };
@@ -128,11 +128,11 @@ struct exec {
     struct exec_request in;
     struct exec_outcome out;
     slice summary_json;
-    int fit_status; /* of cutting the output to the wanted size */
+    int fit_status; /* result of cutting the output to the wanted size */
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_action *action;
-    int find_status; /* of the lookup of these two */
+    int find_status; /* result of the lookup of these two */
     uint64_t deadline_ns;
     uint64_t phase_began_ns;             /* the wait for limits, or the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
@@ -148,7 +148,7 @@ struct exec {
     struct exec_connection connection;
     struct exec_gate gate;
     struct exec_attempt attempt;
-    struct call_progress progress; /* of an action of several requests (sequence.c) */
+    struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_record record;
     struct exec_trace *trace; /* trace.c's; NULL: not traced */

@@ -11,7 +11,7 @@ struct preview {
     struct json root;
     struct expr_budget budget;
     struct err *err;
-    unsigned flags;     /* of the text that is filled in */
+    unsigned flags;     /* apply to the text that is filled in */
     bool is_null_given; /* the last fill-in gave a null from the input (build.c) */
 };
 

@@ -19,7 +19,7 @@ struct exec_stored {
     struct exec_stored_table *table;
     struct uuid account_id;
     struct call_fit wanted;
-    size_t bytes; /* of the summary, as its row says */
+    size_t bytes; /* the size of the summary, as its row says */
     struct budget_use use;
     struct budget_wait memory;
     struct pg_query query;

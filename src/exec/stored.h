@@ -39,7 +39,7 @@ struct exec_stored_read {
     /* private */
     struct exec_stored *stored;
     struct op *op;         /* while it waits */
-    struct list link;      /* for the text to come */
+    struct list link;      /* among those that wait for the text */
     struct loop_task task; /* it is available already, or cannot be read */
 };
 

@@ -33,7 +33,7 @@ void exec_trace_begin(struct exec *exec)
 /* A request with little room left is sent without: a trace must never prevent it. */
 static bool has_room(const struct http_call *call)
 {
-    enum { SPARE_BYTES = 1024 }; /* for the client's additions, and an override's path */
+    enum { SPARE_BYTES = 1024 }; /* room for the client's additions, and an override's path */
     size_t bytes = SPARE_BYTES + TRACE_PARENT_LEN + TRACE_STATE_BYTES_MAX + call->url.len;
     for (size_t i = 0; i < call->header_count; i++)
         bytes += call->headers[i].name.len + call->headers[i].value.len + 4;

@@ -48,11 +48,11 @@ struct expr_node {
     uint8_t kind;   /* enum expr_node_kind */
     uint8_t op;     /* enum expr_compare */
     uint8_t depth;  /* nested nodes below and with this one; sequences do not count */
-    uint32_t count; /* of kids */
+    uint32_t count; /* number of kids */
     uint32_t at;    /* offset in the source, for errors */
     struct expr_node *first, *last; /* kids */
     struct expr_node *next;         /* sibling */
-    struct expr_node *rhs;          /* of a projection */
+    struct expr_node *rhs;          /* the right side of a projection */
     slice key;                      /* as a child of a HASH */
     union {
         slice name;

@@ -127,7 +127,7 @@ slice expr_source(const struct expr *expr);
 struct expr_budget {
     uint64_t visits, visits_max;
     size_t bytes_built, bytes_result, bytes_max;
-    enum expr_fault fault; /* of the last evaluation that failed */
+    enum expr_fault fault; /* why the last failed evaluation failed */
     /* What was wrong, for readers who do not know the expression: it names neither the expression
      * nor a function. Follows "... cannot be made: ". */
     char words[EXPR_WORDS_MAX];

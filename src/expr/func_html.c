@@ -139,7 +139,7 @@ struct page {
     unsigned lines; /* line feeds that are due */
     bool is_space_due, is_item_due;
     bool is_kept;  /* white space is kept: in <pre> */
-    slice link;    /* of the open <a>, as written; none: it is not the URL of a page */
+    slice link;    /* the URL of the open <a>, as written; none: it is not the URL of a page */
     size_t linked; /* where its text begins */
 };
 

@@ -8,7 +8,7 @@
 #include "expr/ast.h"
 
 struct expr_run {
-    slice source; /* for errors */
+    slice source; /* shown in errors */
     const struct json *root;
     struct expr_budget *budget;
     struct arena *arena;

@@ -25,7 +25,7 @@ enum expr_template_kind {
 struct expr_template {
     enum expr_template_kind kind;
     bool is_changed; /* a CONST that differs from the tree's string: it contained a $${ */
-    uint32_t count;  /* of kids */
+    uint32_t count;  /* number of kids */
     struct expr_template *first, *last;
     struct expr_template *next; /* sibling */
     struct json key;            /* as a kid of an object */
@@ -37,8 +37,8 @@ struct expr_template {
 /* The path from the root of the tree to the value being compiled, for errors and lint. */
 struct position {
     const struct position *above;
-    slice key;    /* of a member; NULL for an item */
-    size_t index; /* of an item */
+    slice key;    /* members only; NULL for an item */
+    size_t index; /* items only */
 };
 
 struct compiler {

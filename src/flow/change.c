@@ -80,7 +80,7 @@ struct comparison {
     struct arena *arena;
     const struct json *now, *then;
     size_t changed, same;
-    bool is_sure; /* of unchanged properties */
+    bool is_sure; /* applies to unchanged properties */
 };
 
 static void put_change(struct comparison *c, slice name, slice now, slice then)

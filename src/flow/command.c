@@ -419,7 +419,7 @@ static enum op_result step_loaded(struct op *op)
                                  : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
-    flow_template_unref(command->find.tmpl); /* of the previous attempt */
+    flow_template_unref(command->find.tmpl); /* the previous attempt's */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
                            op))

@@ -34,12 +34,12 @@ struct flow_lane {
     struct op op;
     struct flow_run *run;
     struct flow_fan *fan;
-    struct arena scratch; /* of the current item */
+    struct arena scratch; /* for the current item */
     struct pg_query query;
     struct op_timer timer;
     struct exec *exec;
     struct json input;
-    struct flow_call call; /* of exec */
+    struct flow_call call; /* the current call to exec */
     struct flow_error error;
     struct flow_item fact;
     size_t item;
@@ -50,7 +50,7 @@ struct flow_fan {
     struct fan_item *items;
     size_t count;
     size_t next;         /* all items before it are taken */
-    size_t output_bytes; /* of completed items, each with a comma */
+    size_t output_bytes; /* total of the completed items, each with a comma */
     struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
     size_t lane_count;
     bool is_read;    /* calls need no intents */

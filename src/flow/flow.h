@@ -32,7 +32,7 @@ struct flow_config {
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     size_t runs_max;             /* flows in memory at a time, 0: 2000; further due ones wait */
-    uint64_t idempotency_ttl_ms; /* of a start's key */
+    uint64_t idempotency_ttl_ms; /* for the key of a start */
     struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
     struct tracer *tracer;       /* NULL: no traces */
 };
@@ -123,7 +123,7 @@ struct flow_command {
     slice message;
     struct uuid flow_id;
     slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
-    int64_t rev;      /* of view_json */
+    int64_t rev;      /* the revision that view_json shows */
     bool is_replayed; /* START: by an earlier request with its key; the view shows the present state
                        */
     struct {
@@ -139,7 +139,7 @@ struct flow_command {
     struct op_timer timer;
     struct flow flow;
     struct flow_take take;
-    struct flow_step decided; /* of an approval: its attempt, as ended by the decision */
+    struct flow_step decided; /* approval only: its attempt, as ended by the decision */
     slice input_json;
     struct claim claim;         /* START, with a key: that of the flow */
     struct claim_outcome found; /* the row of its key */

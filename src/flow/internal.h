@@ -18,7 +18,7 @@ struct flow_watches;
 enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
-    FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* of a step */
+    FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
     FLOW_POISON_ADOPTIONS = 5, /* without an ended attempt: it seems to crash its servers */
 };
 
@@ -59,7 +59,7 @@ struct flow_error {
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
     enum exec_effect effect; /* what this attempt, or an earlier one, did or may have done */
-    int64_t tries;           /* of an item, including this one; 0: unknown */
+    int64_t tries;           /* items only, including this attempt; 0: unknown */
 };
 
 struct flow_fan;
@@ -93,7 +93,7 @@ struct flow_progress {
     bool is_in_doubt;
     unsigned unsent;      /* how many calls in a row could not be made */
     struct exec *exec;    /* under way; NULL: none */
-    struct flow_fan *fan; /* of the current step, also after its attempt has failed */
+    struct flow_fan *fan; /* the current step's, also after its attempt has failed */
 };
 
 /* The transition that is being recorded. */
@@ -107,8 +107,8 @@ struct flow_transition {
 /* The data for watches at each transition: run->whole. */
 struct flow_published {
     bool is_whole;     /* all of it matches the database; stays false once memory was short */
-    size_t step_cap;   /* of whole.steps */
-    size_t bytes_left; /* for inputs and errors that are kept only for views */
+    size_t step_cap;   /* capacity of whole.steps */
+    size_t bytes_left; /* left for inputs and errors that are kept only for views */
 };
 
 struct flow_run {
@@ -123,10 +123,10 @@ struct flow_run {
     struct flow flow;         /* as in the database */
     struct exec_proof proof;  /* when the last statement that proved it was sent */
     struct flow_whole whole;  /* the loaded flow; its record is that of the last view */
-    const struct json *input; /* of whole.input */
+    const struct json *input; /* whole.input, parsed */
     struct flow_template_find find;
     struct flow_template *tmpl;        /* counted; NULL until it is found */
-    const struct trace_context *trace; /* of its start; NULL: not traced */
+    const struct trace_context *trace; /* its start's; NULL: not traced */
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* one round of plan, execute, record */
     struct flow_plan plan;

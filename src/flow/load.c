@@ -10,7 +10,7 @@
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
     PAGE_BYTES = 16 * 1024 * 1024, /* a page ends after the flow that exceeds it */
-    SEARCHES_MAX = 16,             /* for a page of records; one for rows: their reader continues */
+    SEARCHES_MAX = 16, /* per page of records; rows get one search, as their reader continues */
 };
 
 /* ---- one flow ---- */

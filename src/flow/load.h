@@ -40,9 +40,9 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. Slices in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, title;       /* of its template, and its own, which may be the template's name */
-    slice step_title;        /* of the current step (flow_step_title) */
-    slice asker;             /* SLICE_NONE: not requested, as with a need */
+    slice name, title; /* name: the template's; title: the flow's own, or else the template's */
+    slice step_title;  /* the current step's (flow_step_title) */
+    slice asker;       /* SLICE_NONE: not requested, as with a need */
     size_t step, step_count; /* the number of the current step, from 1 on */
     enum flow_status status;
     enum flow_waiting waiting_for;

@@ -269,7 +269,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
             if (!flow_plan_evaluate(run, step->when, NULL, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
-                run->plan.attempt = 1; /* of the next step */
+                run->plan.attempt = 1; /* the next step begins with its first */
                 continue;
             }
         }

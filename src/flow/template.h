@@ -27,11 +27,11 @@
 
 enum {
     FLOW_STEPS_MAX = 50,
-    FLOW_ITEMS_MAX = 1000,     /* of a fan-out */
+    FLOW_ITEMS_MAX = 1000,     /* per fan-out */
     FLOW_CONCURRENCY_MAX = 20, /* default 4 */
     FLOW_ATTEMPTS_MAX = 20,    /* a step's retry budget */
     FLOW_TEMPLATE_BYTES_MAX = 256 * 1024,
-    FLOW_TITLE_CHARS_MAX = 120, /* of a flow's title; a longer one is cut */
+    FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is cut */
 };
 
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
@@ -54,8 +54,9 @@ struct flow_retry {
 struct flow_before {
     size_t step; /* the earlier read; its bit is in `reads` */
     const struct expr_template *now, *then;
-    const struct expr_template *title; /* of the changed thing, as `now`; NULL: none */
-    bool is_by_item;                   /* that step has a call for each of the same items */
+    const struct expr_template
+        *title;      /* names the changed thing; context as for `now`; NULL: none */
+    bool is_by_item; /* that step has a call for each of the same items */
 };
 
 struct flow_step_def {
@@ -70,7 +71,7 @@ struct flow_step_def {
     const struct expr *for_each;       /* NULL: one call; else an array, at most FLOW_ITEMS_MAX */
     unsigned concurrency;
     struct flow_retry retry;
-    unsigned timeout_ms;                    /* of one attempt; 0: the action's */
+    unsigned timeout_ms;                    /* per attempt; 0: the action's */
     const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
     size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If that
@@ -99,7 +100,7 @@ struct flow_template {
     slice body;        /* its JSON text, as stored; canonical: sorted keys, no space, no titles */
     const struct json *input_schema;
     const struct schema *schema;
-    unsigned deadline_s; /* of the whole flow; 0: none */
+    unsigned deadline_s; /* for the whole flow; 0: none */
     bool writes;         /* it has a call that does not only read; unknown without a catalog */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */

@@ -9,11 +9,11 @@
 #include "flow/template_read.h"
 
 struct lint {
-    struct reader *reader; /* of the step */
+    struct reader *reader; /* the step's */
     struct flow_template *tmpl;
     struct flow_step_def *step;
     size_t index;
-    const char *member;      /* of the step, being checked */
+    const char *member;      /* the step's member that is being checked */
     slice where;             /* inside it; a JSON Pointer */
     bool sees_item;          /* item and index may be named */
     bool reads_before;       /* the checked expression of `before.now` does */

@@ -42,7 +42,7 @@ struct flow_timers {
     int64_t horizon, refill_at;
     int64_t resume_at; /* where the next scan of the next minute continues, after this id */
     struct uuid resume_id;
-    int64_t page_at; /* of the scan under way */
+    int64_t page_at; /* position of the scan under way */
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;

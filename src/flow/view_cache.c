@@ -19,7 +19,7 @@ enum {
 struct flow_view_cache {
     struct map by_flow; /* flow_id -> struct flow_view */
     struct list all;    /* the least recently used first */
-    size_t bytes;       /* of all texts, without the structs */
+    size_t bytes;       /* total of all texts, without the structs */
 };
 
 /* ---- a view ---- */

@@ -18,7 +18,7 @@ enum {
     POLL_EVERY_MS = 1000,
     POLL_FLOWS_MAX = 1000, /* in one poll; the next one continues after them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
-    STAMP_BITS = 54, /* of the database's stamp */
+    STAMP_BITS = 54, /* the size of the database's stamp */
 };
 
 /* The account is part of the key: a watch with the id of another account's flow finds no flow. The
@@ -32,7 +32,7 @@ struct watch_key {
 struct watched {
     struct line line;    /* by watch_key; in `all`, those polled longest ago first */
     struct list watches; /* struct flow_watch.link */
-    int64_t stamp;       /* of an account, 0: not polled yet */
+    int64_t stamp;       /* accounts only; 0: not polled yet */
     uint8_t touches;     /* the upper bits of its stamp, above those of its flows */
 };
 

@@ -171,9 +171,9 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
 
 struct rule {
     bool is_network;
-    uint16_t port;               /* of a host; 0: any */
+    uint16_t port;               /* hosts only; 0: any */
     struct ip_network ip;        /* also of a host that is a literal; len is 0 for a name */
-    char host[URL_HOST_MAX + 1]; /* of a name */
+    char host[URL_HOST_MAX + 1]; /* names only */
 };
 
 struct address_policy {

@@ -48,13 +48,13 @@ struct http_client_config {
     struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
     slice user_agent;              /* copied; "sluice" */
     size_t calls_per_origin;       /* in flight at once, 64 */
-    size_t share_of_origin;        /* of them for one tenant, seven eighths; if equal: no share */
-    size_t share_of_all;           /* of connections_max, likewise */
-    size_t waiting_max;            /* of a tenant, for one origin, 256; above: OVERLOADED */
+    size_t share_of_origin;        /* maximum for one tenant, seven eighths; if equal: no share */
+    size_t share_of_all;           /* the same share of connections_max */
+    size_t waiting_max;            /* per tenant and origin, 256; above: OVERLOADED */
     unsigned waiting_ms;           /* longest wait for a slot, 5000 */
     size_t idle_per_origin;        /* connections kept, 16 */
-    size_t connections_max; /* of all origins together, 1024; idle ones are closed for new ones */
-    size_t origins_max;     /* 4096; unused ones are forgotten; shared like slots */
+    size_t connections_max;        /* total, 1024; idle connections are closed for new calls */
+    size_t origins_max;            /* 4096; unused ones are forgotten; shared like slots */
     unsigned idle_ms; /* an unused connection is closed after this, 30000; or earlier by the peer's
                          Keep-Alive: timeout */
     unsigned write_reuse_ms; /* calls that are not idempotent use only connections used within this,
@@ -67,7 +67,7 @@ struct http_client_config {
 };
 
 enum {
-    HTTP_CALL_HEADERS_MAX = 64, /* of a request */
+    HTTP_CALL_HEADERS_MAX = 64, /* per request */
     HTTP_CALL_REQUEST_HEAD_MAX = 32 * 1024,
     HTTP_CALL_RESPONSE_HEADERS_MAX = 256,
     HTTP_CALL_RESPONSE_HEAD_MAX = 64 * 1024,
@@ -113,7 +113,7 @@ enum http_call_result {
     HTTP_CALL_TOO_LARGE,       /* status, headers and the beginning of the body are there */
     HTTP_CALL_OVERLOADED,      /* own limits: a full queue, too long a wait, descriptors, memory */
     HTTP_CALL_UNSENT,  /* the caller's may_send returned false; nothing of the call was sent */
-    HTTP_CALL_INVALID, /* for callers, if http_call_start refused the request */
+    HTTP_CALL_INVALID, /* set by callers if http_call_start refused the request */
     HTTP_CALL_CANCELLED,
     HTTP_CALL_RESULTS
 };
@@ -133,7 +133,7 @@ struct http_call {
     size_t header_count;
     const slice *body_parts; /* sent in order; Content-Length is their sum */
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
-    unsigned attempt;        /* for the log: the number of this attempt, from 1 */
+    unsigned attempt;        /* logged: the number of this attempt, from 1 */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
     /* NULL: always. Called right before the first byte would be sent: after the wait for a slot and
      * the handshake, and again before a resend. false: the call ends with UNSENT, and its
@@ -151,7 +151,7 @@ struct http_call {
     struct http_header *response_headers;
     size_t response_header_count;
     slice body;
-    bool is_any_byte_sent; /* of this call, on any connection it tried: a write may have happened */
+    bool is_any_byte_sent; /* on any connection that this call tried: a write may have happened */
     bool is_reused;        /* the last connection tried came from the pool */
     bool is_resumed;       /* its TLS session was resumed (also if the connection was reused) */
     bool is_resent;        /* sent a second time after a stale connection */
@@ -171,7 +171,7 @@ struct http_call {
     struct http_connection *connection;
     struct http_dial *dial;
     uint64_t started_ns, queued_ns, phase_due_ns;
-    slice target_prefix, target, authority; /* of the request line and Host */
+    slice target_prefix, target, authority; /* parts of the request line and Host */
     uint64_t body_bytes;                    /* sum of body_parts */
     uint8_t state, slot;
     bool is_fresh_wanted; /* no pooled connection this time */

@@ -31,9 +31,9 @@ struct http_dial {
     struct http_client *client;
     struct http_origin *origin;
     struct http_call *call; /* NULL once it has ended */
-    struct dns_query query; /* of the host to connect to: the proxy's, if there is one */
+    struct dns_query query; /* resolves the host to connect to: the proxy's, if there is one */
     size_t address_index;
-    struct dns_addresses targets; /* of a proxied origin */
+    struct dns_addresses targets; /* the addresses of a proxied origin */
     size_t target_index;
     char target[ADDRESS_TEXT_MAX]; /* that the proxy connects to */
     struct buf proxy_head;         /* its reply */

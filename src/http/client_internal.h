@@ -32,7 +32,7 @@ enum {
 
 enum call_state {
     CALL_IDLE,    /* never started, or ended */
-    CALL_WAITING, /* for its slot in the origin, or in the client */
+    CALL_WAITING, /* waits for its slot in the origin, or in the client */
     CALL_DIALING,
     CALL_SENDING,   /* on a connection, body not all sent */
     CALL_RECEIVING, /* all sent, reply not complete */
@@ -79,7 +79,7 @@ struct http_client {
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
     struct http_override *overrides;
     size_t override_count;
-    struct buf head;                    /* of the request being written; wiped after each */
+    struct buf head;                    /* head of the request being written; wiped after each */
     struct head_scratch *spare_scratch; /* so that a reply needs no allocation for its head */
     struct loop_garbage garbage;
 };
@@ -145,7 +145,7 @@ struct http_connection {
     uint64_t idle_since_ns;
     bool is_resumed, is_idle, is_eof;
     char remote[ADDRESS_TEXT_MAX];
-    size_t part_index, part_offset; /* of the call's body: sent up to here */
+    size_t part_index, part_offset; /* position in the call's body: sent up to here */
     struct http_response response;
     struct budget_wait memory; /* the wait for more */
 };

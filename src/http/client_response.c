@@ -14,8 +14,8 @@
 /* Framing may add this much to the body: head, chunk sizes and extensions, trailers. */
 enum {
     OVERHEAD_PER_BODY_BYTE = 8,
-    BODY_FREE_BYTES = 64 * 1024, /* of each reply, without asking for memory */
-    WAIT_MS = 30000,             /* for memory, if the call has no deadline */
+    BODY_FREE_BYTES = 64 * 1024, /* per reply, without asking for memory */
+    WAIT_MS = 30000,             /* the wait for memory, if the call has no deadline */
 };
 
 static const llhttp_settings_t settings;

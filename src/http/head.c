@@ -88,7 +88,7 @@ static const struct {
 
 struct found {
     size_t count;
-    slice value; /* of the first */
+    slice value; /* the first field's */
 };
 
 /* Whether the letters and digits of the name are those of the known one. CGI-like gateways map _, -

@@ -37,9 +37,9 @@ enum http_scan { HTTP_SCAN_MORE, HTTP_SCAN_DONE, HTTP_SCAN_BAD };
 struct http_head_scan {
     struct http_head_limits limits;
     struct http_problem problem; /* set with HTTP_SCAN_BAD */
-    uint32_t bytes;              /* of this head so far */
+    uint32_t bytes;              /* bytes of this head so far */
     uint32_t lines;              /* complete lines so far, the start line included */
-    uint32_t token_bytes;        /* of the request line's current token */
+    uint32_t token_bytes;        /* length of the request line's current token */
     uint8_t state, spaces;
 };
 
@@ -84,7 +84,7 @@ bool http_head_check(slice head, struct http_header *headers, size_t headers_max
                      struct http_head *out, struct http_problem *problem) MUST_CHECK;
 
 enum {
-    HTTP_CHUNK_EXT_BYTES_MAX = 256,          /* of one chunk's extensions */
+    HTTP_CHUNK_EXT_BYTES_MAX = 256,          /* extensions of one chunk */
     HTTP_CHUNK_OVERHEAD_BYTES_MAX = 1 << 20, /* framing of one body: size lines and extensions;
                                                 at least body_bytes_max / 4 is allowed as well */
     HTTP_TRAILER_BYTES_MAX = 8192,
@@ -96,7 +96,7 @@ struct http_chunk_scan {
     uint64_t body_bytes; /* announced so far, the current chunk included */
     uint64_t body_bytes_max;
     uint64_t overhead_bytes, overhead_bytes_max;
-    uint32_t line_bytes; /* of the extensions, or of the trailer section */
+    uint32_t line_bytes; /* length of the extensions, or of the trailer section */
     uint8_t state, digits;
 };
 

@@ -117,12 +117,12 @@ struct http_exchange {
     uint64_t started_ns;          /* first byte of the head */
     /* ---- reply, for on_finished ---- */
     unsigned status;      /* 0: none yet */
-    uint64_t reply_bytes; /* of the body, as sent */
+    uint64_t reply_bytes; /* the body's bytes, as sent */
     bool is_gone;         /* the client closed, or the request was given up */
     bool is_delivered;    /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
-    const char *route; /* for metrics: the matched pattern; "(none)" before */
+    const char *route; /* used in metrics: the matched pattern; "(none)" before */
     /* fields of each reply, also of the server's own; on_head may set them, as for http_reply */
     const struct http_header *common;
     size_t common_count;

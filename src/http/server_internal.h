@@ -15,12 +15,13 @@
 #include "http/server.h"
 
 enum {
-    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
-    CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
-    CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, written at a time */
-    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of an unwanted body, to keep the connection */
-    CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
-    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, for one address */
+    CONN_INPUT_BYTES_MAX = 512 * 1024, /* a read on top of what may be kept */
+    CONN_PENDING_HIGH = 64 * 1024,     /* no next request while a client reads this slowly */
+    CONN_PIECE_BYTES = 128 * 1024,     /* of a large body, this much is written at a time */
+    CONN_DISCARD_BYTES_MAX =
+        64 * 1024,                 /* an unwanted body up to this is read, to keep the connection */
+    CONN_REFUSED_MAX = 256,        /* over connections_max: answered with 503, then closed */
+    CONN_ADDRESS_REFUSED_MAX = 16, /* likewise, for one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
     DATE_TEXT_LEN = 29,
@@ -56,7 +57,7 @@ struct http_conn {
     uint32_t turn_requests;            /* begun in this turn */
     struct sockaddr_in6 peer;          /* or the part that fits: a v4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
-    struct uuid account;               /* of its last request with a known key; nil: none */
+    struct uuid account;               /* from its last request with a known key; nil: none */
     uint8_t state;
     bool is_first, is_eof, is_eof_due, is_processing, is_shut;
 };
@@ -67,7 +68,7 @@ struct exchange {
     unsigned refs;
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
-    slice rest;         /* of a part of a large body: not queued yet */
+    slice rest;         /* the part of a large body that is not queued yet */
     const slice *parts; /* that follow it */
     size_t part_count;
     void (*release)(

@@ -32,10 +32,9 @@ enum json_type {
 struct json_member;
 
 struct json {
-    uint8_t type; /* enum json_type */
-    uint8_t
-        cap_log2;   /* of a container under construction: room for 2^cap_log2; 0: room for count */
-    uint32_t count; /* bytes of a string or BIGNUM; items of an array; members of an object */
+    uint8_t type;     /* enum json_type */
+    uint8_t cap_log2; /* container under construction: room for 2^cap_log2; 0: room for count */
+    uint32_t count;   /* bytes of a string or BIGNUM; items of an array; members of an object */
     union {
         bool boolean;
         int64_t i64;

@@ -14,8 +14,8 @@ enum { JSON_REAL_TEXT_MAX = 40 };
 struct json_decimal {
     bool is_negative;
     const char *digits; /* may contain one '.', which is ignored */
-    size_t text_len;    /* of digits, with the '.' */
-    size_t count;       /* of digits, without the '.' */
+    size_t text_len;    /* digits, with the '.' */
+    size_t count;       /* digits, without the '.' */
     int64_t point;
     char text[JSON_REAL_TEXT_MAX]; /* holds the digits of a double or an integer */
 };

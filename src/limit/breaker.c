@@ -15,8 +15,8 @@ enum {
     PROBES_MAX_DEFAULT = 3,
     ORIGINS_MAX_DEFAULT = 4096,
     MEMBERS_MAX_DEFAULT = 16384,
-    PROBE_RETRY_MS = 1000, /* for executions that arrive while probes are under way */
-    FRESH_PROBES = 4,      /* of accounts without a failure, during the first open period */
+    PROBE_RETRY_MS = 1000, /* sent to executions that arrive while probes are under way */
+    FRESH_PROBES = 4,      /* probes of accounts without a failure, in the first open period */
 };
 
 static struct metric opened_total =

@@ -45,7 +45,7 @@ struct breaker;
 struct breaker_config {
     unsigned volume_min;   /* executions in a window before one may open; 0: none ever opens */
     unsigned accounts_min; /* that must have failed for the origin's circuit, 3 */
-    unsigned percent;      /* of executions, or of accounts, that must have failed, 50 */
+    unsigned percent;      /* share of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
     unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
     unsigned open_ms_max;  /* up to this, 60000 */
@@ -66,9 +66,9 @@ struct breaker_key {
  * harmless from the start. */
 struct breaker_pass {
     struct breaker_member *member; /* NULL: not entered, or not counted */
-    bool is_probe;                 /* of either */
+    bool is_probe;                 /* probe of either circuit */
     bool is_member_probe, is_origin_probe;
-    unsigned opening; /* of the origin's circuit at entry */
+    unsigned opening; /* opening of the origin's circuit at entry */
 };
 
 struct breaker_refusal {

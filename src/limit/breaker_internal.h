@@ -22,13 +22,13 @@ struct tally {
 
 /* Cut into halves: the present half, and the one before it. */
 struct window {
-    uint64_t half; /* of now */
+    uint64_t half; /* the current half */
     struct tally now, before;
 };
 
 struct circuit {
     bool is_open;     /* until a probe has succeeded */
-    unsigned open_ms; /* of the present or last period */
+    unsigned open_ms; /* length of the present or last period */
     uint64_t opened_ns, open_until_ns;
     size_t probes;
 };
@@ -38,7 +38,7 @@ struct breaker_origin {
     struct list age_link; /* least recently used first */
     struct circuit circuit;
     struct list members; /* by origin_link */
-    size_t passes;       /* of them all */
+    size_t passes;       /* number of all passes */
     unsigned openings;   /* and closings: earlier counts are void */
     uint64_t closed_ns, fresh_probe_ns;
     struct window window;
@@ -72,7 +72,7 @@ struct breaker {
     struct map origins;
     struct lines members;
     struct list by_age;             /* origins */
-    struct breaker_votes_news news; /* of the last vote */
+    struct breaker_votes_news news; /* from the last vote */
     struct uuid first;              /* first account; nil: none */
     bool has_others;
     struct shard shards[BREAKER_SHARDS];

@@ -13,7 +13,7 @@
 #include "base/lines.h"
 
 struct concurrency {
-    size_t size, share; /* of all accounts; of one */
+    size_t size, share; /* limits of all accounts together; of one account */
     size_t count;
     struct lines accounts; /* struct concurrency_account, by id */
 };

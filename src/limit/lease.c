@@ -25,7 +25,7 @@ struct leases {
     struct store_laters asks; /* under way */
     struct uuid holder;
     struct list active; /* struct lease.link */
-    size_t count;       /* of all leases */
+    size_t count;       /* number of leases */
     struct timer timer;
     uint64_t flushed_ns;
     bool is_down; /* the last request had no answer */

@@ -33,9 +33,9 @@ struct lease_owner {
 };
 
 struct lease {
-    /* of the owner */
+    /* set by the owner */
     size_t backlog; /* calls that could be made at once */
-    size_t floor;   /* for a number of calls: those under way */
+    size_t floor;   /* limits by number of calls only: the calls under way */
     /* read by the owner: this process's part of `total`, and the tokens it may use now */
     int64_t part;
     struct token_bucket tokens;
@@ -44,7 +44,7 @@ struct lease {
     const struct lease_owner *owner;
     struct uuid account_id;
     int64_t total, burst;
-    struct list link; /* of those with something to request or report */
+    struct list link; /* links the leases with something to request or report */
     struct lease_ask *ask;
     uint64_t asked_ns, ends_ns, window;
     int64_t used, arrived, arrived_before; /* used: since the last report */

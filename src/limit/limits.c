@@ -23,7 +23,7 @@ struct limits_bucket {
     struct limits *limits;
     struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
-    struct timer timer; /* for the queue */
+    struct timer timer; /* due when the first in the queue may call */
     /* From the manifest. A lease is this process's part of it. */
     bool has_rate, has_cap;
     bool is_asking; /* requested more of the rate: an answer follows */
