@@ -77,7 +77,7 @@ int scenario_set(struct scenario *scenario, slice name, slice text, struct err *
 /* Every name must have a value by now, given, or captured by a request before its first use.
  * ERR_INVALID names the first one without a value. */
 int scenario_check(const struct scenario *scenario, struct err *err) MUST_CHECK;
-/* Names and descriptions of the built-in scenarios, one a line. */
+/* Names and descriptions of the built-in scenarios, one per line. */
 void scenario_print_all(void);
 
 struct scenario_context {

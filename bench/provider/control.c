@@ -95,8 +95,9 @@ static bool post_mail(struct call *call)
     return call_reply(call, 200, &out);
 }
 
-/* As --token has it: accepted from now on, like one that an authorization server has just issued.
- */
+/* As --token has it: accepted from now on, like a token that an authorization server has just
+ * issued.
+ * */
 static bool post_token(struct call *call)
 {
     struct err err = {0};

@@ -22,8 +22,8 @@ struct faults {
     uint64_t changes;
 };
 
-/* Kinds that are a word, or true where there is no word or it is the first one; of others a number
- * or an object. */
+/* The value of a kind is its word, or true if it has no word or its word is the member's first.
+ * The value of other kinds is a number or an object. */
 static const struct {
     const char *member, *word;
     bool is_true;

@@ -79,10 +79,10 @@ struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
                          const struct json *json);
 
 struct gmail_new {
-    slice id; /* SLICE_NONE: a fresh one */
+    slice id; /* SLICE_NONE: a new id */
     slice raw, draft_id;
     int64_t time_ms;
-    struct record *thread; /* NULL: found by References, else a new one */
+    struct record *thread; /* NULL: found by References, else a new thread */
     struct json labels;    /* ids */
     bool is_made;
 };

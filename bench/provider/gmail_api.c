@@ -477,8 +477,8 @@ static bool send_mail(struct call *call)
     return send_letter(call, call->body, &letter);
 }
 
-/* A draft needs no recipient, nothing but a mail that can be read. A new one, or another content of
- * the one that the path names. */
+/* Creates a draft, or replaces the content of the draft that the path names. A draft needs no
+ * recipient, only a mail that can be parsed. */
 static bool write_draft(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;

@@ -1,9 +1,9 @@
 /*
- * Gmail's search language (support.google.com "Refine searches in Gmail"), read and answered for
+ * Gmail's search language (support.google.com "Refine searches in Gmail"), parsed and evaluated for
  * one mail at a time. Precedence as there: words stand for AND, OR joins just its two neighbours, -
  * excludes one term or group, ( ) groups, { } is any of. What is not understood is searched for as
  * words, as Gmail does; it never fails.
- */
+ * */
 #include "base/ascii.h"
 #include "base/clock.h"
 #include "provider/gmail.h"
@@ -51,7 +51,7 @@ slice gmail_words_of(struct arena *arena, slice text)
     return slice_of(out, len);
 }
 
-/* Whether prepared words begin with those of the value, which begins with one. */
+/* Whether prepared words begin with those of the value, which begins with a word. */
 static bool words_at(slice words, slice value)
 {
     size_t at = 0;
@@ -65,7 +65,7 @@ static bool words_at(slice words, slice value)
     return true;
 }
 
-/* The value's words next to each other; one without words is not a condition. */
+/* The value's words next to each other; a value without words is not a condition. */
 static bool words_term(struct search *s, const struct prefix *op, slice value)
 {
     slice words = s->mail->words[op->number];

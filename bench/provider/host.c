@@ -102,7 +102,7 @@ static struct http_exchange *end_late(struct late *late)
     return late->exchange;
 }
 
-/* Sends the next piece of a slow body; at its end the connection goes on. */
+/* Sends the next piece of a slow body; at its end the connection continues. */
 static void send_piece(struct late *late)
 {
     slice piece = slice_first(late->body, (size_t)late->fault.slow_bytes);
@@ -156,7 +156,8 @@ static void let_go(struct host *host)
     }
 }
 
-/* The reply goes out later, or begins now and goes on later; a half of it, where it is cut off. */
+/* Sends the reply later, or begins it now and continues later; sends only half of a reply that
+ * is to be cut off. */
 static void put_off(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, slice body, const struct fault *fault)
 {

@@ -65,7 +65,7 @@ bool notion_done(struct call *call, const struct record *record);
  */
 bool notion_list(struct call *call, const char *type, const struct json *items);
 
-/* Any spelling (with or without dashes, upper or lower case) to the canonical one. */
+/* Any spelling (with or without dashes, upper or lower case) to the canonical spelling. */
 bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1]) MUST_CHECK;
 struct json notion_id_random(struct call *call);
 struct record *notion_find(const struct call *call, slice id);

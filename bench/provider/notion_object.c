@@ -32,7 +32,7 @@ static struct json parent_of(struct arena *arena, const struct record *parent)
     return out;
 }
 
-/* The seed's next id, or a random one. */
+/* The seed's next id, or a random id. */
 static struct json new_id(struct call *call)
 {
     struct notion *notion = call->provider->notion;
@@ -231,7 +231,7 @@ static bool page_move(struct call *call)
     return true;
 }
 
-/* Text, people and relations come as a list of items, each with one. */
+/* Text, people and relations come as a list of items, each with a single value. */
 static bool page_property(struct call *call)
 {
     const struct json *property = notion_property(call->record, call->id2);

@@ -84,7 +84,7 @@ static struct json find_option(struct call *call, const struct json *options,
                   json_string(color.len ? color : SLICE("default")));
 }
 
-/* The configuration with ids for its options; former ones are kept where they are named again. */
+/* The configuration with ids for its options; an option that is named again keeps its id. */
 static struct json read_config(struct call *call, slice type, const struct json *input,
                                const struct json *former)
 {
@@ -145,7 +145,8 @@ bool notion_schema_read(struct call *call, struct json *schema, const struct jso
 
 /* ---- values ---- */
 
-/* The option of the schema that input names; a new one is added to it, except for a status. */
+/* The option of the schema that input names; a new option is added to the schema, except for a
+ * status. */
 static bool read_option(struct call *call, struct record *source, slice type,
                         const struct json *config, const struct json *input, struct json *out)
 {

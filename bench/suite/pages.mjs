@@ -45,7 +45,7 @@ async function fill(stack, account, rows, { connection, run, failed, done, waiti
   const app = `'app_' || lpad((1 + floor(${CONNECTED} * power((n * 7919 % 10007) / 10007.0, 2)))::text, 3, '0')`;
   const runs = (id, numbers, salt) => copies('execution', id, numbers, `'id', ${fresh('n', salt)}, 'integration_id', ${app},
     'started_at', now() - n * interval '${STEP_MS} ms', 'finished_at', now() - n * interval '${STEP_MS} ms' + interval '80 ms'`);
-  // as housekeeping would have folded them meanwhile (src/store/tally.c)
+  // as housekeeping would have folded them by then (src/store/tally.c)
   const isOld = `started_at < date_bin('1 hour', now(), 'epoch') - interval '2 hours'`;
   for (let day = 2; day <= DAYS; day++)
     for (const table of ['execution', 'audit_event', 'flow_doc', 'flow_step', 'flow_item']) await makePartition(stack, table, Date.now() - day * 86_400_000);

@@ -58,7 +58,7 @@ export class Stage {
     }
   }
 
-  // A figure whose server failed must not make the next ones fail.
+  // A figure whose server failed must not make later figures fail.
   async revive() {
     if (this.server.process.isRunning) return;
     this.stack.forget(this.server);

@@ -4,7 +4,7 @@ import { copies } from '../../tests/e2e/support/waiting.mjs';
 import { until } from '../../tests/e2e/support/client.mjs';
 import { metric, residentKib } from './stage.mjs';
 
-const WAKE_SHARE = 1 / 8; // of them come due at a time, so that many wait meanwhile
+const WAKE_SHARE = 1 / 8; // of them come due at a time, so that many wait during this
 const SETTLE_S = 5; // time for the server's start and its first scans
 const ROWS_PER_S = 20_000; // at least, that become due in an UPDATE
 const WAKE_MS = 120_000;
@@ -51,8 +51,8 @@ async function makeDue(stage, count) {
   return moment;
 }
 
-// Measured together, since each needs the one before: {added_mib, ready_ms, wakes_per_s}. No other server
-// runs meanwhile: it would take some of the flows.
+// Measured together, since each needs the one before: {added_mib, ready_ms, wakes_per_s}. No other
+// server may run then: it would take some of the flows.
 export async function measureWaiting(stage) {
   for (const server of [stage.server, stage.fairness?.server])
     if (server?.process.isRunning) await stage.end(server);
