@@ -71,7 +71,7 @@ const struct api_endpoint api_connections_list = {
     .begin = begin_connection_list,
 };
 
-/* ---- one ---- */
+/* ---- one connection ---- */
 
 static enum op_result reply_unknown(struct api_request *request)
 {

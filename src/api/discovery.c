@@ -103,7 +103,8 @@ static void put_integration_state(struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The matches of the query, best first; all in their order without one. NULL: out of memory. */
+/* The matches of the query, best first; without a query all, in their order. NULL: out of
+ * memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 const struct filter *filter, size_t *count)
 {

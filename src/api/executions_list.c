@@ -24,8 +24,8 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* The summary of a failed one has no output, so it is short enough to parse. If it does not parse
- * the members stay null. */
+/* The summary of a failed execution has no output, so it is short enough to parse. If it does
+ * not parse the members stay null. */
 static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
 {
     const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);

@@ -72,7 +72,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     return rc == OK;
 }
 
-/* A change that came while the last one was sent does not wait for a heartbeat. */
+/* A change that came while the last event was sent does not wait for a heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->wait.load = NULL;

@@ -51,7 +51,7 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 
 struct get {
     struct api_flow_wait wait;
-    struct flow_view *view; /* the newest one so far: a reference */
+    struct flow_view *view; /* the newest view so far: a reference */
     int64_t first_rev; /* the first view's; the request waits for a change of it; 0: no view yet */
     bool is_until_settled;
 };
@@ -91,8 +91,8 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
     return false;
 }
 
-/* If this process runs the flow, its revision is known without a query. A client that waits for a
- * later one sleeps at once. */
+/* If this process runs the flow, its revision is known without a query. A client that waits for
+ * a later revision sleeps at once. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));

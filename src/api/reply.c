@@ -32,7 +32,7 @@ static bool lists_etag(slice known, slice etag)
     return false;
 }
 
-/* A condition applies to a reply as it is, not to what an envelope makes of it. */
+/* A condition applies to a reply as it is, not to the reply in its envelope. */
 bool api_has_etag(struct api_request *request, slice etag)
 {
     return !request->envelope &&
@@ -42,7 +42,7 @@ bool api_has_etag(struct api_request *request, slice etag)
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
     ASSERT(!request->serve.is_answered);
-    if (!etag.ptr || request->envelope) /* out of memory: a reply without one */
+    if (!etag.ptr || request->envelope) /* out of memory: a reply without an ETag */
         return false;
     serve_header(&request->serve, "ETag", etag);
     serve_header(&request->serve, "Cache-Control", SLICE("private, no-cache"));

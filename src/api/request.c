@@ -440,7 +440,7 @@ const struct http_handler api_handler = {.on_head = serve_on_head,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};
 
-/* Its own and the given ones, in one table. NULL: out of memory. */
+/* Its own routes and the given routes, in one table. NULL: out of memory. */
 static struct http_route *all_routes(const struct api_config *config, size_t *count)
 {
     *count = ARRAY_LEN(routes) + config->route_count;

@@ -18,7 +18,7 @@ enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
     API_PUBLIC_URL_MAX = 512,
     API_REPLY_LARGE_BYTES =
-        256 * 1024, /* a larger one is not copied for a client that reads slowly */
+        256 * 1024, /* a larger reply is not copied for a client that reads slowly */
 };
 
 struct api_request;
@@ -105,7 +105,7 @@ const struct http_route *api_routes(size_t *count);
  * and calls all decide it here. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
-/* Whether the key may start a flow of it. */
+/* Whether the key may start a flow of this template. */
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl);
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
@@ -123,9 +123,9 @@ bool api_origin_reply_preflight(struct api_request *request);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
-/* The same for a wait that may be long: the key is checked again after it. If it was revoked or has
- * expired meanwhile the answer is 401 instead of the result; `then` does not run, so the endpoint
- * must hold nothing that it would have to release. */
+/* Like the former, for a wait that may be long: the key is checked again afterwards. If it was
+ * revoked or has expired by then, the answer is 401 instead of the result; `then` does not run,
+ * so the endpoint must hold nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* Runs another endpoint with these arguments as its body and as its query parameters. The envelope
  * converts its reply to the answer. Both outlive the request. */
@@ -142,7 +142,7 @@ bool api_has_etag(struct api_request *request, slice etag);
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
-/* The same for a text in the memory of that op, which lives until a client has read a large one. */
+/* For a text in the memory of that op, which lives until the client has read a large text. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
 /* The same for a text in several parts, for a reply without an envelope; the array lives as long as
@@ -161,7 +161,7 @@ enum op_result api_reply_key_refused(struct api_request *request);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* A sentence in the op's arena, or a constant one if there is no memory: never SLICE_NONE. */
+/* A sentence in the op's arena, or a constant sentence if there is no memory: never SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* 503 with Retry-After, for a temporary condition; the text says to try again. */
 enum op_result api_reply_later(struct api_request *request, slice text);
@@ -208,7 +208,7 @@ enum op_result api_reply_outcome(struct api_request *request, const struct exec_
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
 
-/* The sentence for the first misspelt name (names.h), with the right one (400); SLICE_NONE:
+/* The sentence for the first misspelt name (names.h), with the right name (400); SLICE_NONE:
  * none. */
 slice api_query_fault(struct api_request *request) MUST_CHECK;
 /* The same for a body, or for an object inside it. */

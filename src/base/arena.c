@@ -121,7 +121,7 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t data_size)
     return chunk;
 }
 
-/* A block of its own chunk; the newest chunk stays the one to bump. */
+/* A block of its own chunk; bumping continues in the newest chunk. */
 static char *alloc_large(struct arena *arena, size_t size)
 {
     struct arena_chunk *chunk = chunk_new(arena, size);

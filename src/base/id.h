@@ -21,7 +21,7 @@ struct uuid {
 /* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Keeps a
  * page of entropy without a lock: loop thread only. */
 void random_bytes(void *out, size_t len);
-/* The same without the buffer: for any thread, and for keys that must never be in it. */
+/* Random bytes without the buffer: for any thread, and for keys that must never be in it. */
 void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);
 /* Uniform in [0, bound); bound > 0. */

@@ -19,7 +19,7 @@ struct list {
         &(name), &(name) \
     }
 #define LIST_ITEM(node, type, member) CONTAINER_OF(node, type, member)
-/* Over the items of a list. The body may unlink and free the current one. */
+/* Over the items of a list. The body may unlink and free the current item. */
 #define LIST_EACH(head, type, item, member)                              \
     for (type *item = LIST_ITEM((head)->next, type, member),             \
               *item##_next = LIST_ITEM(item->member.next, type, member); \

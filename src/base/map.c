@@ -58,8 +58,8 @@ static uint64_t load_le64(const unsigned char *p, size_t len)
     return word;
 }
 
-/* SipHash-1-3: one round a word and three at the end, half the cost of 2-4. The constants are those
- * of the paper ("somepseudorandomlygeneratedbytes"). */
+/* SipHash-1-3: one round per word and three at the end, half the cost of 2-4. The constants are
+ * those of the paper ("somepseudorandomlygeneratedbytes"). */
 uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len)
 {
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,

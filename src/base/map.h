@@ -36,8 +36,8 @@ int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
 /* The removed value, NULL when there was none. */
 void *map_remove(struct map *map, slice key);
 /* The occupied slot after this one (NULL: the first), NULL at the end. The map must not change
- * meanwhile; to remove the slot just returned is allowed only when the iteration then starts again
- * or ends, since removing moves other slots. */
+ * during the iteration; to remove the slot just returned is allowed only when the iteration then
+ * starts again or ends, since removing moves other slots. */
 struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 #define MAP_EACH(map, slot) for (struct map_slot *slot = NULL; (slot = map_next((map), slot));)
 

@@ -236,8 +236,8 @@ size_t mem_live_blocks(void)
 
 void mem_fail_at(uint64_t n, uint64_t count)
 {
-    /* Off first, on last: a thread that allocates meanwhile never sees a mixture of old and new
-     * numbers. */
+    /* Off first, on last: a thread that allocates during the change never sees a mixture of old
+     * and new numbers. */
     atomic_store(&fail_from, 0);
     atomic_store(&fail_tried, 0);
     atomic_store(&fail_hits, 0);

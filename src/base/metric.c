@@ -332,8 +332,8 @@ static void render_histogram(struct buf *out, const struct metric_series *series
 {
     uint64_t count = 0;
     for (size_t i = 0; i < SLOTS; i++) {
-        /* Buckets of the format are cumulative; those of a series are not, so that observing
-         * touches one. */
+        /* Buckets of the format are cumulative; those of a series are not, so that an
+         * observation touches one bucket. */
         count += series->slots[i];
         render_bucket(out, series, i);
         buf_append_u64(out, count);

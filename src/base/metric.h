@@ -30,8 +30,8 @@ struct metric {
     enum metric_kind kind;
     struct metric_series *series, *series_last; /* in order of first use */
     size_t series_count;
-    struct metric_series *plain;  /* the one without labels, once it was asked for */
-    struct metric_series *recent; /* used last: usually the next one, too */
+    struct metric_series *plain;  /* the series without labels, once it was requested */
+    struct metric_series *recent; /* used last, and usually next, too */
     struct metric *next;
     bool is_registered;
 };

@@ -80,8 +80,8 @@ static void slab_unmap(struct slab *slab)
 
 static char *slab_slots(struct slab *slab)
 {
-    /* Slots begin at a multiple of SLOT_MIN; every slot size is one, so each is aligned for struct
-     * secret. */
+    /* Slots begin at a multiple of SLOT_MIN; every slot size is a multiple, too, so each slot is
+     * aligned for struct secret. */
     return (char *)slab + (sizeof(*slab) + SLOT_MIN - 1) / SLOT_MIN * SLOT_MIN;
 }
 
@@ -143,7 +143,7 @@ static struct secret *pool_take(size_t bytes)
     for (; slot_bytes < bytes; slot_bytes *= 2)
         class ++;
     ASSERT(class < slabs_with_room + SLOT_CLASSES);
-    /* Static lists have no initializer; a zeroed one is made empty at its first use, under
+    /* Static lists have no initializer; a zeroed list is made empty at its first use, under
      * pool_lock. */
     if (!class->next)
         list_init(class);

@@ -9,7 +9,7 @@
 
 enum {
     SECRET_MASK_MAX = 16,
-    SECRET_MASK_BYTES_MIN = 6, /* a shorter one would mask ordinary words */
+    SECRET_MASK_BYTES_MIN = 6, /* a shorter secret would mask ordinary words */
 };
 
 /* Begins zeroed. The texts are borrowed. */

@@ -17,7 +17,7 @@ enum call_enrolled {
     CALL_ENROLLED,
     CALL_ENROL_REFUSED,          /* by the app, or not fit to be sent */
     CALL_ENROL_OUTAGE,           /* the app cannot be asked now */
-    CALL_ENROL_OTHER_IDENTITY,   /* not the one that may be connected */
+    CALL_ENROL_OTHER_IDENTITY,   /* not the user that may be connected */
     CALL_ENROL_UNKNOWN_IDENTITY, /* the same, but it could not be determined */
     CALL_ENROL_GONE,             /* the connection to reconnect */
     CALL_ENROL_FULL,             /* the account has reached its limit of connections */

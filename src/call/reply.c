@@ -46,7 +46,7 @@ enum exec_advice exec_advice_for(const struct catalog_action *action)
 
 /* ---- the scope of expressions ---- */
 
-/* Lower-case names; equal ones joined by ", ". */
+/* Names in lower case; values of the same name are joined by ", ". */
 static struct json headers_object(struct reply *r)
 {
     struct json object = json_object();
@@ -119,7 +119,7 @@ static slice mask(struct reply *r, slice text)
     return secret_mask_text(&r->built->secrets, text, r->arena);
 }
 
-/* The first fault of a reply is reported: later ones are often its consequence. */
+/* The first fault of a reply is reported: later faults are often its consequence. */
 static void note_fault(struct reply *r, const char *member, const struct err *err)
 {
     if (r->out->manifest_fault.len == 0)
@@ -198,7 +198,7 @@ static void read_retry_after(struct reply *r)
         r->out->retry_after_ms = r->out->quota_reset_ms;
 }
 
-/* A whole number of calls, -1 if it is not one. */
+/* A whole number of calls, -1 if the text is not a whole number. */
 static int64_t count_of(const struct json *value)
 {
     uint64_t count;

@@ -57,7 +57,7 @@ slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena)
 {
     struct buf out;
     buf_init(&out, LINE_BYTES_MAX);
-    text = slice_first(text, LINE_BYTES_MAX / 4); /* a longer one is cut anyway */
+    text = slice_first(text, LINE_BYTES_MAX / 4); /* a longer text is cut anyway */
     while (text.len > 0 && out.len <= bytes_max) {
         size_t len = plain_first(text);
         if (len == 0)

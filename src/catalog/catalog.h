@@ -441,8 +441,8 @@ static inline bool catalog_request_acts(const struct catalog_action *action, uns
 
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
-/* The way to connect with a connection's auth_kind; the first one if there is none. For an
- * integration that was looked up. */
+/* The way to connect with a connection's auth_kind; the first way if the connection has no
+ * auth_kind. For an integration that was looked up. */
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind);
 /* NULL: the app is not connected this way. */

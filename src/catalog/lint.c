@@ -249,7 +249,7 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
-/* Whether one of the actions may be called with it. */
+/* Whether one of the actions may be called with this scope. */
 static bool is_of_action(const struct catalog_integration *integration, slice scope)
 {
     for (size_t i = 0; i < integration->action_count; i++)
@@ -432,8 +432,7 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
 static void check_method(struct lint *lint, const struct catalog_action *action,
                          const struct catalog_request *request)
 {
-    bool is_alone = action->then_count ==
-                    0; /* otherwise another request may be the one that writes */
+    bool is_alone = action->then_count == 0; /* otherwise another request may write */
     if (is_alone && slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
         reader_error(&lint->reader, "request/method",
                      "a GET does not write, but side_effect_level says %s: one of the two is wrong",

@@ -231,8 +231,8 @@ bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
         return false;
     }
     char *text = NULL;
-    /* The size first, so that a file over the limit is not read. One that shrinks meanwhile reads
-     * short and is reported. */
+    /* The size first, so that a file over the limit is not read. A file that shrinks in between
+     * reads short and is reported. */
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     if (size >= 0 && (size_t)size <= bytes_max && fseek(file, 0, SEEK_SET) == 0)
         text = arena_alloc_text(arena, (size_t)size + 1);

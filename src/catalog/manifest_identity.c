@@ -66,7 +66,7 @@ static const struct expr *make_output(struct reader *r)
 {
     static const char *const names[] = {"email", "subject", "label"};
     struct buf text;
-    /* A maximum; expr_compile has a smaller one for its source, which the caller reports. */
+    /* A maximum; expr_compile has a smaller maximum for its source, which the caller reports. */
     buf_init(&text, 64 * 1024);
     buf_append_char(&text, '{');
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {

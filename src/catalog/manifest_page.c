@@ -46,8 +46,8 @@ static slice read_size(struct page_reader *p)
     return slice_of(p->size_room, (size_t)len);
 }
 
-/* A useless member would have no effect, and a necessary one must be given: a list that stops early
- * is not noticed, one that never stops costs max_pages calls. */
+/* A useless member would have no effect, and a necessary member must be given: a list that stops
+ * early is not noticed, and a list that never stops costs max_pages calls. */
 static void check_page_members(struct page_reader *p)
 {
     static const struct {
@@ -126,8 +126,8 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
         buf_printf(out, "(%.*s) && ", SLICE_ARG(p->items));
 }
 
-/* The number of this page, or the number of items before it: the input, or the first one if the
- * caller gave none. */
+/* The number of this page, or the number of items before it: the input, or the first page's
+ * number if the caller gave none. */
 static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {
     buf_append_cstr(out, "to_number(not_null(");
@@ -183,7 +183,8 @@ static void add_input(struct page_reader *p, slice input, slice name)
     struct catalog_pages *pages = &p->action->pages;
     struct buf text;
     struct err err;
-    ASSERT(pages->items && pages->count <= CATALOG_PAGE_INPUTS_MAX); /* one more has room */
+    ASSERT(pages->items && pages->count <= CATALOG_PAGE_INPUTS_MAX); /* there is room for one
+                                                                      * more */
     bool wants_next = p->kind == PAGE_KIND_CURSOR || p->kind == PAGE_KIND_URL;
     if ((wants_next && p->next.len == 0) || (p->kind == PAGE_KIND_OFFSET && p->items.len == 0))
         return; /* reported */

@@ -23,7 +23,7 @@ static const struct json_limits packed_limits = {.depth_max = 128};
  * has made it. pack_text_of checks offsets inside of tables when they are used. */
 static void check_pack(const struct pack_header *pack)
 {
-    size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one more start than buckets */
+    size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one start more than buckets */
     ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
     ASSERT((uintptr_t)pack % 8 == 0); /* its tables are read in place */
     for (size_t i = 0; i < PACK_TABLES; i++)

@@ -105,8 +105,8 @@ static int compare_tools(const void *a, const void *b)
     return slice_cmp(left->name, right->name);
 }
 
-/* A tool name is integration id, "_", action id. Ids may overlap (gmail + send_x, gmail_send + x),
- * so names have to be compared: after sorting, equal ones are adjacent. */
+/* A tool name is integration id, "_", action id. Ids may overlap (gmail + send_x, gmail_send +
+ * x), so names have to be compared: after sorting, equal names are adjacent. */
 static int sort_tools(const struct manifest_set *set, struct arena *arena, uint32_t *numbers,
                       slice *twice)
 {

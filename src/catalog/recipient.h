@@ -21,9 +21,10 @@ struct recipient {
 /* The next recipient of a list separated by commas or semicolons. false: there is none. */
 bool recipient_next(slice *rest, struct recipient *out);
 
-/* A domain in a canonical form in which equal ones have equal bytes: lower case, labels of other
- * scripts in Punycode (RFC 3492), no dot at the end. Letters of other scripts are not converted to
- * lower case, and nothing is mapped as in browsers. SLICE_NONE: not a domain, or too long. */
+/* A domain in canonical form, so that equal domains are equal bytewise: lower case, labels of
+ * other scripts in Punycode (RFC 3492), no dot at the end. Letters of other scripts are not
+ * converted to lower case, and no browser-style (UTS 46) mapping is applied. SLICE_NONE: not a
+ * domain, or too long. */
 slice recipient_domain(slice domain, char room[RECIPIENT_DOMAIN_MAX + 1]);
 
 /* Whether the domain is one of `homes`, which recipient_domain has made, or below one of them.

@@ -152,7 +152,7 @@ static void put_auths(struct json_writer *w, const struct catalog_integration *i
 static void put_detail(struct json_writer *w, struct arena *arena,
                        const struct catalog_action *action)
 {
-    ASSERT(action->input_schema); /* an action without one was refused */
+    ASSERT(action->input_schema); /* an action without a schema was refused */
     json_open(w, '{');
     json_member_str(w, "integration_id", action->integration->integration_id);
     put_item_members(w, action);

@@ -147,7 +147,7 @@ static void put_cut(struct catalog_tool *tool, struct json_writer *w, const stru
     json_close(w, '}');
 }
 
-/* Whether its target may be written inside the present one; it is then open. */
+/* Whether its target may be written inside the present schema; the target is then open. */
 static bool open_target(struct catalog_tool *tool, const struct json *target)
 {
     for (unsigned i = 0; i < tool->open_count; i++)

@@ -15,8 +15,8 @@ static const struct pack_action *actions_of(const struct catalog *catalog)
 
 enum {
     SEARCH_ARENA_BYTES_MAX = 64 * 1024 * 1024,
-    MISTYPED = 2, /* up to this many edits the name is mistyped; with more of them another one may
-                     be meant */
+    MISTYPED = 2, /* up to this many edits the name is mistyped; with more edits another name may
+                   * be meant */
 };
 
 /* The document whose meaning matches the name, of those that the request admits; NULL: none. */
