@@ -48,7 +48,7 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
-    /* ERR_INVALID means another account with the name, or an account that was erased meanwhile. */
+    /* ERR_INVALID means another account with the name, or an account that has been erased since. */
     static const struct words of_account = {"there is no account with that id",
                                             "there is another account with that name",
                                             "sluice accounts list"};
@@ -56,7 +56,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
         "the account has no key with that id, or the key is revoked",
         "there is no account with that id any more; `sluice accounts list` shows them",
         "sluice keys list"};
-    /* The kinds of accounts are the first ones. */
+    /* The kinds of accounts come first. */
     bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
     struct vault_change it = {.in = request};
     /* It is closed in any case: also the parts that were opened before an error. */

@@ -43,7 +43,7 @@ struct command_verb {
 
 struct command {
     const char *name;
-    const char *summary; /* one line for the list */
+    const char *summary; /* one line, shown in the list */
     const char *help;    /* paragraphs for --help, separated by \n; may be NULL */
     unsigned scopes;     /* groups of settings that it reads (config/config.h) */
     const struct command_verb *verbs;

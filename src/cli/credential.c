@@ -46,8 +46,7 @@ static int check_credential_members(enum catalog_auth_kind kind, const struct js
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json_member *pair = &object->as.members[i];
         slice name = json_str(&pair->key), value = json_str(&pair->value);
-        /* An unknown member is likely a misspelt one, so it is refused, and its value never
-         * printed. */
+        /* An unknown member is likely misspelt, so it is refused, and its value never printed. */
         if (!catalog_credential_has(kind, name))
             return err_set(err, ERR_INVALID,
                            "the credential has a member \"%.*s\"; the members are %s",

@@ -282,13 +282,13 @@ static int roll(struct session *session, struct command_call *call)
                 .replaces = old.id},
     };
     int64_t *end = &request.key.key.expires_at;
-    /* The same lifetime as the old one. */
+    /* The new key gets the lifetime of the old one. */
     if (old.expires_at)
         *end = clock_shared_us() + (old.expires_at - old.created_at);
     if ((expires.ptr && read_expiry(expires, end, &session->err) != OK) ||
         read_overlap(command_option(call, "overlap"), &old, &session->err) != OK)
         return (int)session->err.code;
-    /* The statement ends the old one then, unless it ends earlier. */
+    /* The statement ends the old key then, unless that key ends earlier. */
     request.key.replaced_until = old.expires_at;
     if (make_key(session, call, &account, &request) != OK)
         return (int)session->err.code;

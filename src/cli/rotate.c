@@ -17,7 +17,7 @@ struct rotation {
     size_t done, failed, changed; /* changed: another process was first */
 };
 
-/* Opens the credential with the key that sealed it and seals it with the current one. */
+/* Opens the credential with the key that sealed it and seals it with the current key. */
 static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
@@ -31,7 +31,7 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
     secret_unref(plain);
     if (result != OK)
         return err_set(err, (enum err_code)result, "the credential could not be sealed");
-    /* The statement compares rev, so that a token that was renewed meanwhile is not lost. */
+    /* The statement compares rev, so that a token that was renewed in between is not lost. */
     return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
@@ -66,7 +66,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
         rotation->changed++;
     else
         rotation->failed++;
-    /* A row that keeps changing is reported after the last pass, a broken one in the first. */
+    /* A row that keeps changing is reported after the last pass, a broken row in the first pass. */
     if (pass == (is_changed ? PASSES_MAX : 1))
         print_failed(row, &err);
     return OK;
@@ -75,7 +75,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
 static int rotate_pass(struct rotation *rotation, int pass)
 {
     struct session *session = rotation->session;
-    /* Keyset paging: resealed rows no longer match, and a failed one is skipped. */
+    /* Keyset paging: resealed rows no longer match, and a failed row is skipped. */
     struct uuid after_account = {{0}};
     int64_t after_id = 0;
     struct connection *list;

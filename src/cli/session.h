@@ -36,7 +36,7 @@ int session_open_database(struct session *session) MUST_CHECK;
 int session_open_ring(struct session *session) MUST_CHECK;
 /* The manifests compiled in and those of the settings' folder. */
 int session_open_catalog(struct session *session) MUST_CHECK;
-/* The account of that id, or the only one of that name. */
+/* The account of that id, or the only account of that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
 /* Connects, and finds the account that the first argument names. */

@@ -83,9 +83,9 @@ struct connect_service *connect_new(struct loop *loop,
 /* Loads under way are cancelled; no lookup may be waiting (asserted). */
 void connect_free(struct connect_service *service);
 
-/* id: the wanted one (the set is empty if it is not the account's connection to the integration),
- * or 0: the choices. true: answered from the cache, op is not held. false: op is held until the
- * answer has arrived. */
+/* id: the wanted connection (the set is empty if it is not the account's connection to the
+ * integration), or 0: the choices. true: answered from the cache, op is not held. false: op is
+ * held until the answer has arrived. */
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
@@ -105,7 +105,7 @@ void connect_forget_all(struct connect_service *service);
 enum connect_need {
     CONNECT_FRESH,
     CONNECT_AGING,   /* works, but should be renewed in the background */
-    CONNECT_EXPIRED, /* wait for a new one */
+    CONNECT_EXPIRED, /* wait for a new token */
 };
 /* By the wall clock, with a margin that follows the token's life and differs between processes.
  * CONNECT_FRESH if it cannot be renewed: only a call shows whether it still works. */
@@ -164,11 +164,11 @@ enum connect_state {
     CONNECT_CONNECTED,
     CONNECT_NOT_CONNECTED,
     CONNECT_REAUTH_REQUIRED,
-    CONNECT_AMBIGUOUS, /* several live ones, none is the default */
+    CONNECT_AMBIGUOUS, /* several live connections, none is the default */
 };
 const char *connect_state_name(enum connect_state state);
-/* For the choices. *chosen is the one that a call without a connection id would use, NULL if
- * none. */
+/* For the choices. *chosen is the connection that a call without a connection id would use, NULL
+ * if none. */
 enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
 /* The same rule for an account's connections of an integration, for lists; NULL: none. */
@@ -189,8 +189,9 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
 /* write.c: a connection as JSON, without its credential and params: the members of an object that
  * the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
-/* What a model needs to choose one: id, integration_id, label, identity (a text), status, default.
- */
+/* What a model needs to choose a connection: id, integration_id, label, identity (a text), status,
+ * default.
+ * */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
 /* The cursor of a list: the text that names the last row of a page (in the arena; SLICE_NONE: no

@@ -30,7 +30,7 @@ enum oauth_outcome {
     OAUTH_UNSUPPORTED, /* no such integration, or not one of auth oauth2 */
     OAUTH_NO_CLIENT, /* the operator did not configure one for the app, or its secret does not open
                       */
-    OAUTH_CONNECTION_UNKNOWN, /* the one to reconnect is not the account's connection to the app */
+    OAUTH_CONNECTION_UNKNOWN, /* not the account's connection to the app */
     OAUTH_FULL,               /* the account has reached its limit of connections */
     OAUTH_STATE_UNKNOWN,      /* not begun by this session, finished already, or too old */
     OAUTH_ISSUER_WRONG,       /* the answer is from another authorization server (RFC 9207) */
@@ -43,12 +43,12 @@ enum oauth_outcome {
 struct oauth_begin_request {
     struct uuid account_id;
     slice integration_id;
-    slice session_id;   /* not empty; known only to this person's browser */
-    slice redirect_uri; /* exactly as it is registered with the app */
-    slice label;        /* SLICE_NONE: not given. Not used for a reconnect */
-    slice params;       /* JSON object, checked by the caller; SLICE_NONE: none */
-    slice
-        optional_scopes; /* the wanted ones of the manifest's: space-separated; SLICE_NONE: none */
+    slice session_id;      /* not empty; known only to this person's browser */
+    slice redirect_uri;    /* exactly as it is registered with the app */
+    slice label;           /* SLICE_NONE: not given. Not used for a reconnect */
+    slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
+    slice optional_scopes; /* the requested part of the manifest's scopes: space-separated;
+                            * SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
     /* precedes the state's random text, so that the caller finds the account when the browser
      * returns: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */

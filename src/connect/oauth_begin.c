@@ -226,8 +226,8 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
-/* A person is not sent to an app for a grant that could not be stored. Others may connect
- * meanwhile: the insert counts again (save.c). */
+/* A person is not sent to an app for a grant that could not be stored. Others may connect in the
+ * meantime: the insert counts again (save.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, kept_max = begin->service->config.kept_max;

@@ -11,7 +11,7 @@
 /* The binding of a client's sealed secret; account_id nil for all accounts. The id is negative, so
  * that no connection has the same binding. */
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id);
-/* The same for a started authorization. */
+/* The binding of the secret of an authorization that has begun. */
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN]);
 

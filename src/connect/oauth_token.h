@@ -66,7 +66,8 @@ enum oauth_verdict {
 /* Slices are in the arena. */
 struct oauth_reply {
     enum oauth_verdict verdict;
-    slice access_token, refresh_token; /* the latter SLICE_NONE: the former one stays valid */
+    slice access_token, refresh_token; /* the latter SLICE_NONE: the former refresh token stays
+                                        * valid */
     slice id_token;                    /* OpenID Connect; SLICE_NONE: none */
     slice scopes;         /* granted, separated by single spaces; SLICE_NONE: not in the reply */
     int64_t expires_in_s; /* 0: not in the reply */
@@ -85,8 +86,8 @@ slice oauth_scopes_normal(slice text, struct arena *arena);
  * spaces; SLICE_NONE: none is missing. */
 slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
 
-/* The credential of a connection after a grant, as JSON text: the former one (NULL: none) with the
- * new tokens. The caller wipes out. */
+/* The credential of a connection after a grant, as JSON text: the former credential (NULL: none)
+ * with the new tokens. The caller wipes out. */
 int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
                            struct buf *out) MUST_CHECK;
 

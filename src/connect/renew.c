@@ -113,7 +113,7 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
     memcpy(key + 16, &id, 8);
     struct slot *slot = lines_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
     /* From the least recently used on; a slot with a renewal under way is never evicted. If all
-     * have one, the caller's token is not renewed now. */
+     * slots are in use, the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          !slot && has_all_slots(service) && node != &service->slots;) {
         struct slot *old = LIST_ITEM(node, struct slot, line.ring);

@@ -453,7 +453,7 @@ static enum op_result step_marked(struct op *op)
     int status = store_rev_result(&renewer->query, &rev);
     if (status == OK)
         renewer->claim.is_held = false;
-    if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a valid grant */
+    if (status == ERR_NOTFOUND) { /* the row has changed, and may have a valid grant */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -530,7 +530,8 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
         return NULL;
     ASSERT(integration_id.len <= sizeof(renewer->integration_id));
     ASSERT(!slot->running && service->config.http);
-    /* the item's set may be evicted and the catalog replaced meanwhile: copies and references */
+    /* copies and references: the item's set may be evicted, and the catalog replaced, during
+     * this */
     memcpy(renewer->integration_id, integration_id.ptr, integration_id.len);
     renewer->integration_len = integration_id.len;
     renewer->service = service;

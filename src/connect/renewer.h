@@ -14,7 +14,7 @@ enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
 struct slot {
     struct line line;        /* by account and connection; in service->slots */
     struct renewer *running; /* NULL: none */
-    uint64_t failed_ns;      /* 0: the last one did not fail */
+    uint64_t failed_ns;      /* 0: the last renewal did not fail */
     unsigned failures;
     enum connect_renewed result;
     char message[RENEWAL_MESSAGE_MAX + 1];

@@ -190,7 +190,7 @@ static enum op_result step_stored(struct op *op)
     save->is_there = !is_own;
     if (status == OK)
         return op_jump(op, STEP_AUDIT);
-    if (status == ERR_NOTFOUND) { /* changed meanwhile */
+    if (status == ERR_NOTFOUND) { /* changed since */
         store_connection_get(save->service->config.pool, &save->query, op, save->row.account_id,
                              save->row.id);
         return OP_WAIT;

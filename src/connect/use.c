@@ -3,10 +3,10 @@
  * connection's first use and then at most once every use_every_ms, many at once. A process that
  * dies loses at most that; a clean shutdown loses nothing (connect_uses_flush).
  *
- * A use is in uses_young until it is first stored, then in uses_stored; in uses_sending meanwhile.
- * The delay is the same for all of a list, so each list is in order of due_ns and only its first is
- * examined. A use that comes due with nothing new is dropped.
- */
+ * A use is in uses_young until it is first stored, then in uses_stored; while it is being stored,
+ * it is in uses_sending. The delay is the same for all of a list, so each list is in order of
+ * due_ns and only its first is examined. A use that comes due with nothing new is dropped.
+ * */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -120,7 +120,7 @@ static bool submit(struct connect_service *service, struct use *use)
     memcpy(&sent->row.id, use->line.key + 16, sizeof(sent->row.id));
     sent->row.used_at = use->used_at;
     sent->row.failed_at = use->failed_at;
-    if (use->failure) /* a copy: another one may come meanwhile */
+    if (use->failure) /* a copy: another use may come during the statement */
         sent->row.failure =
             arena_dup(&sent->later.op.arena, slice_of(use->failure, use->failure_len));
     use->is_dirty = false;

@@ -31,7 +31,7 @@ static int find_account(struct dev_demo *demo, struct session *session)
     size_t count;
     if (store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err) != OK)
         return (int)session->err.code;
-    /* A disabled account is left alone, and a new one is made. */
+    /* A disabled account stays as it is, and a new account is made. */
     for (size_t i = 0; i < count; i++) {
         if (list[i].disabled_at || !slice_eq_cstr(list[i].name, account_name))
             continue;
@@ -166,7 +166,7 @@ static int mend_app(struct dev_demo *demo, struct session *session,
         if (change_connect(session, &request) != OK)
             return (int)session->err.code;
     }
-    /* All other demo connections were removed; the new one becomes the default. */
+    /* All other demo connections were removed; the new connection becomes the default. */
     return is_there ? OK : connect_app(demo, session, integration, credential);
 }
 

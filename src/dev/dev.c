@@ -95,8 +95,8 @@ static int check_port(struct dev *dev)
                              (unsigned)dev->config->port, strerror(number));
 }
 
-/* Made at the first start and kept: credentials that it sealed cannot be opened with another one.
- */
+/* Made at the first start and kept: credentials that it sealed cannot be opened with another key.
+ * */
 static int make_master_key(struct dev *dev)
 {
     struct buf text;
@@ -120,7 +120,7 @@ static int make_master_key(struct dev *dev)
 static int start_database(struct dev *dev)
 {
     dev_folder_trim_log(&dev->folder, "postgres.log");
-    /* PostgreSQL starts in the background; a signal meanwhile stops the start, not the wait. */
+    /* PostgreSQL starts in the background; a signal during this stops the start, not the wait. */
     if (dev_postgres_start(&dev->postgres, &dev->folder, &dev->stages, &dev->err) != OK ||
         is_stopped(dev) || dev_postgres_wait(&dev->postgres, &dev->err) != OK)
         return (int)dev->err.code;

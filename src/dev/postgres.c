@@ -83,7 +83,8 @@ pid_t dev_postgres_find_postmaster(const char *cluster)
     /* The file may be stale, and its pid may belong to another process by now. */
     if (pid <= 1 || kill((pid_t)pid, 0) != 0)
         return 0;
-    /* A postmaster's working directory is its data directory; a recycled pid's is another one. */
+    /* A postmaster's working directory is its data directory; a process with a recycled pid has
+     * another working directory. */
     (void)snprintf(path, sizeof(path), "/proc/%ld/cwd", pid);
     ssize_t len = readlink(path, cwd, sizeof(cwd) - 1);
     if (len <= 0 || !realpath(cluster, real))
@@ -224,8 +225,8 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
                    (unsigned long long)hash);
     read_marker(pg->home, data);
     if (folder->is_new && strcmp(data, folder->path) == 0)
-        remove_unless_running(pg->home); /* the data folder was removed and made again: this cluster
-                                            is the old one's */
+        remove_unless_running(pg->home); /* the data folder was removed and made again: this
+                                          * cluster belongs to the old folder */
     if (make_owned_folder(pg->home, 0711, geteuid(), getegid(), err) != OK ||
         join_path(marker, pg->home, marker_name, err) != OK)
         return (int)err->code;
@@ -435,7 +436,7 @@ static int make_database(struct dev_postgres *pg, struct err *err)
 {
     struct arena arena;
     struct pg_rows rows = {.count = 0};
-    /* The database postgres always exists; the one of the service is made through it. */
+    /* The postgres database always exists; the service's database is made through it. */
     write_url(pg, "postgres");
     struct pg_sync *sync = connect_when_up(pg, err);
     if (!sync)

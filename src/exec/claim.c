@@ -131,7 +131,7 @@ static enum op_result replay(struct exec *exec)
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
-    bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled one's is CANCELLED */
+    bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled run's is CANCELLED */
     bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
     if (!is_bound || uuid_is_nil(record->id))
         return;
@@ -172,7 +172,7 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* A run of another process, perhaps a dead one: loads the key again, at growing intervals. */
+/* A run of another process, which may have died: loads the key again, at growing intervals. */
 static enum op_result wait_and_reload(struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);

@@ -123,19 +123,21 @@ struct exec_request {
     size_t *replay_room; /* bytes for stored summaries in the reply, which others share; NULL: any
                             number. Without room it is not read: out.is_left_out */
     unsigned pages_max;  /* exec/page.c; 0, 1: one */
-    /* So many pages were read, and another one follows; NULL: the caller only waits for the end */
+    /* This many pages were read, and another page follows; NULL: the caller only waits for the
+     * end */
     void (*on_page)(struct op *parent, unsigned pages_read);
     /* A person has connected the app for this call, maybe through another process: cached
      * connections are not valid for it. */
     bool has_connected;
-    int64_t connection_id;   /* 0: the default one; EXEC_CONNECTION_NONE: one that cannot exist */
+    int64_t connection_id;   /* 0: the default; EXEC_CONNECTION_NONE: a connection that cannot
+                              * exist */
     struct call_file *files; /* their bytes are filled in */
     size_t file_count;
     /* The caller's own rows are intent and record (a step of a flow): no key is loaded and nothing
      * is claimed, stored, audited or rendered; only out is the result. */
     bool is_recorded_by_caller;
-    /* With it: the proof that lets it send, which the caller updates; nothing is sent without
-     * one. */
+    /* With it: the proof that lets it send, which the caller updates; nothing is sent without a
+     * proof. */
     struct exec_proof *proof;
     /* An earlier run of the same call may have acted, and nothing has settled it since: a refusal
      * of this one does not mean that nothing was done. */

@@ -171,7 +171,7 @@ enum op_result exec_step_find_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* The other live ones, for a hint: ids and labels. */
+/* The other live connections, for a hint: ids and labels. */
 static slice list_live(struct exec *exec)
 {
     struct buf text;
@@ -395,7 +395,7 @@ static slice provider_key(struct exec *exec)
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }
 
-/* The first request, and faults of later ones that are known before the first is sent. */
+/* The first request, and faults of later requests that are known before the first is sent. */
 static int build_and_preview(struct exec *exec, const struct call_scope *scope,
                              const struct json *credential, struct err *err)
 {
@@ -405,8 +405,8 @@ static int build_and_preview(struct exec *exec, const struct call_scope *scope,
     return result == OK && is_first ? exec_preview(exec, NULL, err) : result;
 }
 
-/* The request is built before anything is claimed, so that one that cannot be built leaves no
- * trace; later ones are built in their turn. */
+/* The request is built before anything is claimed, so that a request that cannot be built leaves
+ * no trace; later requests are built in their turn. */
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection.item;

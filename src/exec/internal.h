@@ -200,7 +200,7 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
 size_t exec_output_bytes_max(const struct exec *exec);
 /* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
-/* The same if no record is needed: OP_STOP, which goes to the answer. */
+/* As exec_end_with, for a run that needs no record: returns OP_STOP, which goes to the answer. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* The same with EXEC_UNAVAILABLE, and its usual causes: no memory, no database; nothing was done.
  */

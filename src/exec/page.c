@@ -150,8 +150,8 @@ static enum op_result take_reply(struct exec *exec)
 
 /* ---- the next page ---- */
 
-/* Whether the next page is the one that `former` requested. If a provider repeats a cursor, pages
- * would be read until max_pages. */
+/* Whether the next page is the page that `former` requested. If a provider repeats a cursor,
+ * pages would be read until max_pages. */
 static bool is_same_page(const struct exec *exec, const struct json *former)
 {
     const struct catalog_pages *pages = &exec->action->pages;

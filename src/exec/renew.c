@@ -39,7 +39,7 @@ bool exec_renews_after(const struct exec *exec)
 }
 
 /* Tokens whose life is shorter than the way to the provider: marking the connection as refused
- * would make a person reconnect a valid one. */
+ * would make a person reconnect a valid connection. */
 void exec_excuse_token(struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
@@ -69,7 +69,7 @@ enum op_result exec_check_token(struct exec *exec)
              : CONNECT_FRESH;
     if (need == CONNECT_EXPIRED)
         return OP_NEXT;
-    if (need == CONNECT_AGING) /* valid for this call; the next one should not have to wait */
+    if (need == CONNECT_AGING) /* valid for this call; the next call should not have to wait */
         connect_renew_in_background(connect, exec->in.account_id, exec->integration->integration_id,
                                     item);
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
@@ -140,7 +140,7 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 
 /* ---- the present connection ---- */
 
-/* GONE is reloaded as well: the row's state (removed, or refused meanwhile) becomes the outcome in
+/* GONE is reloaded as well: the row's state (removed, or refused since) becomes the outcome in
  * rebuild_request. The id is copied first, because the item is freed with its set; by it, not by
  * the caller's choice, the same connection is found even if the default has changed. */
 enum op_result exec_step_reload_connection(struct op *op)

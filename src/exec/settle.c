@@ -32,7 +32,7 @@ static void succeed_as_gone(struct exec *exec)
 }
 
 /* The client itself sends a request again if a kept connection ended before any reply: the reply
- * belongs to the second one. */
+ * belongs to the second request. */
 static bool is_first_sending_open(const struct exec *exec)
 {
     return exec->attempt.call.is_resent && exec->out.effect == EXEC_EFFECT_NONE &&
@@ -45,7 +45,7 @@ void exec_doubt_learn(struct exec *exec)
     static const struct exec_outcome lost = {
         .reason = EXEC_BROKEN_OFF, .message = SLICE_INIT("The connection ended before a reply.")};
     struct exec_attempt *attempt = &exec->attempt;
-    if (finds_it_gone(exec)) /* before this reply can be the one in doubt */
+    if (finds_it_gone(exec)) /* before this reply can be in doubt */
         succeed_as_gone(exec);
     bool is_unknown = exec->out.effect == EXEC_EFFECT_UNKNOWN;
     if (is_unknown || is_first_sending_open(exec)) {

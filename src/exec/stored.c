@@ -26,7 +26,7 @@ struct exec_stored {
     struct op_job fitting;
     int status;
     slice summary, output;
-    size_t refs;         /* readers with memory, including waiting ones */
+    size_t refs;         /* readers with memory, including those that wait */
     struct list waiting; /* exec_stored_read.link */
     slice key;           /* in the table; SLICE_NONE: no longer */
     bool is_found, is_ready;
