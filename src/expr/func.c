@@ -86,7 +86,7 @@ static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32
                          function->name, wanted, i + 1, got);
 }
 
-/* Checks that all items have the type of the first one, and that mask allows it. */
+/* Checks that all items have the type of the first item, and that mask allows this type. */
 static int check_items(struct expr_run *run, const struct expr_node *call, uint32_t i,
                        const struct json *array, unsigned mask)
 {

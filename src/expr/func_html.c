@@ -67,7 +67,8 @@ static uint32_t referred_to(slice text)
         int digit = ascii_hex_value(c);
         if (digit < 0 || (uint32_t)digit >= base)
             return 0;
-        /* Checked at each digit: with many digits point would overflow and wrap to a valid one. */
+        /* Checked at each digit: with many digits point would overflow and wrap to a valid code
+         * point. */
         point = point * base + (uint32_t)digit;
         if (point > 0x10FFFF)
             return 0;

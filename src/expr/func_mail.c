@@ -98,7 +98,7 @@ static void join_words(struct buf *text, slice more)
 }
 
 /* Alternatives have the same content (RFC 2046 5.1.4): plain text if it has words, else the last
- * one that has. */
+ * alternative with words. */
 static bool is_better(const struct words *one, const struct words *best)
 {
     return best->text.len == 0 || one->is_plain || !best->is_plain;

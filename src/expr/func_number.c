@@ -139,8 +139,8 @@ EXPR_FUNCTION(to_number)
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);
     if (number)
         *out = *number;
-    /* Text that is not a number is not an error: to_number gives null for it. Only a lack of memory
-     * is one. */
+    /* Text that is not a number is not an error: to_number gives null for it. Only a lack of
+     * memory is an error. */
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 

@@ -62,7 +62,7 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
 {
     size_t left = low, right = middle;
     for (size_t i = low; i < high; i++) {
-        /* One run is empty: order selects the one that still has items, without a comparison. */
+        /* One run is empty: order selects the run that still has items, without a comparison. */
         int order = left == middle ? 1 : -1;
         if (left < middle && right < high) {
             int rc = expr_value_order(run, &from[left].key, &from[right].key, &order);

@@ -71,7 +71,7 @@ EXPR_FUNCTION(url_segment)
     return put_decoded(run, slice_from(segment, lead.len), false, out);
 }
 
-/* Whether one of the words of a `rel` is the wanted one. */
+/* Whether one of the words of a `rel` is the wanted word. */
 static bool has_relation(slice value, slice wanted)
 {
     while (value.len > 0)

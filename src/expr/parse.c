@@ -210,7 +210,7 @@ static bool parse_name(struct parser *p, slice *name)
     return rc == OK;
 }
 
-/* Removes an earlier member of that key: the last one wins, as in JSON. */
+/* Removes an earlier member of that key: the last member wins, as in JSON. */
 static void drop_key(struct expr_node *hash, slice key)
 {
     struct expr_node *last = NULL;

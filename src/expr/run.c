@@ -38,8 +38,8 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     va_end(args);
     if (at != NO_OFFSET)
         snprintf(where, sizeof where, "at offset %u of", at);
-    /* Set with the error: a caller with several evaluations finds the category of the failed
-     * one. */
+    /* Set with the error: a caller with several evaluations finds the category of the evaluation
+     * that failed. */
     expr_budget_fail(run->budget, fault, what);
     slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault), "%s: %s, %s the expression %.*s%s",

@@ -220,7 +220,7 @@ static struct expr_template *compile_member(struct compiler *c, const struct pos
     /* A NULL ptr marks an item of an array; an empty name is still a name. */
     if (!position.key.ptr)
         position.key = SLICE("");
-    /* A name from data could collide with another one, or replace it. */
+    /* A name from data could collide with another name, or replace it. */
     if (slice_find(position.key, SLICE("${")) >= 0)
         return fail_with(c, &position, ERR_SYNTAX,
                          "syntax: a member name cannot hold a placeholder");

@@ -106,7 +106,8 @@ static enum op_result step_scan_ours(struct op *op)
     if (now < adopter->lost_at)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
-    service->has_lost = false; /* before the scan: flows lost from now on are for the next one */
+    service->has_lost = false; /* before the scan: flows lost from now on are left to the next
+                                * scan */
     store_flow_owned(service->config.pool, &adopter->query, op, node_id(service->config.node),
                      now - LOST_AGE_US);
     return OP_WAIT;

@@ -32,7 +32,7 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step)
 bool flow_call_is_read(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
-    return action && action->level == LEVEL_READ; /* a removed one may have been a write */
+    return action && action->level == LEVEL_READ; /* a removed action may have been a write */
 }
 
 /* Confirmed at the start, or by an approval that a person has given. */

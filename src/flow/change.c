@@ -57,7 +57,7 @@ static size_t difference_at(slice a, slice b)
     return at;
 }
 
-/* A long text from shortly before the difference, so that two long ones never look the same. */
+/* A long text from shortly before the difference, so that two long texts never look the same. */
 static void put_text(struct json_writer *w, const char *key, slice text, size_t difference,
                      struct arena *arena)
 {

@@ -223,7 +223,7 @@ static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error erro
     return fail_item(lane);
 }
 
-/* Also when an item is retried, so a deadline that has passed meanwhile ends it. */
+/* Also when an item is retried, so a deadline that has passed by then ends it. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);

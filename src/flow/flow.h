@@ -108,7 +108,7 @@ struct flow_request {
     slice idempotency_key;      /* START, without a flow_id; SLICE_NONE: none */
     int64_t key_guards_until; /* START: the key lives at least until then (clock_shared_us); 0: its
                                  usual lifetime */
-    slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
+    slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting step */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
     const struct trace_context *trace; /* START: the trace that the flow is part of; NULL: none */
@@ -147,7 +147,7 @@ struct flow_command {
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: before it */
-    bool was_cancelled;       /* CANCEL: perhaps before this command */
+    bool was_cancelled;       /* CANCEL: may have been before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
 };
 /* parent is held until the end, and is not NULL. */
@@ -196,7 +196,8 @@ size_t flow_current_index(const struct flow *flow, const struct flow_template *t
  * and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last known one: on_change is called for later ones, or another stamp */
+    int64_t rev;      /* the last known: on_change is called for later revisions, or another
+                       * stamp */
     int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow no longer
                          exists, or the server is shutting down */
     /* Notified only once the flow no longer runs: it waits, or has ended. Changes by other nodes

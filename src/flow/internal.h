@@ -220,7 +220,7 @@ bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
 /* Makes the plan a fault: validation_error with this message. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
-/* A connection's id from a value: a number or a decimal string; null: the default one. */
+/* A connection's id from a value: a number or a decimal string; null: the default connection. */
 int64_t flow_connection_id(const struct json *value);
 
 /* call.c: one call of a step, on behalf of the run or of a lane of its fan-out. */
@@ -241,7 +241,7 @@ enum flow_call_end {
 };
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error);
-/* Whether the call may be repeated: a second one has no effect of its own. */
+/* Whether the call may be repeated: a second call has no effect of its own. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
 /* Whether it only reads: it then needs no intent, and leaves no doubt. */
 bool flow_call_is_read(const struct flow_run *run, size_t step);

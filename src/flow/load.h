@@ -91,7 +91,8 @@ struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,
                                           struct op *parent) MUST_CHECK;
-/* need.c: whether a flow has one. Slices of listed and values parsed from them live in arena. */
+/* need.c: whether a flow has this need. Slices of listed and values parsed from them live in
+ * arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
 /* The app for whose calls only the input `name` decides the connection; SLICE_NONE: it is not such

@@ -19,8 +19,8 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* The connection that the step names: 0 for the default one, and for an expression that fails.
- * *is_open: it depends on outputs or items, which are unknown yet. */
+/* The connection that the step names: 0 for the default connection, and for an expression that
+ * fails. *is_open: it depends on outputs or items, which are unknown yet. */
 static int64_t named_connection(const struct flow_step_def *step, const struct json *input,
                                 struct arena *arena, bool *is_open)
 {

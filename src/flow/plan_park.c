@@ -1,8 +1,8 @@
 /*
- * The plans of steps that pause the flow: until when, and what people see meanwhile. The result is
- * stored with the pause (flow_doc.waiting_input), because an approval must later show exactly what
- * was evaluated now.
- */
+ * The plans of steps that pause the flow: until when, and what people see during the pause. The
+ * result is stored with the pause (flow_doc.waiting_input), because an approval must later show
+ * exactly what was evaluated now.
+ * */
 #include "base/clock.h"
 #include "catalog/recipient.h"
 #include "flow/change.h"
@@ -99,7 +99,7 @@ static void note_domain(void *user, slice field, const struct recipient *recipie
     for (size_t i = 0; i < a->domain_count; i++)
         if (slice_eq(a->domains[i], domain))
             return;
-    ASSERT(a->domain_count < DOMAINS_MAX); /* the last position is for the empty one */
+    ASSERT(a->domain_count < DOMAINS_MAX); /* the last position is for the empty domain */
     a->domains[a->domain_count++] = arena_dup(flow_run_scratch(a->run), domain);
 }
 

@@ -71,9 +71,8 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* Without a limit: step_load ends the run once this node no longer owns the flow. The row is read
- * again each time, even if only the template could not be read, since it may have changed
- * meanwhile. */
+/* Without a limit: step_load ends the run once this node no longer owns the flow. The row is
+ * read again each time, even if only the template could not be read, since it may have changed. */
 static enum op_result load_again(struct flow_run *run, const char *what)
 {
     op_sleep(&run->op, &run->timer, LOAD_RETRY_MS, what);

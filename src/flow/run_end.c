@@ -50,7 +50,7 @@ static void move_to_plan(struct flow_run *run)
         .is_begun = is_intent,
     };
     if (plan->kind == FLOW_PLAN_END) {
-        /* The position stays at the last step that acted; later ones were skipped. */
+        /* The position stays at the last step that acted; later steps were skipped. */
         change.to = FLOW_COMPLETED;
         change.step_index = run->flow.step_index;
         change.attempt = run->flow.attempt;

@@ -107,7 +107,7 @@ void flow_run_unregister(struct flow_run *run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
         service->has_lost =
-            true; /* perhaps cancelled or adopted; if not, this node still owns it */
+            true; /* it may have been cancelled or adopted; if not, this node still owns it */
     flow_service_fire_timers(service);
 }
 

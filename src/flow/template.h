@@ -54,9 +54,8 @@ struct flow_retry {
 struct flow_before {
     size_t step; /* the earlier read; its bit is in `reads` */
     const struct expr_template *now, *then;
-    const struct expr_template
-        *title;      /* names the changed thing; context as for `now`; NULL: none */
-    bool is_by_item; /* that step has a call for each of the same items */
+    const struct expr_template *title; /* names the changed thing, as `now`; NULL: none */
+    bool is_by_item;                   /* that step has a call for each of the same items */
 };
 
 struct flow_step_def {
@@ -130,8 +129,8 @@ slice flow_step_title(const struct flow_step_def *step, const struct catalog *ca
                       struct arena *arena);
 
 /* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates
- * (dir: --catalog; NULL for none), later ones replace earlier ones of the same key. NULL: see the
- * report. Templates whose tools the catalog lacks are an error, as in the catalog. */
+ * (dir: --catalog; NULL for none), later templates replace earlier ones of the same key. NULL:
+ * see the report. Templates whose tools the catalog lacks are an error, as in the catalog. */
 struct flow_template_set {
     struct flow_template **items; /* sorted by key */
     size_t count;

@@ -1,8 +1,8 @@
 /*
  * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
- * the step's type does not have is an error (reader_finish); otherwise a misspelt one would be
+ * the step's type does not have is an error (reader_finish); otherwise a misspelt member would be
  * ignored.
- */
+ * */
 #include "base/clock.h"
 #include "flow/template_read.h"
 
@@ -70,7 +70,7 @@ static void read_retry(struct reader *parent, struct flow_retry *retry)
     reader_finish(&r);
 }
 
-/* Only an earlier step can be named: later ones are not in tmpl yet. */
+/* Only an earlier step can be named: later steps are not in tmpl yet. */
 static void read_confirm_approval(struct reader *r, const struct flow_template *tmpl, slice key,
                                   struct flow_step_def *step)
 {

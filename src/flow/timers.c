@@ -156,7 +156,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
-        set_timer(timers); /* it is now the first one */
+        set_timer(timers); /* it is now the first */
 }
 
 /* ---- scanning ---- */
@@ -258,8 +258,8 @@ static enum op_result step_scanned(struct op *op)
     } else if (!has_room) {
         mark_truncated(timers);
     } else {
-        /* Flows due until then are in the heap, or the node that parks them meanwhile fires
-         * them. */
+        /* Flows due until then are in the heap, or are fired by the node that parks them in
+         * between. */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_shared_us() + REFILL_US;

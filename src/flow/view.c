@@ -89,7 +89,7 @@ static const char *current_status(const struct step_view *step, const struct flo
         return flow->is_begun || flow->attempt > 0 ? "running" : "pending";
     case FLOW_WAITING:
         return "waiting";
-    case FLOW_COMPLETED: /* the last one, and its condition was false */
+    case FLOW_COMPLETED: /* the last step, and its condition was false */
         return "skipped";
     case FLOW_FAILED:
         return "failed";

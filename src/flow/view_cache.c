@@ -13,7 +13,7 @@
 enum {
     CACHED_VIEWS_MAX = 4096,
     CACHE_BYTES_MAX = 4 * 1024 * 1024,
-    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger one would displace many, and is not cached */
+    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger view would displace many, and is not cached */
 };
 
 struct flow_view_cache {

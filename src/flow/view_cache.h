@@ -1,7 +1,7 @@
 /*
- * The view of a flow as text, at one revision; counted. The last read ones are cached: at most
- * 4096, 4 MB together.
- */
+ * The view of a flow as text, at one revision; counted. The most recently read views are cached: at
+ * most 4096, 4 MB together.
+ * */
 #ifndef FLOW_VIEW_CACHE_H
 #define FLOW_VIEW_CACHE_H
 
@@ -39,7 +39,8 @@ bool flow_view_has_ended(const struct flow_view *view);
 /* NULL: out of memory. */
 struct flow_view_cache *flow_view_cache_new(void) MUST_CHECK;
 void flow_view_cache_free(struct flow_view_cache *set);
-/* The cached view of this account's flow, perhaps of an earlier revision. Borrowed. NULL: none. */
+/* The cached view of this account's flow; its revision may be an earlier one. Borrowed. NULL:
+ * none. */
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id);
 /* Replaces that of the same flow; takes its own reference. Not cached if it is too large, or out of

@@ -16,7 +16,7 @@
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
-    POLL_FLOWS_MAX = 1000, /* in one poll; the next one continues after them */
+    POLL_FLOWS_MAX = 1000, /* in one poll; the next poll continues after them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     STAMP_BITS = 54, /* the size of the database's stamp */
 };
@@ -189,7 +189,7 @@ static void notify_account(struct flow_watches *watches, const struct watch_key 
     notify_watches(watched, news);
 }
 
-/* A flow may have lost its last watch meanwhile, which is harmless for notify_flow. */
+/* A flow may have lost its last watch by now, which is harmless for notify_flow. */
 static enum op_result step_polled(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);

@@ -39,7 +39,7 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
  * allowed. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
-/* The same refusal for a name without an address, so that both have the same text. */
+/* Refuses a name without an address, with the text of the refusal above. */
 int address_policy_refuse(slice host, struct err *err);
 /* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */
 const char *address_special(const struct sockaddr *address);

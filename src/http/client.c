@@ -241,7 +241,7 @@ static const struct http_override *override_find(const struct http_client *clien
     if (client->override_count == 0)
         return NULL;
     url_origin(url, text);
-    for (size_t i = client->override_count; i > 0; i--) /* the last one set wins */
+    for (size_t i = client->override_count; i > 0; i--) /* the last value set wins */
         if (strcmp(client->overrides[i - 1].origin, text) == 0)
             return &client->overrides[i - 1];
     return NULL;
@@ -431,7 +431,7 @@ void call_assign(struct http_call *call)
     uint64_t now = loop_now_ns(client->loop);
     struct http_connection *connection;
     /* A loop, since a kept connection may turn out dead while its request is written. Each round
-     * takes one out of the pool, so it ends. */
+     * takes a connection out of the pool, so the loop ends. */
     while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
         if (connection_send(connection, call))
             return;

@@ -71,7 +71,7 @@ enum {
     HTTP_CALL_REQUEST_HEAD_MAX = 32 * 1024,
     HTTP_CALL_RESPONSE_HEADERS_MAX = 256,
     HTTP_CALL_RESPONSE_HEAD_MAX = 64 * 1024,
-    HTTP_CALL_INTERIM_MAX = 16, /* 1xx replies before the real one */
+    HTTP_CALL_INTERIM_MAX = 16, /* 1xx replies before the final reply */
     HTTP_CALL_BODY_PARTS_MAX = 256,
     HTTP_OVERRIDES_MAX = 64,
 };

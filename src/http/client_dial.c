@@ -102,7 +102,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     ASSERT(dial->stream == stream);
     dial->stream = NULL;
     dial->is_open = false;
-    /* A reason set earlier (by the attempt's timer) is the better one. */
+    /* A reason set earlier (by the attempt's timer) is better. */
     if (dial->why.code == OK)
         dial->why = *why;
     dial_wake(dial);
@@ -452,7 +452,7 @@ static void dial_hand_over(struct http_dial *dial)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
         return;
     }
-    /* Links are cut from both sides before the call goes on, since that may end the call. */
+    /* Links are cut from both sides before the call continues, since that may end the call. */
     dial->stream = NULL;
     dial->call = NULL;
     call->dial = NULL;

@@ -73,7 +73,7 @@ struct http_client {
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
     struct lines tenants, lines; /* struct http_tenant, http_line */
-    struct list ring; /* tenants with calls that wait for a slot in the client, next one first */
+    struct list ring; /* tenants with calls that wait for a slot in the client, the next first */
     struct loop_task serve_more;
     bool is_serving;
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
@@ -93,7 +93,7 @@ struct http_origin {
     uint16_t port;
     bool is_https, is_override, is_proxied;
     struct list idle; /* connections, least recently used first */
-    struct list ring; /* lines with calls that wait for a slot here, next one first */
+    struct list ring; /* lines with calls that wait for a slot here, the next first */
     size_t idle_count, slot_count, line_count, connection_count, dial_count;
     size_t pins; /* functions that still use it */
 };
@@ -175,8 +175,8 @@ bool slot_allows_origin(struct http_client *client, struct uuid key);
 bool slot_ask(struct http_call *call, struct http_origin *origin);
 /* Gives back the call's slots, or leaves its queue; slot_serve the origin afterwards. */
 void slot_leave(struct http_call *call);
-/* A slot in the origin is free, and perhaps one in the client: assigns the next calls. The origin
- * may be freed after this. */
+/* A slot in the origin is free, and there may be one in the client: assigns the next calls. The
+ * origin may be freed after this. */
 void slot_serve(struct http_origin *origin);
 /* A connection or dial without a call has ended; serves in the next drain. */
 void slot_room_came(struct http_client *client);
@@ -217,7 +217,7 @@ int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 /* Takes the stream over. NULL: out of memory, the stream stays the caller's. */
 struct http_connection *connection_new(struct http_origin *origin,
                                        struct stream *stream) MUST_CHECK;
-/* The most recently used idle one that may carry this call, taken out of the idle lists. */
+/* The most recently used idle connection that may carry this call, taken out of the idle lists. */
 struct http_connection *connection_take_idle(struct http_call *call);
 /* Sends the call's request; false if the connection turned out dead before a byte was sent, and is
  * closing. */

@@ -30,7 +30,7 @@ static int refuse_response(struct http_connection *connection, enum http_call_re
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
-    /* The first reason stays: later ones are consequences of the stop. */
+    /* The first reason stays: later reasons are consequences of the stop. */
     if (response->is_failed)
         return -1;
     response->is_failed = true;
@@ -180,7 +180,7 @@ static int on_message_begin(llhttp_t *parser)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
-    /* An interim reply (1xx) begins a message, too: the same scratch serves the real one. */
+    /* An interim reply (1xx) begins a message, too: the same scratch serves the final reply. */
     if (!response->scratch)
         response->scratch = scratch_take(connection->client);
     if (!response->scratch)
@@ -404,7 +404,7 @@ static int on_message_complete(llhttp_t *parser)
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
     /* status stays 0 until a head other than 1xx was read. */
-    if (connection->call->status == 0) /* an interim one */
+    if (connection->call->status == 0) /* an interim reply */
         return 0;
     response->is_complete = true;
     response->is_keep_alive = llhttp_should_keep_alive(parser) != 0;

@@ -160,7 +160,7 @@ static struct http_tenant *tenant_next(struct http_client *client)
 static void serve_all(struct http_client *client)
 {
     struct http_tenant *tenant;
-    if (client->is_serving) /* the loop below finds calls that end meanwhile */
+    if (client->is_serving) /* the loop below finds calls that end during this */
         return;
     client->is_serving = true;
     /* Reads the ring again each round: call_assign may end calls, and so change it. */

@@ -1,12 +1,12 @@
 /*
  * conn: a connection of the server, from bytes to requests, one at a time, and the handling of
- * slow, ended and broken ones. States are in server_internal.h; conn_settle corrects reading, the
- * timer and the end of the connection after every event.
+ * slow, ended and broken connections. States are in server_internal.h; conn_settle corrects
+ * reading, the timer and the end of the connection after every event.
  *
  * A handler may answer inside its callback, and an answer may end the connection. So functions that
- * call a handler hold a reference to the exchange meanwhile, and is_processing stops an answer from
- * starting the next request inside the current one.
- */
+ * call a handler hold a reference to the exchange during the call, and is_processing stops an
+ * answer from starting the next request inside the current one.
+ * */
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -216,7 +216,7 @@ static void begin_request(struct http_conn *conn, slice head)
 /* No next request while the client reads slowly, or when it is the others' turn. */
 static bool is_blocked(struct http_conn *conn)
 {
-    /* The loop counts turns; a new one starts the count again, without a timer. */
+    /* The loop counts turns; a new turn starts the count again, without a timer. */
     uint64_t turn = loop_stats(conn->server->loop)->turns;
     if (conn->turn != turn) {
         conn->turn = turn;
@@ -243,7 +243,8 @@ static bool take_head(struct http_conn *conn, slice rest, size_t *used)
     case HTTP_SCAN_MORE:
         return false; /* the caller keeps the partial head */
     case HTTP_SCAN_BAD:
-        /* Everything is dropped: after a broken head it is unknown where the next one begins. */
+        /* Everything is dropped: after a broken head it is unknown where the next request
+         * begins. */
         *used = rest.len;
         conn_refuse(conn, conn->scan.problem);
         return false;
@@ -558,7 +559,7 @@ static void drop_exchanges(struct http_conn *conn)
     struct exchange *current = conn->exchange;
     conn->exchange = NULL;
     LIST_DRAIN(&conn->outbox, struct exchange, exchange, out_link) {
-        /* The current one may be in the outbox as well; it has one reference for both. */
+        /* The current exchange may be in the outbox as well; it has one reference for both. */
         if (exchange == current)
             continue;
         exchange->conn = NULL;

@@ -91,8 +91,8 @@ struct found {
     slice value; /* the first field's */
 };
 
-/* Whether the letters and digits of the name are those of the known one. CGI-like gateways map _, -
- * and other characters of a token onto one another. */
+/* Whether the letters and digits of the name are those of the known name. CGI-like gateways map
+ * _, - and other characters of a token onto one another. */
 static bool squeezes_to(slice name, slice real)
 {
     size_t len = 0;

@@ -1,10 +1,11 @@
 /*
- * reply: the heads of replies, whole ones, streamed ones, and those that the server sends itself.
- * Bytes go to the connection's outbox and from there, at the end of the turn, to the socket.
+ * reply: replies: their heads, whole and streamed bodies, and the replies that the server sends
+ * itself. Bytes go to the connection's outbox and from there, at the end of the turn, to the
+ * socket.
  *
  * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have
  * closed at any of these points; the handler need not know.
- */
+ * */
 #include <stdio.h>
 
 #include "base/id.h"

@@ -88,7 +88,7 @@ static int compile_all(struct http_router *router, const struct http_route *rout
     }
     router->count = count;
     qsort(router->routes, count, sizeof(router->routes[0]), compare);
-    /* After sorting, equal ones are neighbours. */
+    /* After sorting, equal patterns are neighbours. */
     for (size_t i = 1; i < count; i++)
         if (compare(&router->routes[i - 1], &router->routes[i]) == 0)
             return err_set(err, ERR_INVALID, "route \"%s\" is in the table twice",

@@ -63,7 +63,7 @@ static int config_check(const struct http_server_config *config, struct err *err
 static void on_turn_end(struct loop_hook *hook)
 {
     struct http_server *server = CONTAINER_OF(hook, struct http_server, hook);
-    /* Connections may queue themselves again meanwhile: the list is emptied, not walked. */
+    /* Connections may queue themselves again during the loop: the list is emptied, not walked. */
     LIST_DRAIN(&server->flush, struct http_conn, conn, flush_link)
         http_conn_end_turn(conn);
 }

@@ -62,8 +62,8 @@ struct http_server_config {
                                    when none came for this long, or after ten times as long */
     uint32_t drain_timeout_ms;  /* (30 s) then the rest is cut */
     /* In a drain, a connection between two requests is closed after this long (0: at once).
-     * Requests that its client has sent already, or sends meanwhile, are answered with Connection:
-     * close. */
+     * Requests that its client has sent already, or sends in this time, are answered with
+     * Connection: close. */
     uint32_t drain_grace_ms;
     /* A body (a reply) is not measured for the first rate_grace_ms; after that it must average this
      * many bytes a second. */

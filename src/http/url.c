@@ -77,8 +77,8 @@ static int check_labels(slice host, struct err *err)
     size_t label = 0;
     for (size_t i = 0; i < host.len; i++) {
         char c = host.ptr[i];
-        /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, except for the root's
-         * dot at the end. */
+        /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty label is refused, except for the
+         * root's dot at the end. */
         if (c == '.' ? label == 0 : !is_url_host_char(c) || label == 63)
             return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is not a valid host name",
                            SLICE_ARG(slice_first(host, 80)));

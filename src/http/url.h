@@ -17,7 +17,7 @@ struct url {
     bool is_https;
     bool is_ip_literal; /* IPv4 in four decimals, or an IPv6 literal */
     slice host;         /* as written, IPv6 without brackets */
-    uint16_t port;      /* the default one if none is written */
+    uint16_t port;      /* the scheme's default if none is written */
     slice authority;    /* "host[:port]" as written: the value of Host */
     slice target;       /* path and query as written; "" if the URL ends after the authority */
 };

@@ -201,7 +201,7 @@ struct json_text {
 struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max);
 /* The text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
 slice json_text_take(struct json_text *text, struct arena *arena);
-/* The same for one value. */
+/* The text of a single value, in the arena. */
 slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max);
 void json_open(struct json_writer *w, char bracket);  /* '{' or '[' */
 void json_close(struct json_writer *w, char bracket); /* '}' or ']' */

@@ -1,12 +1,12 @@
 /*
  * parse: text to a tree. yyjson parses in place over a copy of the text in the arena. Its own flat
  * values are in scratch memory that is freed before the parse returns; one walk over them builds
- * the tree, whose strings point into that copy. So a parse costs the arena the text and 16 bytes a
- * value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
+ * the tree, whose strings point into that copy. So a parse costs the arena the text and 16 bytes
+ * per value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
  *
  * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are scanned first,
  * so that a hostile one is refused before memory is taken for it.
- */
+ * */
 #include <yyjson.h>
 
 #include "base/mem.h"

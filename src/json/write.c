@@ -86,7 +86,7 @@ static void write_in_order(struct buf *out, const struct json *object,
         return;
     for (uint32_t i = 0; i < object->count; i++)
         order[i] = &object->as.members[i];
-    /* Keys are distinct in parsed objects; qsort leaves the order of equal ones open. */
+    /* Keys are distinct in parsed objects; qsort leaves the order of equal keys open. */
     qsort(order, object->count, sizeof(*order), member_order);
     for (uint32_t i = 0; i < object->count && buf_is_ok(out); i++) {
         if (i > 0)

@@ -36,7 +36,8 @@ void account_rate_free(struct account_rate *rate);
  * answered: call again then. false: account_rate_take decides. */
 bool account_rate_awaits(struct account_rate *rate, struct uuid account_id, size_t count,
                          uint64_t now_ns, struct account_rate_wait *wait, struct op *op) MUST_CHECK;
-/* One more request. 0: it may be served; else the milliseconds until the next one may be. */
+/* One more request. 0: it may be served; else the milliseconds until the next request may be
+ * served. */
 uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns);
 
 #endif

@@ -124,7 +124,7 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* For probes. A later closing of the origin's circuit is reason enough for one. */
+/* For probes. A later closing of the origin's circuit is reason enough for a probe. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;

@@ -43,7 +43,8 @@ struct breaker;
 
 /* 0 means the default in each, except volume_min. */
 struct breaker_config {
-    unsigned volume_min;   /* executions in a window before one may open; 0: none ever opens */
+    unsigned volume_min;   /* executions in a window before a circuit may open; 0: none ever
+                            * opens */
     unsigned accounts_min; /* that must have failed for the origin's circuit, 3 */
     unsigned percent;      /* share of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
@@ -88,7 +89,7 @@ bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    struct breaker_refusal *refusal) MUST_CHECK;
 /* Whether enter would refuse, for a caller that would have to wait before it. */
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
-/* Whether one has opened since this pass entered: another attempt would not help. */
+/* Whether a circuit has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
 /* The vote. Leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);

@@ -56,7 +56,7 @@ struct breaker_member {
     struct circuit circuit;
     size_t passes;
     struct window window;
-    uint64_t voted_ns, failed_ns; /* the newest vote, the newest failed one; 0: none */
+    uint64_t voted_ns, failed_ns; /* the newest vote, the newest failed vote; 0: none */
     unsigned counted_opening;
     bool is_probing;                     /* the origin */
     bool is_counted, is_counted_failing; /* in the origin's tally of `window.half` */

@@ -3,14 +3,14 @@
  * a rate with a burst, or a number of calls at the same time.
  *
  * A limit that nothing uses costs nothing. One that is used asks the database for its part, and
- * tells what was used, once in LEASE_TICK_MS, with all others in one statement; at once where what
- * it has does not do and more may be there, at most every LEASE_GAP_MS. A part is good for
- * RATE_LEASE_MS from before it was asked for. While the database is unreachable, each process goes
- * on with the part that it had last; one that had none has the whole limit, as where `leases` is
- * NULL.
+ * reports what was used, once in LEASE_TICK_MS, together with all others in one statement. It asks
+ * at once if its part is not enough and more may be available, at most every LEASE_GAP_MS. A part
+ * is good for RATE_LEASE_MS from before it was asked for. While the database is unreachable, each
+ * process continues with the part that it had last; a process that had none has the whole limit, as
+ * where `leases` is NULL.
  *
  * Its owner embeds it, and zeroes it first. Time is the loop's. Not for several threads.
- */
+ * */
 #ifndef LIMIT_LEASE_H
 #define LIMIT_LEASE_H
 

@@ -69,7 +69,7 @@ static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_M
     return slice_of(out, 25 + scope.len);
 }
 
-/* Only an idle one: slots point to their bucket. */
+/* Only an idle bucket: slots point to their bucket. */
 static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
@@ -106,7 +106,7 @@ static void bucket_init_leases(struct limits_bucket *bucket, slice key)
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
     /* limits_new's caller has made buckets_max larger than the possible number of executions, so
-     * one is idle; the bound is enforced anyway. */
+     * a bucket is idle; the limit is enforced anyway. */
     if (has_all_buckets(limits) && !list_is_empty(&limits->idle))
         bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
     struct limits_bucket *bucket = has_all_buckets(limits) ? NULL

@@ -83,7 +83,7 @@ struct limits_feedback {
     int64_t remaining;      /* remaining calls */
     int64_t reset_ms;       /* until the quota is reset, from now */
 };
-/* For all later calls. slot is the one that the call had. */
+/* For all later calls. slot is the slot that the call had. */
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 
