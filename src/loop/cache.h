@@ -36,7 +36,7 @@ struct cache_entry {
     slice key;         /* in this block, after the struct, which defines the alignment */
     uint64_t until_ns; /* 0: being loaded */
     /* private */
-    uint32_t epoch; /* of its group, when its load began */
+    uint32_t epoch; /* its group's, when its load began */
     bool is_kept, is_loading;
     struct list link, waiting;
 };
@@ -57,7 +57,7 @@ struct cache_wait {
 struct cache_class {
     struct op_class op; /* CACHE_LOAD */
     size_t entry_bytes, load_bytes;
-    size_t arena_bytes_max; /* of a load's op */
+    size_t arena_bytes_max; /* limit of a load's op */
     size_t tail_bytes;      /* at the end of a key; the part before them is its group */
     /* Sends the request that loads the entry, which holds load->op. */
     void (*load)(struct cache_load *load);

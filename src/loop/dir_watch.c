@@ -35,7 +35,7 @@ static void note_change(struct dir_watch *watch)
 static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
 {
     struct dir_watch *watch = uv->data;
-    (void)name; /* for a folder that was removed it is the folder's own name */
+    (void)name; /* if the folder itself was removed, its own name */
     (void)events;
     (void)status;
     loop_enter(loop_of(uv->loop));

@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 
 enum {
-    DIR_WATCH_SETTLE_MS = 200,      /* of quiet, before on_change */
+    DIR_WATCH_SETTLE_MS = 200,      /* without an event, before on_change */
     DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, even if others follow */
     DIR_WATCH_POLL_MS = 5000,
 };

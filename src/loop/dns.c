@@ -280,7 +280,7 @@ static void on_flight_done(struct work *work)
 static bool has_slot(const struct dns_resolver *resolver, enum dns_kind kind)
 {
     size_t slots = resolver->slots;
-    size_t kept = slots >= 4 ? slots / 4 : slots >= 2 ? 1 : 0; /* for good names */
+    size_t kept = slots >= 4 ? slots / 4 : slots >= 2 ? 1 : 0; /* reserved for names that resolve */
     size_t slow = resolver->flying[DNS_SLOW];
     size_t fresh = resolver->flying[DNS_NEW];
     if (slow + fresh + resolver->flying[DNS_GOOD] >= slots)

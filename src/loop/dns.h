@@ -33,7 +33,8 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    bool is_waiting; /* for a lookup; false: it has its answer and the op will be notified */
+    bool is_waiting; /* its lookup is not done; false: it has its answer and the op will be notified
+                      */
 };
 
 /* The addresses of a name, in the order of preference. */

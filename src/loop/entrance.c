@@ -18,10 +18,11 @@
 
 enum {
     ENTRIES_A_TURN = 16,
-    ENTRIES_A_TURN_GREEDY = 2, /* of an account with GREEDY times the others' mean, or more */
+    ENTRIES_A_TURN_GREEDY =
+        2, /* the same for an account with GREEDY times the others' mean, or more */
     GREEDY = 2,
     GREEDY_MIN = 32, /* and more than this many */
-    YOUNG_MAX = 16,  /* an account may always have this many young ones */
+    YOUNG_MAX = 16,  /* an account may always have this many young requests */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
     REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as one more request */

@@ -14,7 +14,7 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
-    LOOP_DISCARD_BYTES = 4 * 1024, /* of a stream whose input is discarded, at a time */
+    LOOP_DISCARD_BYTES = 4 * 1024, /* read at a time from a stream whose input is discarded */
     /* For reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
     /* For tasks in one turn, whatever their number, including the time that hooks will need for
@@ -43,7 +43,7 @@ struct loop_jobs {
 struct loop_entrance {
     struct loop *loop;
     struct lines lines;      /* struct entry_line, by account */
-    struct list ring;        /* of lines with waiting requests */
+    struct list ring;        /* the lines with waiting requests */
     struct list young;       /* struct op_entry.link, in the order they began */
     size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
@@ -69,7 +69,7 @@ struct read_queue {
     struct lines lines; /* struct line, by account, while streams of it are ready: struct
                            loop_reader.link, in the order in which poll reported them */
     struct line strangers;
-    struct list ring; /* of lines with ready streams */
+    struct list ring; /* the lines with ready streams */
 };
 
 struct loop_reads {
@@ -123,10 +123,10 @@ struct loop {
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
     unsigned uncharged;      /* steps since then */
-    uint64_t drain_until_ns; /* of this turn; 0: it has not drained yet */
+    uint64_t drain_until_ns; /* this turn's; 0: it has not drained yet */
     uint64_t reserved_ns;    /* to hooks, at the end of this turn */
     uint64_t parts_ns[PARTS], part_began_ns;
-    unsigned events, tasks_run; /* of this turn */
+    unsigned events, tasks_run; /* in this turn */
     struct metric_series *lag_series, *turn_series;
 
     uv_thread_t pool_starter;

@@ -16,14 +16,14 @@ enum {
     ACCEPTS_A_VISIT = 8,      /* then others are read */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
-    LEFT_ACCEPTS_MAX = 4, /* of those that no other process has accepted meanwhile */
+    LEFT_ACCEPTS_MAX = 4, /* connections that no other process has accepted by then */
 };
 
 struct tcp_listener {
     struct loop *loop;
     struct poll_watch *watch;
     struct loop_reader reader; /* in a line of its own */
-    uint64_t turn;             /* of the loop, in which it accepted so many: */
+    uint64_t turn;             /* the loop's turn in which it accepted turn_accepts connections */
     size_t turn_accepts;
     struct timer rest;
     void (*on_accept)(struct stream *stream, void *owner);

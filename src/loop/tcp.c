@@ -18,9 +18,9 @@
 
 enum {
     TCP_PARTS_MAX = 64,
-    TCP_TURN_BYTES_MAX = 256 * 1024, /* of one stream: then it waits for the next turn */
-    /* of a stream that waits; then poll need not report it again. One whose input is discarded
-     * waits for a while in any case */
+    TCP_TURN_BYTES_MAX = 256 * 1024, /* read from one stream: then it waits for the next turn */
+    /* reports of a stream that waits; after them poll need not report it again. A stream whose
+     * input is discarded waits for a while in any case */
     TCP_REPORTS_MAX = 4,
 };
 

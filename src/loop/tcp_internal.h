@@ -28,7 +28,7 @@ struct tcp_stream {
     struct loop_garbage garbage;
     enum read_class class; /* unless its input is discarded */
     struct loop_reader reader;
-    uint64_t read_turn; /* of the loop; turn_bytes were read in it */
+    uint64_t read_turn; /* the loop's turn in which turn_bytes were read */
     size_t turn_bytes;
     uint8_t reports;   /* from poll, while it waits to be read */
     bool is_unwatched; /* poll no longer reports it until it is read */

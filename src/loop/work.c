@@ -24,7 +24,7 @@ static void pool_thread_yield(void)
     if (is_done)
         return;
     is_done = true;
-    (void)setpriority(PRIO_PROCESS, 0, POOL_NICE); /* of this thread alone, on Linux */
+    (void)setpriority(PRIO_PROCESS, 0, POOL_NICE); /* on Linux, affects this thread only */
 }
 
 static void on_work_run(uv_work_t *uv)

@@ -16,7 +16,7 @@ enum { FLOWS_NAMED_MAX = 3 };
 
 struct mcp_asking {
     const struct json *input;
-    slice title; /* of the action */
+    slice title; /* the action's */
     struct mcp_state state;
 };
 

@@ -32,8 +32,8 @@ struct mcp_message {
     const struct json *meta, *capabilities; /* likewise; the latter only with is_modern */
     slice method;
     bool is_modern;
-    slice name; /* of the called tool, the URI to read, the task; else SLICE_NONE */
-    /* of the client: whether it can show a form, or open a URL, and return the answer */
+    slice name; /* the called tool, the URI to read, or the task; else SLICE_NONE */
+    /* whether the client can show a form, or open a URL, and return the answer */
     bool has_forms, has_urls;
     bool has_tasks;              /* the client accepts a task instead of a result */
     const struct json *progress; /* the token, if the client accepts progress; else NULL */
@@ -55,7 +55,7 @@ struct mcp_message {
 struct mcp_fault {
     enum mcp_code code;
     slice text, data;      /* in the arena; text is SLICE_NONE if there was no room */
-    const struct json *id; /* of the message; NULL: none that could be read */
+    const struct json *id; /* the message's; NULL: none that could be read */
 };
 
 /* Parses the message from a body, an object, and the headers. It is in the arena, and borrows from

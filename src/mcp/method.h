@@ -8,7 +8,8 @@
 #include "mcp/message.h"
 
 enum {
-    MCP_OUTPUT_BYTES = 32 * 1024, /* of an app's output in a result, if the caller sets no limit */
+    MCP_OUTPUT_BYTES =
+        32 * 1024, /* limit of an app's output in a result, unless the caller sets one */
     MCP_OUTPUT_BYTES_MAX =
         256 * 1024, /* the most that it may ask for: a result is made in one turn */
     MCP_LIST_TTL_MS = 300000,

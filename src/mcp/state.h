@@ -16,8 +16,8 @@ enum {
     MCP_FORM_BYTES_MAX = 32 * 1024,
     MCP_STATE_MS = 10 * 60 * 1000,
     MCP_NONCE_LEN = 16,
-    MCP_FILLED_BYTES_MAX = 8 * 1024, /* of the given input, as JSON */
-    MCP_CALL_BYTES_MAX = 512 * 1024, /* of a call to confirm, with its action's detail */
+    MCP_FILLED_BYTES_MAX = 8 * 1024, /* limit of the given input, as JSON */
+    MCP_CALL_BYTES_MAX = 512 * 1024, /* limit of a call to confirm, with its action's detail */
 };
 
 struct mcp_state {

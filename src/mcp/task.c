@@ -13,7 +13,7 @@
 enum {
     WORKING_POLL_MS = 1000,
     WAITING_POLL_MS = 5000,
-    APPROVAL_BYTES_MAX = 32 * 1024, /* of a form: more cannot be displayed completely */
+    APPROVAL_BYTES_MAX = 32 * 1024, /* limit of a form: more cannot be displayed completely */
     KEY_BYTES_MAX = 512,
 };
 

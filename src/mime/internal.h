@@ -18,7 +18,7 @@ enum {
 struct mime {
     struct arena_text *text;
     struct err *err;
-    size_t column; /* of the header line being written */
+    size_t column; /* in the header line being written */
     int status;
 };
 

@@ -93,7 +93,7 @@ static void put_plain_name(struct mime *mime, slice name)
 static void put_extended_name(struct mime *mime, slice name)
 {
     enum { ROOM = 50 };
-    size_t used = ROOM + 1; /* of the line; over ROOM: a new line is due */
+    size_t used = ROOM + 1; /* bytes in the line; over ROOM: a new line is due */
     for (size_t i = 0, segment = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
         /* The characters that RFC 2231 7 reserves are encoded, too. */

@@ -38,7 +38,7 @@ struct import {
     struct arena *arena; /* the result's: everything is allocated there */
     struct import_result *result;
     const struct json *document;
-    const struct json *integration, *operations; /* of the overrides, may be NULL */
+    const struct json *integration, *operations; /* the overrides' members, may be NULL */
     bool is_30;                                  /* OpenAPI 3.0: its own dialect of JSON Schema */
     slice prefix;
     const struct import_folder *folder; /* may be NULL */
@@ -50,8 +50,8 @@ struct import {
     uint64_t conversions;
     size_t lines_cap;
     /* server.c, security.c */
-    slice server_url;            /* of the document, verbatim, without a trailing slash */
-    slice scheme_name;           /* of the security scheme that was chosen; empty: none */
+    slice server_url;            /* the document's, verbatim, without a trailing slash */
+    slice scheme_name;           /* the security scheme that was chosen; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */
     struct json base_url, connection_params, auth, scope_words;
 };
@@ -60,7 +60,7 @@ struct import {
 struct import_input {
     slice name;                 /* in the input */
     slice wire;                 /* in the request */
-    bool is_required;           /* of the caller */
+    bool is_required;           /* the caller must supply it */
     bool is_nullable;           /* null means something to the provider */
     const struct json *schema;  /* as described, for examples; may be NULL */
     const struct json *example; /* may be NULL */
@@ -130,7 +130,7 @@ const struct json *import_file_root(struct import *im, slice reference);
  * share one `$defs`. */
 struct import_schema {
     struct import *im;
-    struct import_op *op; /* for what is lost; NULL: not reported */
+    struct import_op *op; /* reports what is lost; NULL: not reported */
     bool is_request;      /* leave out readOnly, otherwise writeOnly */
     bool has_any;         /* some array's items may be anything */
     bool is_over;         /* more than nodes_max subschemas: the result is unusable */

@@ -9,8 +9,8 @@
 
 enum {
     SCHEMA_DEPTH_LEVELS_MAX = 40, /* nested subschemas; a manifest is 128 deep */
-    VALUE_DEPTH_MAX = 8,          /* of a default, an enum's item, an example */
-    VALUE_BYTES_MAX = 500,        /* of an example */
+    VALUE_DEPTH_MAX = 8,          /* depth of a default, an enum's item or an example */
+    VALUE_BYTES_MAX = 500,        /* size of an example */
     TEXT_BYTES_MAX = 1000,
     PATTERN_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     SAMPLE_DEPTH_MAX = 4,

@@ -46,7 +46,7 @@ struct pg_slot {
     char name[2][PG_STMT_NAME_MAX + 24]; /* prepared statement: s_name, p_name, p_name_SHARD */
     uint64_t batch_mark;                 /* number of the batch being built ... */
     size_t kind;                         /* ... and this statement's group in it */
-    size_t result_bytes;                 /* of one query: the largest mean of a command lately */
+    size_t result_bytes; /* expected for one query: the largest mean of its commands lately */
 };
 
 struct pg_queue {
@@ -86,7 +86,7 @@ struct pg_batch {
     size_t guard_count;               /* the first ones, on a node of a sharded database */
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
-    bool is_large; /* of the queue of large reads */
+    bool is_large; /* in the queue of large reads */
     /* An earlier batch of the pipeline failed before a Prepare that this one relies on. */
     bool is_unprepared;
 };

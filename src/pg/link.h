@@ -43,7 +43,7 @@ struct pg_link {
     /* public to the owner */
     PGconn *conn; /* NULL unless connecting or up */
     bool is_up;
-    struct err last_err; /* of the last failure; code OK if there was none */
+    struct err last_err; /* the last failure; code OK if there was none */
     uint64_t connects, failures_total;
     /* private */
     struct op_timer rest;

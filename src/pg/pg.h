@@ -81,7 +81,7 @@ struct pg_column {
     const char *name;
     enum pg_type type;
     enum pg_member_kind kind;
-    uint16_t at, len; /* of the member: where it begins, its size */
+    uint16_t at, len; /* where the member begins, and its size */
     bool has_null;    /* the nil uuid and 0 are NULL in the database; otherwise they are stored as
                          values */
     bool has_no_null; /* a slice without bytes is an empty value; otherwise it is NULL */
@@ -255,7 +255,7 @@ struct pg_slot;
 struct pg_query {
     /* in */
     const struct pg_stmt *stmt;
-    uint64_t deadline_ns; /* for waiting and for being sent again; 0: the pool's queue_timeout_ms */
+    uint64_t deadline_ns; /* limits both waiting and resending; 0: the pool's queue_timeout_ms */
     struct pg_value params[PG_PARAMS_MAX];
     /* in and out: the operation may have been executed already, its answer lost (pg_stmt.again).
      * Stays set with ERR_CLOSED, for a caller that retries with the same query; cleared after
@@ -273,7 +273,7 @@ struct pg_query {
      * ERR_NOMEM    done, but the result did not fit the op's arena */
     int status;
     char sqlstate[PG_SQLSTATE_LEN +
-                  1];    /* of an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */
+                  1];    /* set for an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */
     slice message;       /* the server's message, in the op's arena; may be SLICE_NONE. For logs */
     struct pg_rows rows; /* in the op's arena */
     bool is_partial;     /* OK, but shards of a sharded database did not answer (is_spread) */
@@ -302,7 +302,7 @@ struct pg_pool_config {
     const char *conninfo; /* URI or key=value; several hosts and Unix sockets are allowed; copied */
     const char *application_name; /* NULL: "sluice" */
     struct dns_resolver *dns;     /* outlives the pool */
-    enum pg_mode mode;            /* for tests: PG_MODE_PIPE makes no sets */
+    enum pg_mode mode;            /* tests only: PG_MODE_PIPE makes no sets */
     /* For commands, on any database: plans depend on the values, no write shares a batch. */
     bool is_command;
     bool is_sharded; /* conninfo is that of the coordinator of a Citus cluster (shard/shards.h) */
