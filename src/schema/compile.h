@@ -11,7 +11,7 @@
 #include "schema/program.h"
 
 enum {
-    SCHEMA_OPS_MAX = 40,          /* of one node: each kind at most once, two of them twice */
+    SCHEMA_OPS_MAX = 40,          /* one node's: each kind at most once, two of them twice */
     SCHEMA_SCAN_DEPTH_MAX = 1024, /* nested subschemas of one document */
 };
 

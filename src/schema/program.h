@@ -63,8 +63,8 @@ struct schema_contains {
 
 struct schema_dependency {
     slice name;
-    const struct schema_node *node; /* of dependentSchemas */
-    const struct json *required;    /* of dependentRequired: an array of strings */
+    const struct schema_node *node; /* dependentSchemas only */
+    const struct json *required;    /* dependentRequired only: an array of strings */
     uint8_t keyword;                /* enum keyword: the newer ones, or dependencies */
 };
 
@@ -80,8 +80,8 @@ struct schema_if {
 struct schema_op {
     uint8_t kind;  /* enum keyword; KW_PROPERTIES: all keywords about an object's members, KW_ITEMS:
                       prefixItems as well, KW_DEPENDENT_*: dependencies as well */
-    uint8_t types; /* of instances that it checks */
-    uint32_t count; /* of nodes or dependencies, or the weight of a value to compare with */
+    uint8_t types; /* the types of instances that it checks */
+    uint32_t count; /* number of nodes or dependencies, or the weight of a value to compare with */
     union {
         uint64_t limit;
         const struct json *value;

@@ -55,7 +55,7 @@ enum atom_kind {
 struct atom {
     enum atom_kind kind;
     uint32_t code_point;
-    char letter;    /* of a shorthand or space; p or P */
+    char letter;    /* a shorthand's or a space's; p or P */
     slice property; /* as PCRE2 names it */
 };
 

@@ -10,7 +10,7 @@
  * `compile` gets NULL. */
 struct schema_rule {
     uint8_t keyword, kind; /* enum keyword; kind is the op's */
-    uint8_t types;         /* of instances that the op checks */
+    uint8_t types;         /* the types of instances that the op checks */
     int (*compile)(struct schema_compiler *, const struct schema_rule *, const struct json *);
 };
 

@@ -43,7 +43,7 @@ struct schema *schema_compile(struct arena *arena, const struct json *document, 
 struct schema_violation {
     slice pointer;  /* JSON Pointer of the value, after report->prefix: "/input/maxResults" */
     slice keyword;  /* "maximum"; "limit" if the check itself was cut short */
-    slice location; /* of the keyword: "#/properties/maxResults/maximum", with the document's URI
+    slice location; /* the keyword's: "#/properties/maxResults/maximum", with the document's URI
                        before the # unless it is the root document */
     slice message;  /* "must be at most 20 (got 50)": reads well after "pointer: " */
     slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */

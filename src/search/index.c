@@ -85,7 +85,7 @@ struct builder {
     struct map words_by_text, terms_by_stem;
     struct arena *arena;
     struct search_doc *docs;
-    struct term **verbs; /* of each document: the first word of its id */
+    struct term **verbs; /* the first word of each document's id */
     struct entry *entries;
     size_t entry_count, entry_cap;
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
@@ -162,7 +162,7 @@ static void put_classes(struct builder *b)
 
 struct phrase {
     slice text;
-    struct term *term; /* of its first word */
+    struct term *term; /* its first word's */
     uint32_t idiom;
 };
 
@@ -562,7 +562,8 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     }
     qsort(sorted, count, sizeof(*sorted), compare_words);
     for (size_t i = 1; i < count; i++)
-        ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) < 0); /* for binary search */
+        ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) <
+               0); /* binary search needs this order */
     for (size_t i = 0; i < count; i++)
         words[i] = (struct search_word){buf_append_span(texts, sorted[i]->text),
                                         sorted[i]->term->number, sorted[i]->classes};

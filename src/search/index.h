@@ -84,10 +84,10 @@ struct search_remainder {
 
 struct search_doc {
     uint32_t integration;
-    uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
+    uint32_t action; /* its index in the integration; SEARCH_NO_ACTION: the integration itself */
     uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
     uint16_t id_word_count, title_word_count;
-    struct buf_span id, tool_name; /* for an integration its id, twice */
+    struct buf_span id, tool_name; /* both are the id if it is an integration */
     uint32_t is_read;              /* the action changes nothing */
 };
 

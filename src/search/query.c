@@ -19,7 +19,7 @@ struct state {
     const struct search_index *index;
     struct search_reading *reading;
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
-    enum search_role role; /* of the clause */
+    enum search_role role; /* the clause's */
     bool is_in_phrase;     /* after a preposition */
     bool is_inside;        /* after a preposition that means inside something */
     size_t content;        /* meaningful words of the clause so far */

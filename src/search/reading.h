@@ -9,7 +9,7 @@
 
 enum {
     SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not entered and finds nothing */
-    SEARCH_FIELD_WORDS_MAX = 400, /* of one field; further ones are not entered */
+    SEARCH_FIELD_WORDS_MAX = 400, /* in one field; further words are not indexed */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are never corrected */
     SEARCH_TYPO_BYTES_MAX = 24,
 };
@@ -149,7 +149,7 @@ enum search_role {
 struct search_part {
     struct search_token token;
     uint32_t classes;
-    const struct search_term *term; /* of the word or its stem; NULL */
+    const struct search_term *term; /* the word's or its stem's; NULL: none */
     slice means;                    /* words with its meaning if a phrase begins here; or empty */
     enum search_role role;
     bool is_known;      /* something has it, or it begins a phrase */

@@ -56,11 +56,11 @@ struct query {
     struct search_reading reading;
     struct search_expansion word; /* the current one */
     size_t doc_first, doc_end;    /* the range of hits */
-    struct score *scores;         /* of these documents */
+    struct score *scores;         /* the scores of these documents */
     uint32_t *touched;            /* those that have the current word */
     size_t touched_count;
     float asked;                          /* total weight of the requested words */
-    float weight_max;                     /* of a word */
+    float weight_max;                     /* the largest weight of a word */
     bool is_plural;                       /* the current word */
     bool is_container;                    /* the current word: not the object */
     bool is_command;                      /* the current word: what is to be done */
@@ -68,7 +68,7 @@ struct query {
     bool is_app_named;                    /* names some integration */
     bool names_channel;                   /* the current word: "sms" */
     bool is_channel_named;                /* by some word */
-    const struct search_term *own_term;   /* of the current word; NULL */
+    const struct search_term *own_term;   /* the current word's; NULL: none */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
 };

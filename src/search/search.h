@@ -33,7 +33,7 @@ enum {
 struct search_request {
     slice query;
     bool with_integrations, with_actions;
-    bool without_reads, without_writes; /* of the actions */
+    bool without_reads, without_writes; /* leaves out these actions */
     size_t doc_first, doc_count;        /* the range of hits; doc_count 0: all documents */
     /* One for each integration of the index: whether it may be found. NULL: all may. */
     const bool *allowed;
@@ -44,7 +44,7 @@ struct search_request {
 };
 
 struct search_found {
-    uint32_t doc; /* of the index */
+    uint32_t doc; /* number in the index */
     float score;  /* comparable within one search only */
     bool is_high; /* matches half of the request, in its app or channel */
 };

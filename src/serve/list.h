@@ -40,7 +40,7 @@ struct serve_list {
     size_t count;                    /* rows of this page */
     bool is_full;
     /* the caller's, after the arguments were read */
-    size_t limit;        /* of rows */
+    size_t limit;        /* number of rows */
     unsigned scans_left; /* more than 0 */
     bool is_sieved;      /* the caller leaves out rows, so a scan returns more than are wanted */
 };

@@ -11,8 +11,9 @@
 #include "base/mem.h"
 
 enum {
-    SMALL_BODY_FACTOR = 8,          /* text and values */
-    FIRST_CHUNKS_BYTES = 64 * 1024, /* of a body of unknown length; then as much again */
+    SMALL_BODY_FACTOR = 8, /* text and values */
+    FIRST_CHUNKS_BYTES =
+        64 * 1024, /* read first from a body of unknown length; then as much again */
 };
 
 OP_OF(request_of, serve_request)
@@ -220,7 +221,7 @@ static enum op_result step_read_body(struct op *op)
     struct serve_request *request = request_of(op);
     if (!request->is_body_here) /* more of it follows than there was memory for */
         return op_jump(op, SERVE_ASK_MEMORY);
-    if (!request->memory.is_taken) /* for its parse */
+    if (!request->memory.is_taken) /* parsing needs it */
         return refuse_for_memory(request);
     return face_of(op)->read_body(request);
 }

@@ -31,7 +31,8 @@ enum serve_step {
     SERVE_FIND_CALLER,
     SERVE_TAKE_CALLER,
     SERVE_TAKE_RATE,
-    SERVE_ENTER, /* for a request without a caller: in the line of anonymous requests or of probes
+    SERVE_ENTER, /* a request without a caller: enters in the line of anonymous requests or of
+                  * probes
                   */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
@@ -54,9 +55,9 @@ struct serve_request;
 typedef enum op_result serve_part(struct serve_request *request);
 
 struct serve_face {
-    size_t request_bytes; /* of the struct that begins with a serve_request */
+    size_t request_bytes; /* size of the struct that begins with a serve_request */
     size_t arena_bytes_max;
-    /* of the entrance, for a request without a caller */
+    /* its line at the entrance, if it has no caller */
     slice (*line)(const struct serve_request *request);
     /* In on_head; the struct around it is zeroed */
     void (*open)(struct serve_request *request);
@@ -77,7 +78,7 @@ struct serve_face {
      * there. Each may be NULL */
     void (*on_cancel)(struct serve_request *request);
     void (*on_end)(struct serve_request *request, enum op_end end);
-    slice means;           /* of its audit events (audit_by) */
+    slice means;           /* recorded in its audit events (audit_by) */
     bool counts_strangers; /* memory of requests without an account counts for the nil account */
 };
 
@@ -98,13 +99,13 @@ struct serve_request {
     bool is_answered, is_body_here, is_waiting_for_body;
     struct op_entry entry;
     struct vault_check check;
-    struct vault_grant grant; /* of the caller; zeroed if there is none */
+    struct vault_grant grant; /* the caller's; zeroed if there is none */
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* its memory, and that of the ops below it */
     struct budget_wait memory;
     struct account_rate_wait rate_wait;
-    struct http_header headers[SERVE_HEADERS_MAX]; /* of the later reply */
+    struct http_header headers[SERVE_HEADERS_MAX]; /* sent with the later reply */
     size_t header_count;
     char account_text[UUID_TEXT_LEN + 1];
 };

@@ -8,8 +8,8 @@
 #include "base/log.h"
 
 enum {
-    RECORD_TIMEOUT_MS = 5000, /* for results that wait for the database */
-    SPANS_TIMEOUT_MS = 2000,  /* for the last spans, which are then dropped */
+    RECORD_TIMEOUT_MS = 5000, /* wait for results that are being stored */
+    SPANS_TIMEOUT_MS = 2000,  /* wait for the last spans, which are then dropped */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };

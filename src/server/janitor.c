@@ -22,7 +22,7 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVALS_MAX = 4000, /* at a time: more than a page has */
-    PAGES_MAX = 100,     /* of a batch in a round */
+    PAGES_MAX = 100,     /* one batch's, in a round */
 };
 
 struct janitor {
@@ -33,7 +33,7 @@ struct janitor {
     unsigned keep_days, audit_days;
     struct catalog **catalog;
     size_t bite, sweep; /* those under way */
-    unsigned pages;     /* of the batch, in this round */
+    unsigned pages;     /* this batch's, in this round */
     struct trimmer trimmer;
     struct store_laters removals;
     slice old_nodes; /* to be removed, unless they own something */
@@ -179,7 +179,7 @@ static void own_step(struct janitor *janitor, struct removal *removal)
 static const struct bite {
     const char *what, *label;
     void (*find)(struct janitor *janitor);
-    size_t size, count_max; /* of a row; of a page: a full one suggests more */
+    size_t size, count_max; /* size of a row; rows per page: a full page suggests more */
     unsigned pages_max;     /* in a round; 0: until all is done */
     void (*own)(struct janitor *janitor, struct removal *removal); /* NULL: it has no text */
     void (*send)(struct store_later *later, const struct removal *removal);

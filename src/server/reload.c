@@ -37,7 +37,7 @@ struct reload {
     struct tls_context *tls;
     struct err tls_err;
     struct pg_query query;
-    size_t published; /* of templates */
+    size_t published; /* number of templates */
     bool is_unstored; /* one could not be stored: the database is unreachable */
     char *templates_dir;
 };

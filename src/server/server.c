@@ -34,13 +34,13 @@
 #include "trace/trace.h"
 
 enum {
-    THREADS = 16, /* of libuv's pool: name lookups and handshakes */
+    THREADS = 16, /* in libuv's pool, for name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2,         /* of the loop: to connect and to send the startup message */
+    CONNECT_TURNS = 2,         /* turns of the loop to connect and to send the startup message */
     REQUEST_MARGIN_MS = 10000, /* over the longest wait of a request; see request_timeout_ms */
-    SETTLE_TIMEOUT_MS = 5000,  /* for ops to end after they were cancelled */
-    WORK_TIMEOUT_MS = 2000,    /* for threads, when the server ends */
+    SETTLE_TIMEOUT_MS = 5000,  /* wait for cancelled ops to end */
+    WORK_TIMEOUT_MS = 2000,    /* wait for threads, when the server ends */
 };
 
 struct server {

@@ -7,8 +7,8 @@
 
 enum {
     ARENA_BYTES_MAX = 1024 * 1024,
-    PAGES_MAX = 200, /* of accounts, in one round */
-    BITES_MAX = 200, /* of rows, in one round */
+    PAGES_MAX = 200, /* pages of accounts in one round */
+    BITES_MAX = 200, /* batches of rows in one round */
 };
 
 enum step { STEP_FIND, STEP_FOUND, STEP_TRIM, STEP_TRIMMED };

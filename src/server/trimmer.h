@@ -9,7 +9,7 @@
 #include "store/quota.h"
 
 struct trimmer_config {
-    size_t count_max[QUOTA_KINDS]; /* of an account; 0: any number */
+    size_t count_max[QUOTA_KINDS]; /* per account; 0: any number */
     /* Executions are kept at least this long, since a key may have to answer with one. */
     uint64_t idempotency_ttl_ms;
 };

@@ -19,7 +19,7 @@ enum { PLACEMENT_SHARDS_MAX = 1024, PLACEMENT_NODES_MAX = 64 };
 
 struct shard {
     int64_t id;
-    int64_t group; /* of the node that has it (pg_dist_node.groupid) */
+    int64_t group; /* the group of the node that has it (pg_dist_node.groupid) */
     int32_t hash_min, hash_max;
     size_t index;
 };
