@@ -51,7 +51,7 @@ enum audit_kind audit_kind_find(slice name);
 struct audit_by {
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */
-    slice address; /* of the client, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
+    slice address; /* the client's, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
     slice means;   /* through what: "dashboard"; SLICE_NONE for the API */
 };
 

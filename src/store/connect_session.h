@@ -21,9 +21,9 @@ enum {
 struct connect_session {
     struct uuid account_id;
     uint8_t token_hash[CONNECT_SESSION_HASH_LEN];
-    struct uuid id; /* for the audit trail */
+    struct uuid id; /* recorded in the audit trail */
     slice integration_id;
-    struct uuid key_id;                 /* of the key that created it */
+    struct uuid key_id;                 /* the key that created it */
     uint8_t key_hash[API_KEY_HASH_LEN]; /* the same key's */
     bool is_reconnect;
     int64_t connection_id; /* the one to reconnect; 0: makes a new one */

@@ -24,7 +24,7 @@ enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION
 struct connection_identity {
     slice email;
     slice subject; /* the app's own id of the user, workspace or account; unique */
-    slice label;   /* for people: a name, a login, a workspace */
+    slice label;   /* shown to people: a name, a login, a workspace */
 };
 
 struct connection {
@@ -35,15 +35,15 @@ struct connection {
     bool is_default;
     slice auth_kind; /* "oauth2", "api_key" ... as in the manifest */
     slice sealed;    /* credentials, vault/seal.h; empty for auth none */
-    slice key_id;    /* of the master key that sealed them */
+    slice key_id;    /* the master key that sealed them */
     slice scopes;    /* granted, space-separated; SLICE_NONE: unknown */
     slice params;    /* JSON object for ${connection.params.x}; SLICE_NONE counts as {} */
     enum connection_status status;
     slice error;        /* why it is not live, for a person; SLICE_NONE when live */
-    int64_t expires_at; /* of the access token; 0: unknown or never */
+    int64_t expires_at; /* when the access token expires; 0: unknown or never */
     int64_t rev;        /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
-    int64_t last_used_at; /* of a call to the app, with a delay of some seconds; 0: none yet */
+    int64_t last_used_at; /* the last call to the app, with a delay of some seconds; 0: none yet */
     int64_t failed_at;    /* the same for a failed call */
     slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
@@ -155,8 +155,8 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 struct connection_loss {
     struct uuid account_id;
     int64_t id, rev;
-    slice error; /* for a person */
-    /* of the event; details: JSON object, SLICE_NONE for none */
+    slice error; /* shown to people */
+    /* the event's; details: JSON object, SLICE_NONE for none */
     struct audit_by by;
     slice reason, details;
 };

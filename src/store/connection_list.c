@@ -6,7 +6,7 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
+enum { LIST_PAGE_MAX = 500 }; /* an operator's command only */
 
 /* Three searches, each by an index and bounded: the default by connection_default, the oldest live
  * ones by connection_live, two of any status by connection_integration (enough to know whether

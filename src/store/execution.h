@@ -71,7 +71,8 @@ struct execution_filter {
     slice action_id;        /* likewise, as the next */
     slice status;           /* "succeeded", "failed" */
     struct uuid api_key_id; /* nil: of all */
-    slice error_code;       /* of failed ones, as the API reports it; others may come, too */
+    slice error_code; /* selects failures by the code that the API reports; others may be returned,
+                         too */
     bool with_summary;
     bool with_calls; /* from flows, those that are filled in (flow_step_fill), by their time */
 };

@@ -9,11 +9,11 @@
 struct flow_explained {
     struct flow flow;
     slice account_name;
-    slice node_name; /* of its owner; SLICE_NONE: the row no longer exists, or there is no owner */
-    int64_t lease_until; /* of its owner; 0 likewise */
+    slice node_name; /* its owner's; SLICE_NONE: the row no longer exists, or there is no owner */
+    int64_t lease_until; /* its owner's; 0 in the same cases */
     int64_t nodes_alive;
     int64_t now;         /* the database's clock, by which leases are measured */
-    slice template_body; /* of its version */
+    slice template_body; /* the body of its version */
     slice last_error;    /* JSON, of the attempt that failed last; SLICE_NONE: none */
 };
 

@@ -43,7 +43,7 @@ struct store_later_class {
     bool (*on_sent)(struct store_later *later);
     void (*on_end)(struct store_later *later, enum op_end end); /* NULL: not called */
     unsigned retry_ms;                                          /* before it is sent again */
-    const char *failure; /* for the log, when one fails after a success; NULL: not logged */
+    const char *failure; /* logged when one fails after a success; NULL: not logged */
 };
 
 /* The op's table: its statement is sent once, or until on_sent is satisfied. */

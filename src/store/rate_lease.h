@@ -21,15 +21,15 @@ struct rate_lease_ask {
     int64_t total;   /* per second; or at the same time */
     int64_t burst;   /* 0: total is at the same time */
     int64_t used;    /* since the last request */
-    int64_t need;    /* of total: could be used */
-    int64_t floor;   /* of total: in use, so it cannot be returned */
-    int64_t backlog; /* of the burst: could be used at once */
-    int64_t kept;    /* of the burst: granted and not returned */
+    int64_t need;    /* the part of total that could be used */
+    int64_t floor;   /* the part of total that is in use, so it cannot be returned */
+    int64_t backlog; /* the part of the burst that could be used at once */
+    int64_t kept;    /* the part of the burst that was granted and not returned */
 };
 
 struct rate_lease {
-    int64_t part; /* of total, for RATE_LEASE_MS from before the request was sent */
-    int64_t held; /* of the burst, kept included */
+    int64_t part; /* granted of total, for RATE_LEASE_MS from before the request was sent */
+    int64_t held; /* granted of the burst, including kept */
 };
 
 /* Renews or takes a holder's lease. Not replayable: after ERR_CLOSED nothing is known, and a

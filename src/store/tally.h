@@ -11,10 +11,10 @@
 enum {
     TALLY_SLOT_S = 300,
     TALLY_BUCKETS = 16,
-    TALLY_OLD_MAX = 500,   /* of store_tally_due */
-    TALLY_SUMS_MAX = 1000, /* of an account's sums */
+    TALLY_OLD_MAX = 500,   /* rows that store_tally_due returns */
+    TALLY_SUMS_MAX = 1000, /* per account */
     TALLY_ROWS_MAX = 1000, /* read without aggregation */
-    TALLY_STEPS_MAX = 30,  /* of a range */
+    TALLY_STEPS_MAX = 30,  /* in a range */
     TALLY_LAST_MAX = 180,  /* bytes of a tally_row's last */
 };
 
@@ -60,7 +60,7 @@ bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
 
 /* From rows: one of them, or the common part of some. */
 struct tally_part {
-    int64_t at;                                  /* of a slot or step; 0: several, see steps */
+    int64_t at; /* when the slot or step begins; 0: several, see steps */
     slice integration_id, action_id, error_code; /* SLICE_NONE if only `at` is common */
     enum tally_outcome outcome;
     int64_t calls, ms_sum;

@@ -34,7 +34,7 @@ struct tls_client {
     int64_t session_good_until_s;
     bool is_resumed;
     size_t key_len;
-    char key[]; /* of the session cache: name, NUL, origin */
+    char key[]; /* key in the session cache: name, NUL, origin */
 };
 
 static struct tls_client *client_of(struct tls_engine *engine)

@@ -15,7 +15,7 @@
 
 enum {
     TLS_SESSION_BYTES_MAX =
-        32 * 1024, /* of one; a TLS 1.2 session contains the peer's certificate */
+        32 * 1024, /* size of one session; a TLS 1.2 session contains the peer's certificate */
     TLS_SESSION_KEY_MAX = 600,
 };
 

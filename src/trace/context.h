@@ -16,7 +16,7 @@
 enum {
     TRACE_PARENT_LEN = 55,       /* "00-<32 hex>-<16 hex>-<2 hex>" */
     TRACE_STATE_BYTES_MAX = 512, /* a longer one is dropped */
-    TRACE_SAMPLED = 1,           /* of flags */
+    TRACE_SAMPLED = 1,           /* a bit of flags */
     TRACE_RANDOM = 2,            /* level 2: the id was drawn at random */
 };
 

@@ -17,7 +17,7 @@ static struct metric spans_total = METRIC_INIT(
 enum {
     SAMPLE_BITS = 56, /* the last bits of a trace's id */
     FLAG_HAS_REMOTE = 0x100,
-    FLAG_IS_REMOTE = 0x200, /* of a span's flags: about its parent */
+    FLAG_IS_REMOTE = 0x200, /* a bit of a span's flags, about its parent */
     STATUS_ERROR = 2,
 };
 

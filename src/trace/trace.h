@@ -23,7 +23,7 @@ enum {
     TRACE_QUEUE_SPANS_MAX = 2048,
     TRACE_QUEUE_BYTES_MAX = 2 * 1024 * 1024,
     TRACE_SPAN_BYTES_MAX = 16 * 1024,
-    TRACE_HEADERS_MAX = 16, /* of the file */
+    TRACE_HEADERS_MAX = 16, /* header lines in the file */
 };
 
 /* Borrowed during trace_new, except its pointers. */
@@ -78,7 +78,7 @@ struct trace_span {
     const struct trace_context *parent;  /* that it was made from */
     enum trace_kind kind;
     slice name;
-    int64_t started_us; /* of the wall clock */
+    int64_t started_us; /* by the wall clock */
     uint64_t took_ns;
     slice error; /* one word of sluice's own; SLICE_NONE: success */
 };

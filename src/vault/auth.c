@@ -33,7 +33,7 @@ struct entry {
     int status;
     bool is_disabled; /* the account is, and nothing else refuses the key */
     struct vault_grant grant;
-    int64_t expires_at;          /* of the key; 0: never */
+    int64_t expires_at;          /* when the key expires; 0: never */
     struct ip_network *networks; /* that the key is bound to; NULL: none */
     size_t network_count;
 };

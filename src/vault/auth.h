@@ -38,7 +38,7 @@ struct vault_grant {
 struct vault_caller {
     uint8_t key_hash[API_KEY_HASH_LEN];
     uint8_t session_hash[SESSION_HASH_LEN]; /* zeros: no session */
-    int64_t begun_at;                       /* of the session */
+    int64_t begun_at;                       /* when the session began */
 };
 
 struct vault_check {
@@ -49,7 +49,7 @@ struct vault_check {
     bool is_elsewhere; /* with ERR_REFUSED: a valid key, but not from this address (403) */
     bool is_disabled;  /* with ERR_REFUSED: a valid key of a disabled account */
     struct vault_grant grant;
-    struct vault_caller caller; /* of a well-formed key; for vault_guard_start */
+    struct vault_caller caller; /* set for a well-formed key; for vault_guard_start */
     /* private */
     slice address;
     struct cache_wait wait;

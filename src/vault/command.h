@@ -19,7 +19,7 @@ enum vault_command_kind {
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
-    VAULT_SESSIONS_END, /* of a key: all that have begun so far */
+    VAULT_SESSIONS_END, /* ends all sessions of a key that have begun so far */
 };
 
 /* account: for the first four, key: for the others. */

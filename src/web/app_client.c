@@ -12,7 +12,8 @@ enum { CONNECTIONS_MAX = 50 }; /* counted by the question */
 struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
-    struct pg_query shared, connections; /* for the question; request->query: the account's own */
+    struct pg_query shared,
+        connections; /* needed by the question; request->query: the account's own */
     struct connect_command command;
     struct connect_command_request in;
     int64_t again; /* the connection whose page is returned to; 0: the app's page */

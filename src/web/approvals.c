@@ -20,7 +20,7 @@ struct decision {
     slice title;
     const struct json *domains; /* NULL: unknown */
     int64_t calls;
-    enum catalog_level level_max;                    /* of their effects */
+    enum catalog_level level_max;                    /* the highest level of their effects */
     bool is_final;                                   /* one cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
@@ -143,7 +143,7 @@ struct approvals {
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
     struct pg_query decisions, askers_query; /* request->query: the inbox */
-    struct pg_query titles[DECIDED_MAX];     /* of the flows with a decision */
+    struct pg_query titles[DECIDED_MAX];     /* titles of the flows with a decision */
     struct flow_names *names;
 };
 

@@ -12,7 +12,7 @@ struct apps {
     struct catalog *catalog;
     const struct catalog_integration **list; /* those on the page, of any category */
     size_t count;
-    struct catalog_hit *hits; /* of a search */
+    struct catalog_hit *hits; /* a search's */
     size_t hit_count;
 };
 

@@ -28,7 +28,7 @@ struct chart_line {
 };
 struct chart_scale {
     const char *unit; /* "ms" */
-    int64_t parts;    /* of a unit: 10 if values are tenths */
+    int64_t parts;    /* parts in a unit: 10 if values are tenths */
 };
 /* A member `key` as chart_lines.html declares it; null if all are gaps. The upper edge, a round
  * number of units, is that of the highest line. */

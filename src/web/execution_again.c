@@ -11,7 +11,7 @@
 enum { ONCE_EXECUTION = 'x' };
 
 struct rerun {
-    slice integration_id, action_id; /* of the earlier execution */
+    slice integration_id, action_id; /* the earlier execution's */
     struct connection connection;
     int64_t connection_id;
     bool has_connection; /* it still exists */

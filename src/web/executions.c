@@ -42,8 +42,9 @@ struct row {
 struct runs {
     struct serve_list list;
     struct execution_filter filter;
-    bool is_blocked;            /* blocked ones are listed */
-    struct pg_query keys_query; /* for the choice of a key; events of blocked runs have no names */
+    bool is_blocked; /* blocked ones are listed */
+    struct pg_query
+        keys_query; /* fills the choice of a key; events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
 };

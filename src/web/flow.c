@@ -20,7 +20,7 @@ struct flow_view_page {
     slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* as many as steps */
     bool is_fan_out[FLOW_STEPS_MAX];
     bool has_ended;
-    const struct json *record, *steps, *decision; /* of the view, the API's answer */
+    const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
     struct pg_query cancels; /* audit events */

@@ -8,7 +8,7 @@
 struct pending {
     struct flow_command command;
     struct flow_request in;
-    struct flow_names *names; /* of the earlier decider */
+    struct flow_names *names; /* names the earlier decider */
 };
 
 /* A flow that is started here may be traced like any other. A browser has no trace of its own; one

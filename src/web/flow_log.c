@@ -11,7 +11,7 @@ enum {
     LISTED_MAX = 3,        /* failed attempts of a step */
     EVENTS_OF_ATTEMPT = 2, /* it began again, and its end */
     EVENTS_ONCE = 3,       /* the start, a question, the end */
-    TEXT_BYTES_MAX = 1000, /* of an app's message; a note has at most 2,000 characters */
+    TEXT_BYTES_MAX = 1000, /* limit of an app's message; a note has at most 2,000 characters */
     DOCUMENT_BYTES_MAX = 65536
 };
 

@@ -425,7 +425,7 @@ static struct json typed_input(struct web_request *request, const struct json *p
         return json_bool(true);
     if (kind == KIND_LINES && !json_is(parsed, JSON_ARRAY))
         return lines_of(arena, text);
-    /* for a choice of types only an object is read as JSON; anything else stays text */
+    /* if types are a choice, only an object is read as JSON; anything else stays text */
     if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
         is_text = true;
     return is_text ? json_string(text) : *parsed;

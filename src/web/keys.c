@@ -162,7 +162,7 @@ enum op_result web_keys(struct web_request *request)
 struct changing {
     struct vault_command command;
     struct vault_command_request in;
-    slice text; /* of a new key, in the op's arena */
+    slice text; /* a new key's, in the op's arena */
 };
 
 static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "web/pages.h"
 
-enum { TRAIL_BYTES_MAX = 1000 /* of the earlier pages, for "Newer" */ };
+enum { TRAIL_BYTES_MAX = 1000 /* the earlier pages, for "Newer" */ };
 
 /* In the order of VIEW_PERIOD's words. */
 static const struct {

@@ -34,7 +34,7 @@ struct file {
 struct attr {
     slice name, value;
     bool has_value;
-    size_t at; /* of the value */
+    size_t at; /* where the value begins */
 };
 
 struct compiler {

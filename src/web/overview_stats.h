@@ -9,7 +9,7 @@
 
 struct overview_stats {
     struct tally_reading reading;
-    struct tally_sum *list;  /* of the result, in the op's arena */
+    struct tally_sum *list;  /* the result's, in the op's arena */
     struct tally_sum before; /* calls of the equally long period before */
     size_t count, period;
 };

@@ -488,7 +488,7 @@ static bool on_gone(struct serve_request *serve)
 {
     struct api_request *call = &request_of(serve)->call;
     bool has_begun = serve->op.step >= SERVE_BEGIN;
-    if (call->on_gone) { /* of the endpoint that the page calls */
+    if (call->on_gone) { /* set by the endpoint that the page calls */
         call->on_gone(call);
         return true;
     }

@@ -41,13 +41,13 @@ typedef enum op_result web_step(struct web_request *request);
 /* A page whose data are the reply of an endpoint: its members, the additions of `row` to each
  * object of a list, and a member "asked" with the arguments in the address. */
 struct web_view {
-    const char *file; /* of pages/ */
+    const char *file; /* in pages/ */
     const struct api_endpoint *endpoint;
     /* The endpoint's arguments: the page's of that name, or a fixed value */
     struct {
         const char *name, *from, *value;
     } arguments[WEB_VIEW_ARGUMENTS_MAX];
-    const char *list; /* of the reply; NULL: none */
+    const char *list; /* the reply's list; NULL: none */
     void (*row)(struct web_request *request, struct json_writer *w, const struct json *row);
 };
 
@@ -72,10 +72,10 @@ struct web_request {
     web_step *then;             /* after the wait; NULL: the page has not waited */
     struct web_link link;       /* in the address of a WEB_LINK page; token SLICE_NONE: none */
     struct web_session session; /* is_open: whether there is one; its key is serve.grant */
-    struct web_field *fields;   /* of a form */
+    struct web_field *fields;   /* a form's */
     size_t field_count;
     struct pg_query query;
-    struct pg_query brief;   /* of the account, for the frame; no stmt: not queried */
+    struct pg_query brief;   /* the account's, shown in the frame; no stmt: not queried */
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* its page, which is rendered once the frame's data are there */
@@ -83,14 +83,14 @@ struct web_request {
     void *state;                                    /* the page's, in the op's arena */
     void (*on_end)(struct web_request *request);    /* NULL, or releases the page's resources */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels its waits */
-    int64_t stamp;     /* of the account, before the page read anything (flow_watch_stamp) */
+    int64_t stamp;     /* the account's, taken before the page read anything (flow_watch_stamp) */
     bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may cache the page, and checks whether it is current */
     slice form_origin;
     /* a form that could not be accepted is rendered again with its values (again.c) */
     bool is_signed_out; /* a form without a session: it is read and kept */
     slice again_notice; /* SLICE_NONE: no such form */
-    slice again_path;   /* of that page */
+    slice again_path;   /* that page's path */
     unsigned again_status;
 };
 
@@ -98,7 +98,7 @@ struct web {
     struct serve serve; /* first */
     struct api *api;
     struct api_config config;
-    struct arena arena; /* of markup */
+    struct arena arena; /* holds the markup */
     const struct markup_set *markup;
     struct gzip *gzip;
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */

@@ -17,8 +17,8 @@
 #include "vault/seal.h"
 
 enum {
-    SESSION_MS = 12 * 60 * 60 * 1000, /* of a sign-in */
-    SESSION_LINK_MS = 60 * 60 * 1000, /* of a connect link */
+    SESSION_MS = 12 * 60 * 60 * 1000, /* after a sign-in */
+    SESSION_LINK_MS = 60 * 60 * 1000, /* of a connect link's session */
     SESSION_CSRF_LEN = 32,            /* hex digits */
     SESSION_COOKIE_MAX = 2048,
 };
@@ -29,7 +29,7 @@ struct web_session {
     uint8_t key_hash[API_KEY_HASH_LEN];
     char csrf[SESSION_CSRF_LEN + 1];
     int64_t until_ms;
-    slice link_token; /* of a connect link; SLICE_NONE otherwise */
+    slice link_token; /* the connect link's; SLICE_NONE otherwise */
 };
 
 /* Draws a new token for the session's forms. The session is also identified by its hash. */
