@@ -23,7 +23,7 @@ enum { ARENA_BYTES_MAX = 16 * 1024 * 1024, INPUT_MAX = 16 * 1024 };
 
 static struct api api;
 static struct api_request request;
-static size_t blocks; /* of the ring */
+static size_t blocks; /* blocks allocated by the ring */
 
 static void check(bool is_fine)
 {

@@ -17,7 +17,7 @@ enum { ROW_BYTES_MAX = 64 * 1024 * 1024, COLUMNS_MAX = 40 };
 struct replay {
     FILE *file;
     struct pg_sync *sync;
-    struct arena arena;     /* of one record */
+    struct arena arena;     /* holds one record */
     size_t done, with_rows; /* statements; those whose rows were compared */
 };
 

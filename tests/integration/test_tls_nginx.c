@@ -19,7 +19,7 @@
 struct site {
     const char *cert, *protocols, *more; /* directives of its server block */
     const char *want;                    /* the protocol that it reports; NULL: must fail */
-    const char *sentence;                /* of a failure */
+    const char *sentence;                /* the expected error if the connection fails */
     bool is_never_resumed;
     uint16_t port;
 };

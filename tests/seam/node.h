@@ -23,9 +23,9 @@ struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates);
 
 struct seam_tuning {
-    size_t work_bytes;       /* of all executions together; 0: without a limit */
+    size_t work_bytes;       /* limit for all executions together; 0: no limit */
     unsigned circuit_volume; /* executions before a circuit may open; 0: none ever opens */
-    size_t connections_max;  /* of an account; 0: without a limit */
+    size_t connections_max;  /* limit per account; 0: no limit */
 };
 
 struct seam_node {

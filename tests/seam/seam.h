@@ -13,7 +13,7 @@
  *       ...                                             // set_up of tests/unit/exec/test_exec.c
  *       seam_run_exec(&run, &node, "get", "{}");
  *       seam_run_start(&run);
- *       seam_settle(node.loop);                         // all that can go on without an answer
+ *       seam_settle(node.loop);                         // runs whatever needs no answer
  *       seam_call_reply(seam_call(node.http, 0), 200, "{}");
  *       seam_settle(node.loop);
  *       struct pg_query *query = seam_query_named(node.pool, "execution_insert");
@@ -53,7 +53,7 @@
 
 /* ---- time and chance (time.c) ---- */
 
-/* From now on the same seed gives the same numbers. Time goes on from its present value. */
+/* From now on the same seed gives the same numbers. Time continues from its present value. */
 void seam_open(uint64_t seed);
 /* false: some memory is left that nothing will free. */
 bool seam_close(void);
@@ -107,7 +107,7 @@ void seam_query_fail(struct pg_query *query, int status);
 /* The connection is lost before the answer has arrived. The test knows whether the query was done.
  * As in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */
 void seam_query_lose(struct pg_query *query);
-/* The same, but it is not sent again within its time: ERR_CLOSED. */
+/* As seam_query_lose, but the query is not sent again within its time: ERR_CLOSED. */
 void seam_query_lose_for_good(struct pg_query *query);
 /* While the database is unreachable, nothing is sent, and a query that waits too long ends with
  * ERR_BUSY. */

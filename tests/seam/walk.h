@@ -51,7 +51,7 @@ struct seam_walk {
     struct seam_store *store;
     size_t place; /* where the fault is; SIZE_MAX: nowhere */
     enum seam_fault fault;
-    const char *reply; /* of each call, with 200; NULL: {} */
+    const char *reply; /* the body of each call's reply, with status 200; NULL: {} */
     /* out */
     size_t places;
     size_t sent, writes; /* requests whose first byte left, and those of them that are not GET */
@@ -61,9 +61,9 @@ struct seam_walk {
 
 /* false: it has not ended within ten minutes, and is printed. */
 bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run);
-/* Goes on for that long, for work that nothing waits for. */
+/* Runs for that long, for work that nothing waits for. */
 void seam_walk_for_ms(struct seam_walk *walk, uint64_t ms);
-/* Goes on until the flow has that status, or another final one. run may be NULL: it is cancelled or
+/* Runs until the flow has that status, or another final status. run may be NULL: it is cancelled or
  * left at the place. */
 bool seam_walk_until_status(struct seam_walk *walk, struct uuid flow_id, enum flow_status status);
 

@@ -23,7 +23,8 @@ enum {
     STORM_MS = 240000,
     END_MS = 4 * 3600 * 1000,
     HISTORY_BYTES_MAX = 64 * 1024 * 1024,
-    TOLD_BYTES = 64 * 1024, /* of a history that failed, unless the whole is wanted */
+    TOLD_BYTES =
+        64 * 1024, /* how much of a failed history is printed, unless the whole is requested */
     FLOWS = 200,
     EXECUTIONS = 200,
     BUG_SEEDS_MAX = 1000,

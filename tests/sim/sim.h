@@ -2,7 +2,7 @@
  * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
  * (seam/rows.h) and a provider with a ledger. Clients run actions with and without keys, and start,
  * approve, reject, cancel and resume flows, on any node. If they get no answer, they ask again.
- * Meanwhile nodes crash at any step and come back as new ones, pause while time goes on, and have
+ * During this, nodes crash at any step and restart as new nodes, pause while time passes, and have
  * their clocks set. Commits are late, are refused, or are done and their answers lost. The provider
  * refuses, disconnects, is silent, or does things without an answer.
  *
@@ -25,20 +25,20 @@
 
 enum { SIM_NODES = 3, SIM_CLIENTS_MAX = 1024, SIM_DECISIONS_MAX = 4096 };
 
-/* Of 1,000 events of a kind, how many go wrong. Drawn for each seed. */
+/* The number of events that go wrong, out of 1,000 of their kind. Drawn for each seed. */
 struct sim_storm {
-    unsigned crash, pause, step;               /* of all events */
-    unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those that are lost */
+    unsigned crash, pause, step;               /* all events */
+    unsigned refuse, rollback, lose, for_good; /* queries; for_good: lost queries only */
     unsigned late;                             /* answers that wait for another event */
-    unsigned call_fail, refused;               /* of calls */
+    unsigned call_fail, refused;               /* calls */
     unsigned handshake;                        /* calls whose first byte waits for another event */
-    unsigned time;                             /* events at which time goes on while work waits */
+    unsigned time;                             /* events at which time passes while work waits */
 };
 
 struct sim_node {
     struct seam_node on;
     bool is_up, is_paused;
-    uint64_t back_ns; /* when it comes back, or goes on */
+    uint64_t back_ns; /* when it restarts or resumes */
     int64_t wall_shift_us;
     unsigned incarnation;
     struct list runs; /* struct sim_run.link */
@@ -63,13 +63,13 @@ struct sim_client {
     uint64_t next_ns;
     bool is_done;
     /* the last answer, and how it reacted */
-    bool is_succeeded; /* of an execution */
+    bool is_succeeded; /* executions only */
     struct uuid execution_id;
     struct uuid bound_id, released_id; /* what its key has, or had, to the last answer */
     bool is_approved, is_cancelled, is_started;
     unsigned resumed;
     unsigned step_did; /* what the current step of its flow has done, except for items */
-    unsigned excuses;  /* how often it asked again for something in doubt */
+    unsigned excuses;  /* number of times it repeated a request that was in doubt */
 };
 
 /* An answer that a client waits for. */
@@ -77,7 +77,7 @@ struct sim_run {
     struct seam_run run;
     struct list link;
     struct sim_client *client;
-    enum flow_command_kind command;    /* of a flow */
+    enum flow_command_kind command;    /* flows only */
     struct uuid bound_id, released_id; /* the client's, when it began */
     unsigned did;                      /* how much the provider has done for it */
 };
@@ -85,7 +85,7 @@ struct sim_run {
 /* A request that changes something, with all its text, and what the provider has done about it. */
 struct sim_effect {
     uint64_t hash;
-    unsigned count; /* how often it was done, and not undone */
+    unsigned count; /* number of times it was done, minus undos */
 };
 
 /* A key of the provider's own, once its request is done. */
@@ -100,10 +100,10 @@ struct sim_request {
     uint64_t started_ns; /* the call's, whose struct is reused */
     uint64_t key;        /* hash of the provider's key; 0: none */
     size_t effect;
-    struct sim_run *run; /* NULL: of a flow */
+    struct sim_run *run; /* NULL: a flow's step */
     struct sim_client *client;
-    bool is_item; /* of a step that makes one call for each of several items */
-    bool did;     /* this one, and not an equal one before it */
+    bool is_item; /* its step makes one call for each of several items */
+    bool did;     /* this call did it, not an equal call before it */
 };
 
 struct sim {
@@ -142,7 +142,7 @@ void sim_node_open(struct sim *sim, struct sim_node *node);
 void sim_node_settle(struct sim *sim, struct sim_node *node);
 void sim_node_crash(struct sim *sim, struct sim_node *node);
 void sim_node_close(struct sim *sim, struct sim_node *node);
-/* Comes back, or goes on, if its time has come. */
+/* Restarts or resumes the node if its time has come. */
 void sim_node_return(struct sim *sim, struct sim_node *node);
 /* Handles one of the queries at the database, or one of their answers, in any order. */
 void sim_database_event(struct sim *sim, struct sim_node *node, size_t index);
@@ -174,7 +174,7 @@ bool sim_clients_are_done(const struct sim *sim);
 
 /* The demo app, and those that the built-in templates call. */
 struct catalog *sim_apps_catalog(void);
-/* The `own` texts and the built-in ones. */
+/* The `own` texts and the built-in texts. */
 struct flow_template_set *sim_apps_templates(const struct catalog *catalog, const char *const *own);
 struct vault_ring *sim_apps_ring(void);
 /* The account's connections, one for each app. */

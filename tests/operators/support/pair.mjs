@@ -114,7 +114,7 @@ export class Pair extends Nodes {
   }
 }
 
-// The same with clients that connect through PgBouncer, which knows only the primary.
+// A pair whose clients connect through PgBouncer, which knows only the primary.
 export class PooledPair extends Pair {
   static async start(dir, settings) {
     const pair = await super.start(dir, settings);
@@ -210,7 +210,7 @@ export class Patroni extends Nodes {
     this.primary = name;
   }
 
-  // Patroni refuses one that is not known to be synchronous yet.
+  // Patroni refuses a candidate that it does not yet know to be synchronous, so this retries.
   async switchOver(name) {
     const args = ['-c', this.fileOf(name), 'switchover', 'sluice', '--master', this.primary, '--candidate', name, '--force'];
     await until(`${name} is switched over to`, async () => {
