@@ -87,7 +87,8 @@ static void what_uses_little_may_begin_something_large(void **state)
     assert_true(budget_use_take(use_of(2, 2), 8 * MIB));
     assert_true(budget_use_take(use_of(3, 3), 150 * MIB));
     assert_false(budget_use_take(use_of(4, 4), 150 * MIB));
-    assert_true(budget_use_take(&uses[4], BUDGET_SMALL_BYTES)); /* for an account without any */
+    /* an account without memory gets a small amount */
+    assert_true(budget_use_take(&uses[4], BUDGET_SMALL_BYTES));
 }
 
 static void what_is_larger_than_all_begins_some_time(void **state)

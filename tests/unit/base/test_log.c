@@ -323,7 +323,7 @@ static void a_terminal_gets_colours(void **state)
         assert_non_null(strstr(text, wanted[is_plain]));
     }
     unsetenv("NO_COLOR");
-    /* a terminal that is not read fills up; the loop goes on */
+    /* a terminal that is not read fills up; the loop keeps running */
     uint64_t dropped = log_dropped();
     for (int i = 0; i < 20000 && log_dropped() == dropped; i++)
         log_event(LOG_ERROR, "bad", LOG_INT("n", i));

@@ -51,7 +51,7 @@ static void counts_what_is_printable(void **state)
 {
     (void)state;
     char room[40];
-    /* Each byte at each position among printable ones, before and after words of eight. */
+    /* Each byte at each position among printable bytes, before and after words of eight. */
     for (size_t len = 0; len < sizeof(room); len++) {
         for (size_t i = 0; i < len * 256; i++) {
             unsigned char c = (unsigned char)(i % 256);

@@ -134,7 +134,7 @@ static void answer(struct machine *m, struct pg_query *query)
         seam_rows_answer(&m->store, query);
 }
 
-/* The app's answers, in order. The last one answers all later requests. */
+/* The app's answers, in order. The last answer is repeated for all later requests. */
 struct reply {
     unsigned status; /* 0: the reply is lost */
     const char *body;
@@ -313,7 +313,7 @@ static void a_second_try_that_is_not_sent_proves_nothing(void **state)
     (void)machine_end(m);
 }
 
-/* A step of a flow whose earlier try is in doubt, and whose connection was deleted meanwhile. */
+/* A step of a flow: its earlier attempt is in doubt, and its connection has been deleted since. */
 static void a_step_that_is_not_tried_again_stays_in_doubt(void **state)
 {
     struct machine *m = *state;

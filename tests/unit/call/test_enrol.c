@@ -48,8 +48,8 @@ struct person {
 struct way {
     const char *name, *app, *label;
     bool is_reconnect, is_by_link, may_change, is_grant;
-    struct person former, wanted; /* of the connection; through the link */
-    unsigned status;              /* of the app's reply; 0: the app is not called */
+    struct person former, wanted; /* the connection's person; the person required by the link */
+    unsigned status;              /* the status of the app's reply; 0: the app is not called */
     const char *body;
     size_t count; /* existing connections */
     /* the result */

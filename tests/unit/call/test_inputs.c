@@ -243,7 +243,8 @@ static void check_value(const struct growth *at, const struct json *schema)
     }
 }
 
-/* The first example with each text that it leaves out, since that may be as long. */
+/* Grows each text of the first example to its maximum, then does the same for each optional text
+ * that the example omits: the largest input must still be sendable. */
 static void check_sizes(struct bench *b, const struct catalog_action *action)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");

@@ -1,7 +1,7 @@
 /*
- * What counts as an action's reply, checked with real ones: each recorded 2xx of a vendor (from the
- * corpora, skipped without them) is a success of every action that it belongs to. What a proxy or a
- * login page sends instead of the vendor is never a success.
+ * What counts as an action's reply, checked with real replies: each recorded 2xx of a vendor (from
+ * the corpora, skipped without them) is a success of every action that it belongs to. What a proxy
+ * or a login page sends instead of the vendor is never a success.
  */
 #include "call/reply.h"
 #include <stdlib.h>
@@ -191,7 +191,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action =
             catalog_find_action(integration, integration->actions[i].action_id, NULL);
-        /* With several requests, the last one's reply counts. This is the first. */
+        /* With several requests, the last reply counts. This is the first. */
         if (action->then_count > 0 || !action_fits(b, action, base, record))
             continue;
         matched++;

@@ -1,5 +1,5 @@
 /*
- * Manifests: how a good one is loaded, and that every fault is found and reported with its
+ * Loading of manifests: a valid manifest is loaded, and every fault is found and reported with its
  * position.
  */
 #include "base/embed.h"

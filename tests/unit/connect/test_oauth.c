@@ -18,7 +18,7 @@ struct way {
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
-    struct connect_save save; /* of the grant */
+    struct connect_save save; /* saves the grant */
     struct secret *credential;
     bool is_finishing, is_freed;
     char url[4000], state[64], message[400], scopes[200], missing[200];

@@ -1,7 +1,7 @@
 /*
  * Renewal with a real database and a scripted token endpoint: there is one request however many
- * callers wait, a new token is stored whatever happens meanwhile, and only the end of a grant ends
- * a connection.
+ * callers wait, a new token is stored whatever happens during the request, and only the end of a
+ * grant ends a connection.
  */
 #include "unit/connect/testing.h"
 
@@ -114,7 +114,7 @@ static void many_ask_and_one_request_goes_out(void **state)
     secret_unref(now);
     assert_true(row.status == CONNECTION_LIVE && slice_eq(row.scopes, SLICE("a b")));
     assert_true(row.expires_at > clock_wall_us() && row.expires_at < clock_wall_us() + 61000000);
-    /* A caller with the old token gets the new one, without a request. */
+    /* A caller with the old token gets the new token, without a request. */
     assert_int_equal(renew(id, OLD), CONNECT_RENEWED);
     assert_int_equal(bench.peer.requests, 1);
     secret_unref(old);
@@ -225,9 +225,10 @@ static void a_database_that_is_away_loses_no_token(void **state)
     start(&asker, id, old, 60000);
     wait_for_request(1);
     pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
-    uint64_t until =
-        clock_mono_ns() + (QUEUE_TIMEOUT_MS + 500) * 1000000ULL; /* later than a try to store it */
-    struct timer tick;                                           /* so that the loop turns */
+    uint64_t until = clock_mono_ns() +
+                     (QUEUE_TIMEOUT_MS + 500) *
+                         1000000ULL; /* long enough for an attempt to store the token to time out */
+    struct timer tick;               /* so that the loop turns */
     timer_init(&tick, bench.db.loop, timer_stop);
     while (clock_mono_ns() < until) {
         timer_start_in_ms(&tick, 20);
