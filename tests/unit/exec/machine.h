@@ -175,7 +175,7 @@ static inline enum exec_reason machine_end_of(struct machine *m, struct seam_run
     return run->out.reason;
 }
 
-/* The same, and frees its memory. */
+/* As machine_end_of, and frees the run's memory. */
 static inline enum exec_reason machine_end(struct machine *m)
 {
     enum exec_reason reason = machine_end_of(m, &m->run);

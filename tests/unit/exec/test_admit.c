@@ -131,7 +131,8 @@ static void wait_is_learned(struct machine *m, const char *app, const char *cons
     end(m, &run, EXEC_SUCCEEDED);
 }
 
-/* As the reply says, otherwise as the manifest says. If neither says anything, others go on. */
+/* The reply says how long to wait, otherwise the manifest. If neither does, other calls are still
+ * sent. */
 static void a_refusal_says_when_to_come_again(void **state)
 {
     static const char *const minute[] = {"retry-after", "60", NULL};
@@ -144,7 +145,8 @@ static void a_refusal_that_says_nothing_holds_no_other(void **state)
     wait_is_learned(*state, "plain", NULL, EXEC_RETRY_AFTER_MS_DEFAULT, false);
 }
 
-/* The first refusal said how long. The next one does not, so the same is assumed. */
+/* The first refusal says how long to wait. The next refusal does not, so the same time is assumed.
+ */
 static void what_was_said_before_counts(void **state)
 {
     static const char *const hour[] = {"retry-after", "1800", NULL};

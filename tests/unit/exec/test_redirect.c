@@ -52,7 +52,7 @@ struct row {
     unsigned status;
     const char *location;
     const char *second; /* the second request's first line; NULL: there is no second request */
-    const char *hint;   /* of a redirect that is not followed */
+    const char *hint;   /* the error's hint if the redirect is not followed */
 };
 
 static const struct row rows[] = {

@@ -1,6 +1,6 @@
 /*
- * A token that has expired is renewed before the call: each end of the renewal, what is stored, and
- * how the execution goes on.
+ * An expired token is renewed before the call: each outcome of the renewal, what is stored, and how
+ * the execution continues.
  */
 #include "exec/machine.h"
 #include "seam/table.h"

@@ -447,7 +447,8 @@ static bool expect_stored(struct machine *m, const struct way *way)
     return is_ok;
 }
 
-/* The key's state follows from what was done: it is free again only with proof that nothing was. */
+/* The key's state follows from what was done: the key is released only with proof that nothing was
+ * done. */
 static bool expect_effect(const struct way *way, const struct exec_outcome *out)
 {
     bool is_bound = way->is_bound || way->is_in_doubt;
@@ -540,7 +541,7 @@ static void go_to_call(struct machine *m, const struct way *way, struct heard *h
     }
 }
 
-/* Once the app may have seen a request, it goes on to its record. */
+/* Once the app may have seen a request, the execution continues until it is recorded. */
 static void it_may_be_left_at_each_call(void **state)
 {
     struct machine *m = *state;

@@ -156,7 +156,7 @@ static void a_claim_that_was_lost(void **state)
         (void)seam_rows_do(&b->store, find);
         seam_query_done(find);
         query(b, "claim_insert");
-        struct row_claim *row = ROW_ADD(&b->store, claims); /* of another process */
+        struct row_claim *row = ROW_ADD(&b->store, claims); /* held by another process */
         *row = (struct row_claim){.claim = {.account_id = seam_account,
                                             .key = seam_keep(&b->store, slice_cstr(key)),
                                             .execution_id = uuid_v7(),
@@ -182,7 +182,7 @@ static void a_claim_that_was_lost(void **state)
                                   : slice_cstr(large_body())};
         }
         answer(b, "claim_insert");
-        if (i == 0) /* in flight: it waits; then the other one has released it */
+        if (i == 0) /* in flight: it waits until the other process has released it */
             seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
         if (i == 3) { /* its execution does not exist: the look-up is repeated until the key has
                        * expired */
@@ -658,7 +658,7 @@ static void a_token_that_is_refused(void **state)
     (void)query(b, "connection_get");
     connect_as(b, NEW, 3600, true);
     seam_node_answer(&b->node, &b->store);
-    reply(b, 401, "{}"); /* also the new one: a person has to reconnect */
+    reply(b, 401, "{}"); /* the new token is refused, too: a person has to reconnect */
     seam_query_done(query(b, "connection_lost"));
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }

@@ -138,7 +138,7 @@ static void what_was_not_done_is_written_later(void **state)
     read_once(b, 200);
     tallies_write(tallies);
     seam_settle(b->node.loop);
-    read_once(b, 200); /* meanwhile; it is answered, and the row has it */
+    read_once(b, 200); /* during the write: it is answered, and the row includes it */
     assert_false(tallies_are_written(tallies));
     tallies_write(tallies);
     seam_settle(b->node.loop);

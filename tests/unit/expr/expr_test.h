@@ -14,7 +14,7 @@ struct bench {
     struct arena arena;
     struct expr_budget budget;
     struct err err;
-    enum expr_fault fault; /* of the last compile or evaluation */
+    enum expr_fault fault; /* the result of the last compilation or evaluation */
 };
 
 static inline int bench_setup(void **state)

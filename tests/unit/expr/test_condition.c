@@ -63,7 +63,7 @@ static void what_reads_only_what_is_known_is_evaluated(void **state)
         {"status == `404` && `null`", 404, EXPR_FALSE},
         {"body[?status == `404`]", 404, EXPR_EITHER},
         {"[status, body]", 404, EXPR_EITHER},
-        {"length(status)", 404, EXPR_EITHER}, /* an error, which depends on the reply */
+        {"length(status)", 404, EXPR_EITHER}, /* fails to evaluate, so the result is unknown */
         {"@", 404, EXPR_EITHER},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

@@ -420,7 +420,7 @@ static void a_mail_is_made_within_its_budget(void **state)
                          OK);
     assert_int_equal(b->budget.fault, EXPR_FAULT_LIMIT);
     assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
-    assert_true(b->budget.visits > 2 * 900000 / 32); /* for the text that was read */
+    assert_true(b->budget.visits > 2 * 900000 / 32); /* charged for the text that was read */
 }
 
 static void uuid5_follows_the_rfc(void **state)

@@ -97,7 +97,8 @@ static void another_server_is_faster(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-/* It may be ours, and is: the rows say so once no statement can be under way. */
+/* The flow may have been taken, and has been: the rows say so once no statement can be in flight.
+ */
 static void a_take_whose_answer_is_lost_is_found(void **state)
 {
     struct machine *m = *state;

@@ -81,7 +81,7 @@ static void a_start_that_is_repeated(void **state)
     while (!seam_run_has_ended(&m->run)) /* its call is not answered: it runs */
         assert_true(seam_pass_timer(m->node.loop, 1000));
     assert_int_equal(m->run.answer, FLOW_ANSWER_REPEATED);
-    assert_true(seam_now_ns() > before_ns); /* the first one had a moment to finish */
+    assert_true(seam_now_ns() > before_ns); /* the first command had a moment to finish */
     seam_run_end(&m->run);
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);

@@ -98,7 +98,7 @@ static void an_input_that_does_not_fit(void **state)
     struct uuid id = machine_start(m, "bad", "{\"confirm\":true,\"n\":[1,\"x\",2]}");
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "Item 2 of 3 failed, 1 completed: The input of this item");
-    assert_int_equal(m->walk.sent, 1); /* no new one is begun */
+    assert_int_equal(m->walk.sent, 1); /* no new item is begun */
 }
 
 static void a_deadline_that_passes_between_items(void **state)

@@ -97,7 +97,7 @@ static bool expect(bool holds, const struct seam_walk *walk, const char *what)
     return holds;
 }
 
-/* The attempts to write. Failed ones count only if they may have written. */
+/* The attempts to write. Failed attempts count only if they may have written. */
 static size_t count_writes(const struct seam_store *store, struct uuid id, bool is_completed)
 {
     size_t count = 0;

@@ -264,7 +264,7 @@ static void answer_list(struct machine *m, const char *name)
     finish(m);
 }
 
-/* The search for a template's flows: each statement reads as many as it may. */
+/* The search for a template's flows: each statement reads up to its limit of flows. */
 static void a_search_that_goes_on(void **state)
 {
     struct machine *m = *state;

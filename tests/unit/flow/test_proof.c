@@ -35,7 +35,7 @@ static struct uuid start_write(struct machine *m)
     return id;
 }
 
-/* The nodes' own queries are answered meanwhile. */
+/* Lets the time of a handshake pass. The nodes' own queries are still answered. */
 static void handshake(struct machine *m)
 {
     for (unsigned ms = 0; ms < HANDSHAKE_MS; ms += 100) {
@@ -147,7 +147,7 @@ static void a_cancel_elsewhere_waits_until_no_proof_is_good(void **state)
     seam_node_open(&other, m->catalog, m->templates, NULL);
     seam_node_join(&other, &m->store);
     begin_cancel(m, &other, id);
-    for (unsigned again = 0; again < 2; again++) { /* an earlier one may not have waited yet */
+    for (unsigned again = 0; again < 2; again++) { /* the first time, it may not have waited yet */
         seam_pass_ms(other.loop, EXEC_PROOF_MS);
         seam_node_answer(&other, &m->store);
         assert_false(seam_run_has_ended(&m->run));

@@ -66,8 +66,8 @@ static void transforms_and_a_wait_that_is_over(void **state)
     struct uuid id = machine_start(m, "chain", "{\"confirm\":true}");
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(machine_count_steps(m, id, true), 3);
-    assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1")); /* the first one's
-                                                                           * output */
+    /* the output of the first step */
+    assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1"));
 }
 
 static void a_wait_and_a_call_behind_it(void **state)
@@ -469,7 +469,7 @@ static void a_write_is_not_repeated_after_anything_else(void **state)
     }
 }
 
-/* A drain: a flow that sleeps before its next attempt leaves, and the next server goes on. */
+/* A drain: a flow that sleeps before its next attempt leaves, and the next server continues it. */
 static void a_drain_while_it_sleeps(void **state)
 {
     struct machine *m = *state;
@@ -557,7 +557,7 @@ static void each_place_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* Goes on until it waits at that place for a query or a call. false: it has ended before. */
+/* Runs the flow until it waits at that place for a query or a call. false: it has ended before. */
 static bool go_to(struct machine *m, struct uuid id, size_t place)
 {
     for (unsigned i = 0; i < 1000; i++) {

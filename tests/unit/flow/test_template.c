@@ -1,6 +1,6 @@
 /*
- * Templates: how a good one is loaded, that every fault is found and named with its position, and
- * that the built-in ones fit the built-in catalog.
+ * Loading of templates: a valid template is loaded, every fault is found and reported with its
+ * position, and the built-in templates fit the built-in catalog.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -425,7 +425,7 @@ static void a_folder_adds_and_replaces(void **state)
     char dir[] = "build/templates-XXXXXX", sub[64], path[128];
     assert_non_null(mkdtemp(dir));
     struct flow_template_set *set = flow_template_set_load(dir, b->catalog, &b->report);
-    assert_non_null(set); /* no folder of templates in it */
+    assert_non_null(set); /* the folder has no folder of templates */
     size_t built_in = set->count;
     flow_template_set_free(set);
     (void)snprintf(sub, sizeof(sub), "%s/templates", dir);

@@ -109,7 +109,7 @@ static void two_servers_go_for_the_same_one(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":5}");
     struct pg_query *wake = machine_query(m, "flow_wake");
-    machine_row(m, id)->flow.rev++; /* the other one has it */
+    machine_row(m, id)->flow.rev++; /* the other node has it */
     machine_row(m, id)->flow.status = FLOW_RUNNING;
     machine_row(m, id)->flow.waiting_for = FLOW_WAITS_NOT;
     machine_row(m, id)->flow.owner = uuid_v7();

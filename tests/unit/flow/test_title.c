@@ -128,7 +128,8 @@ static void a_long_one_is_cut(void **state)
     }
 }
 
-/* An input may be large. Making its title has a budget, and the flow goes on without one. */
+/* An input may be large. Making a title from it has a budget. Without a title, the flow still runs.
+ */
 static void its_budget_ends(void **state)
 {
     struct machine *m = *state;

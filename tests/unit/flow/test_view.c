@@ -20,7 +20,7 @@ struct bench {
     struct arena arena;
     struct flow_step steps[8];
     struct flow_whole whole;
-    const struct json *view; /* of the last read */
+    const struct json *view; /* the view that was read last */
     struct buf out;
 };
 
@@ -302,7 +302,7 @@ static void one_that_completed_with_steps_skipped(void **state)
     assert_at("/flow/currentStep", "\"rest\"");
     assert_at("/flow/completedAt", "\"2001-09-09T01:46:49.000Z\"");
     assert_at("/steps/1/attemptCount", "0");
-    b->whole.flow.step_index = 2; /* it ended in the last one, whichever one the row names */
+    b->whole.flow.step_index = 2; /* it ended in the last step, whichever step the row names */
     assert_statuses("completed", "completed", "skipped", "completed", "skipped");
     assert_at("/flow/currentStep", "\"rest\"");
 }

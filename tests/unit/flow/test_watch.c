@@ -198,7 +198,7 @@ static void many_watches(void **state)
         seen[i] = watch_for(uuid_v7(), 1);
         flow_watch_add(&service, &seen[i].watch);
     }
-    /* The last one waits for two whole polls. */
+    /* The last flow waits for two whole polls. */
     pg_bench_until_true(&bench, is_seen, &seen[MANY - 1]);
     for (size_t i = 0; i < MANY; i++) {
         assert_true(seen[i].count > 0);
