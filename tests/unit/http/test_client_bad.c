@@ -1,6 +1,6 @@
 /*
- * Bad peers of the outbound client: garbage, replies that could be read in two ways, endless and
- * slow ones, resets at each point; and every deadline.
+ * Bad peers of the outbound client: garbage, ambiguous, endless and slow replies, resets at each
+ * point; and every deadline.
  */
 #include <netinet/in.h>
 #include <pthread.h>

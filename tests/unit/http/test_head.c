@@ -22,7 +22,7 @@ struct reader {
     uint64_t left;
     bool has_head;
     unsigned status;  /* GOOD, UNFINISHED, or the refusal's status */
-    const char *text; /* of a refusal */
+    const char *text; /* the refusal's text */
     size_t used;      /* bytes of the message */
 };
 

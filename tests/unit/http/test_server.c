@@ -250,7 +250,7 @@ static void a_refused_body_is_dropped(void **state)
     SEND(&client, "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n");
     client_expect(&client, "HTTP/1.1 403 ");
     assert_true(client_has(&client, "Connection: close"));
-    char *body = mem_zalloc(5000000); /* the client still sends, and gets no reset meanwhile */
+    char *body = mem_zalloc(5000000); /* the client still sends, and gets no reset as it does */
     client_send(&client, slice_of(body, 5000000));
     mem_free(body);
     client_expect_eof(&client);

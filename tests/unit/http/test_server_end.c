@@ -356,7 +356,8 @@ static void a_server_can_be_freed_with_everything_open(void **state)
         WAIT_UNTIL(app.loop, clients[i].is_closed);
         client_close(&clients[i]);
     }
-    app_end(&app); /* answers the other one, whose client has disconnected, and frees its memory */
+    /* answers the other request, whose client has disconnected, and frees its memory */
+    app_end(&app);
 }
 
 int main(void)

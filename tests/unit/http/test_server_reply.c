@@ -71,7 +71,8 @@ static void a_reply_is_streamed(void **state)
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("data: 2\n\n")), OK);
     http_reply_end(app.held[0]);
     app.held[0] = NULL;
-    client_expect(&client, "\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n"); /* goes on */
+    /* the connection stays open */
+    client_expect(&client, "\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n");
     client_expect(&client, "\r\n\r\n/echo");
     assert_int_equal(app.finished, 2);
     client_forget(&client);
@@ -168,7 +169,7 @@ static void a_large_body_waits_where_it_is(void **state)
     stream_read_start(client.stream);
     WAIT_UNTIL(app.loop, releases);
     http_exchange_unref(exchange);
-    client_expect(&client, "\r\n\r\n/echo"); /* the connection goes on */
+    client_expect(&client, "\r\n\r\n/echo"); /* the connection stays usable */
     assert_true(client_has(&client, "Content-Length: 20971520\r\n"));
     slice got = buf_slice(&client.got);
     ptrdiff_t start = slice_find(got, SLICE("\r\n\r\n")) + 4;

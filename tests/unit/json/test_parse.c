@@ -197,7 +197,7 @@ static void test_duplicate_keys(void **state)
     assert_text(json_str(&lenient->as.members[0].key), "k");
 }
 
-/* count members "k<i>". The last one repeats number `twin`, unless that is past the end. */
+/* count members "k<i>". The last member repeats number `twin`, unless that is past the end. */
 static slice wide_object(struct arena *arena, size_t count, size_t twin)
 {
     struct buf text;

@@ -86,7 +86,7 @@ static void aliases_are_values_of_their_own(void **state)
             ERR_LIMIT, "expands to more than 1000 values");
 }
 
-/* Code that walks over the result recurses, so an alias counts as deep as its target. */
+/* Code that walks the result is recursive, so an alias adds the depth of its target. */
 static void aliases_nest_no_deeper_than_text(void **state)
 {
     (void)state;

@@ -132,7 +132,7 @@ static void begin(struct bench *b, const char *limits, struct limits_config conf
     assert_true(t.loop && t.limits);
 }
 
-/* From the metric that operators read. The line does not exist before the first one waits. */
+/* From the metric that operators read. The line does not exist before the first caller waits. */
 static unsigned waiting(void)
 {
     struct buf text;
@@ -205,7 +205,7 @@ static void a_rate_lets_a_burst_go_and_then_one_after_the_other(void **state)
     assert_int_equal(t.order_count, 13);
     for (unsigned i = 0; i < 13; i++)
         assert_ptr_equal(t.order[i], &t.callers[i]);
-    assert_true(clock_mono_ns() - began >= 99 * MS); /* ten of them at 100 a second */
+    assert_true(clock_mono_ns() - began >= 99 * MS); /* ten of them at 100 per second */
 }
 
 static void who_would_wait_too_long_is_refused_at_once(void **state)
@@ -321,7 +321,8 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     assert_true(is_free(a) && is_free(b) && is_refused(c));
     assert_left_ms(c->place.retry_after_ms, 30000, began_ns);
     limits_leave(&b->place, true);
-    /* one is left, but the other one under way may not have been counted yet: none is certain */
+    /* one call is left, but the other call in flight may not have been counted yet: none is certain
+     */
     struct caller *own = come(2, 0);
     tell(own, (struct limits_feedback){false, -1, 9, 30000});
     struct caller *second = come(2, 0), *third = come(2, 0);

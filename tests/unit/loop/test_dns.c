@@ -326,7 +326,7 @@ static void become_good(struct loop *loop, struct dns_resolver *resolver, const 
     } while (clock_mono_ns() - began_ns >= slow_ms * 1000000);
 }
 
-/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, also new ones, and every
+/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new hosts too, and every
  * deadline is met. */
 static void a_slow_resolver_starves_nobody(void **state)
 {

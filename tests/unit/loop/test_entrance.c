@@ -11,7 +11,7 @@ struct guest {
     size_t begun; /* its slot; 0: it does not have one */
     bool stays;   /* until it is released */
     bool is_probe;
-    size_t bytes; /* of its reply */
+    size_t bytes; /* size of its reply */
     bool is_ended;
 };
 

@@ -54,7 +54,7 @@ static void a_job_runs_elsewhere(void **state)
     op_start(&worker.op, &worker_class, loop, NULL, 4096);
     while (atomic_load(&worker.stage) != 1)
         loop_turn(loop, false);
-    loop_turn(loop, false); /* the loop goes on meanwhile */
+    loop_turn(loop, false); /* the loop keeps turning while the job runs */
     assert_string_equal(worker.op.waits_for, "a job");
     atomic_store(&worker.stage, 2);
     WAIT_UNTIL(loop, op_count(loop) == 0);

@@ -318,7 +318,7 @@ static void loop_free_waits_for_work(void **state)
     loop_free(loop);
     assert_int_equal(sum.done, 1);
     struct err err;
-    *state = loop_new(&err); /* for the teardown */
+    *state = loop_new(&err); /* the teardown needs a loop */
 }
 
 static sem_t may_end;

@@ -10,7 +10,7 @@ struct one {
     struct loop_reader reader;
     struct loop *loop;
     struct loop_task again;
-    size_t reads, order; /* the position of the last one among all */
+    size_t reads, order; /* the position of the last read among all reads */
     uint64_t burn_ns;
     bool goes_on;
 };
@@ -128,8 +128,8 @@ static void no_crowd_takes_the_turns_of_others(void **state)
     }
 }
 
-/* Streams of one line are read in the order in which they became ready: none waits for later
- * ones. */
+/* Streams of one line are read in the order in which they became ready: no stream waits for a later
+ * stream. */
 static void one_waits_for_those_before_it_only(void **state)
 {
     struct loop *loop = *state;
@@ -152,7 +152,7 @@ static void what_is_thrown_away_has_little_of_a_turn(void **state)
         loop_turn(loop, true);
         assert_true((crowd_reads() - before) * LOOP_DISCARD_BYTES <= 16 * 1024);
         before = crowd_reads();
-        assert_true(turns < 100 * CROWD); /* the loop sleeps meanwhile */
+        assert_true(turns < 100 * CROWD); /* the loop sleeps between reads */
     }
     crowd_end(loop);
 }

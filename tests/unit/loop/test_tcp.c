@@ -228,7 +228,7 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
     crowd_end(&crowd);
 }
 
-/* ---- one that stays, next to new ones that keep coming ---- */
+/* ---- a connection that stays while new connections keep coming ---- */
 
 enum { GUESTS = 40, GUEST_TURNS = 200, GUEST_TURNS_PER_READ_MAX = 8 };
 
@@ -239,7 +239,7 @@ struct inn {
         struct inn *inn;
         struct stream *stream;
         int peer;
-    } guests[GUESTS]; /* the first one stays */
+    } guests[GUESTS]; /* the first guest stays */
     size_t accepted, closed, reads_of_first;
     bool is_over;
 };

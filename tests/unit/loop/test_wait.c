@@ -1,6 +1,6 @@
 /*
- * A wait that can never succeed ends soon and prints what waits (support/wait.h). One that may
- * still succeed goes on.
+ * A wait that can never succeed ends soon and prints what waits (support/wait.h). A wait that may
+ * still succeed continues.
  */
 #include "loop/testing.h"
 
