@@ -97,8 +97,8 @@ static void it_opens_for_no_other_caller(void **unused)
     assert_true(opens(text));
 }
 
-/* The same text with another end, sealed again: its id of a key, then the id of the API key and the
- * time (see state.c). */
+/* Seals the text again with another expiry. Its parts are the id of the master key, then the id of
+ * the API key and the time (see state.c). */
 static slice reseal(slice text, int64_t until_ms)
 {
     const struct vault_binding binding = {.account_id = request.serve.grant.account_id,

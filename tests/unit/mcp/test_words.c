@@ -33,7 +33,7 @@ static void a_route_becomes_its_tool(void **state)
     expect(*state, "", "");
 }
 
-/* For every route, so that a new one cannot be forgotten. */
+/* Checks every route, so that a new route cannot be forgotten. */
 static void no_route_is_left(void **state)
 {
     size_t count;

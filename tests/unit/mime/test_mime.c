@@ -13,7 +13,7 @@ enum { MESSAGE_BYTES_MAX = 1024 * 1024 };
 struct bench {
     struct arena arena;
     struct err err;
-    int code; /* of the last message */
+    int code; /* the result for the last message */
 };
 
 static int setup(void **state)

@@ -83,8 +83,8 @@ static void a_lease_counts_from_before_it_was_asked_for(void **state)
     assert_false(node_may_write(m->node.node));
 }
 
-/* Each kind of failure of a heartbeat: it is sent again soon, and the lease is unchanged
- * meanwhile. */
+/* Each kind of failure of a heartbeat: it is sent again soon, and the lease does not change until
+ * then. */
 static void a_heartbeat_that_fails_is_sent_again(void **state)
 {
     struct machine *m = *state;

@@ -205,7 +205,7 @@ static double metric_now(const char *line)
 
 /* ---- reads that share an answer ---- */
 
-/* n of an account's row, and how often there was a query. */
+/* n of an account's row, and the number of queries so far. */
 static const struct pg_column shared_params[] = {PG_ARG("account_id", PG_UUID),
                                                  PG_ARG("id", PG_I64)};
 static const struct pg_column shared_columns[] = {PG_ARG("n", PG_I64), PG_ARG("asked", PG_I64)};
@@ -403,7 +403,8 @@ static void test_accounts_take_turns(void **state)
     }
 }
 
-/* One account with large documents, each of which ends a batch, and one with small ones. */
+/* One account with large documents, each of which ends a batch, and another with small documents.
+ */
 static void start_large_or_put(struct pg_call *call)
 {
     static char large[PG_ALONE_BYTES + 100];

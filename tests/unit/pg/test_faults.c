@@ -214,8 +214,8 @@ static bool all_are_up(void *arg)
     return count == 3;
 }
 
-/* Large reads run one at a time: others are not sent at the same time, and they do not take a
- * reader from small ones. */
+/* Large reads run one at a time: other large reads wait unsent, and do not take a reader from small
+ * reads. */
 static void test_a_large_read_holds_back_no_small_one(void **state)
 {
     struct pg_bench bench;
@@ -437,9 +437,8 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
-/* The failure of a later sending does not undo what an earlier one may have done: the caller is not
- * assured that nothing was done. Values that are refused were refused the first time, too.
- */
+/* If a query was sent before, a later failure does not undo what it may have done: the caller is
+ * not assured that nothing was done. Values that are refused were refused the first time, too. */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {
     struct pg_bench bench;

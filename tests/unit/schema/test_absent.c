@@ -33,7 +33,7 @@ static const char *dropped(struct arena *arena, const char *schema, const char *
 #define TEXT   "{\"type\":\"string\"}"
 #define CLOSED ",\"additionalProperties\":false}"
 
-/* Each: schema, instance, what is left of it. */
+/* Each: schema, instance, the instance after the removal. */
 static const char *const cases[][3] = {
     /* an optional member that does not accept null */
     {"{\"properties\":{\"a\":" TEXT ",\"b\":" TEXT "}" CLOSED, "{\"a\":null,\"b\":\"x\"}",

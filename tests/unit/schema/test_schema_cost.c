@@ -15,7 +15,7 @@
 enum {
     HELD_MS_MAX = 50 * BUILD_SLOWNESS,
     COMPILE_MS_MAX = 250 * BUILD_SLOWNESS, /* when a manifest loads, not while requests wait */
-    BUSY_ROOM = 3,                         /* for a machine that is busy with other work, too */
+    BUSY_ROOM = 3,                         /* factor that allows for a machine with other work */
     DEEP = 500,
     LEVELS = 40,
     /* With sanitizers, making such instances takes long. */

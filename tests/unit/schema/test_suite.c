@@ -1,6 +1,6 @@
 /*
  * JSON-Schema-Test-Suite, draft 2020-12, from the corpora (skipped without them): every required
- * test, the optional ones except those named here, with the remotes bundled into each schema.
+ * test, and the optional tests except those named here, with the remotes bundled into each schema.
  */
 #include "support/json_test.h"
 

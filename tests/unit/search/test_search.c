@@ -39,7 +39,7 @@ static const char table_works[] = APP(
                                                                        "their name.",
                                                                        ""));
 
-/* The same in everything but its id. */
+/* Apps that differ only in their ids. */
 static const char twin_a[] =
     APP("twin_a", "Twin", "things", "", "A twin.", ACTION("polish", "Polish", "", "Polishes.", ""));
 static const char twin_b[] =

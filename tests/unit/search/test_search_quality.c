@@ -234,8 +234,8 @@ static void sentences_find_their_actions(void **state)
     check_figure("sentences measured only", &measured, 80, 95);
 }
 
-/* The limits of those for tuning are what was found when they were written, with 374 actions. Those
- * of the measured ones are what is found among 789. */
+/* The limits of the tuning sentences are what was found when they were written, with 374 actions.
+ * The limits of the measured sentences are what is found among 789. */
 static void hard_sentences_find_as_many_as_before(void **state)
 {
     static const char hard[] = "search_sentences_hard.txt";

@@ -1,6 +1,6 @@
 /*
- * Reading a query: which words are the core of the request, which add to it, which are only
- * mentioned, and which mean nothing. It uses the built-in catalog, but only common words of it.
+ * Parsing a query: which words are the core of the request, which refine it, which are only
+ * mentioned, and which mean nothing. It uses the built-in catalog, but only its common words.
  */
 #include "catalog/search.h"
 #include "search/reading.h"
@@ -133,7 +133,7 @@ static void what_somebody_shall_do_is_payload(void **state)
     assert_read(b, "invite the team to the channel", "invite team", "channel", "");
 }
 
-/* The way and the time: neither is payload, though they are in the middle of it. */
+/* Words for the way and the time are not payload, though they occur inside the payload. */
 static void how_and_when_it_is_said_counts(void **state)
 {
     struct bench *b = *state;
@@ -192,7 +192,7 @@ static void phrases_stand_for_what_they_mean(void **state)
                 "page deleted");
     assert_read(b, "let me know which pages are open", "<get list> which pages open", "", "");
     assert_read(b, "\"get rid of\" page", "page", "", "get rid"); /* not in quotes */
-    /* of two with the same number of words, the one that ends first */
+    /* of two phrases with the same number of words, the phrase that ends first */
     assert_read(b, "put the page to the list on the left", "<change move update, status> page list",
                 "left", "");
 }

@@ -18,7 +18,7 @@
 
 struct room {
     struct serve serve;
-    struct app app; /* for its clients; the server belongs to the room */
+    struct app app; /* provides its clients; the server belongs to the room */
     size_t begun, ended, gone, came, finished;
     enum op_end end;
     unsigned status;

@@ -206,7 +206,7 @@ static void begin(void)
     begin_with(0);
 }
 
-/* Splits the shards of index 0 in two, with new names, as Citus does. */
+/* Splits the shards of index 0 in two, with new names, as Citus would. */
 static void run_split(void)
 {
     items_tell(conninfo,
