@@ -25,9 +25,9 @@ static struct flow_step step;
 static struct flow_move move;
 static struct flow_take take;
 static struct flow_reject reject;
-static struct uuid token;  /* of a cancel */
-static slice trace, title; /* of a start; most have neither */
-static slice key;          /* likewise */
+static struct uuid token;  /* a cancel's token */
+static slice trace, title; /* start only; most have neither */
+static slice key;          /* start only; mostly empty */
 
 /* arg: the flow; NULL: the current one. */
 static inline void start_start(struct pg_call *c)
@@ -84,7 +84,7 @@ static inline int moved(void)
     return status;
 }
 
-/* The same again, marked as a replay. */
+/* Sends the move again, marked as a replay. */
 static inline int moved_again(void)
 {
     calls[0].is_again = true;

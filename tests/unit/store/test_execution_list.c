@@ -1,6 +1,6 @@
-/* Calls of flows in the list of executions: which ones, in which order and between which
- * executions, what is known of those whose flow was deleted, and how rows that do not say what they
- * called are filled in; in both modes. */
+/* Calls of flows in the list of executions: which calls are listed, in which order and between
+ * which executions, what is known of calls whose flow was deleted, and how rows that do not say
+ * what they called are filled in; in both modes. */
 #include "base/clock.h"
 #include "store/execution.h"
 #include "store/flow.h"
@@ -15,8 +15,8 @@ static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account, other, key, version, ids[FLOWS];
-static int64_t begin; /* of the first step, in whole seconds; step n of flow i begins n * 10 + i
-                         seconds later */
+static int64_t begin; /* when the first step begins, in whole seconds; step n of flow i begins
+                         n * 10 + i seconds later */
 
 static struct store_page page;
 static struct execution_filter filter;
@@ -85,7 +85,7 @@ static void test_a_range_and_a_bound(void **state)
     pg_call_end(&call);
     assert_int_equal(list_of(10, 21, 2, &list), 2);
     assert_int_equal(list[1].started_at, begin + 12 * 1000000);
-    page.before = next; /* the last one's position */
+    page.before = next; /* the position of the last */
     pg_call_end(&call);
     assert_int_equal(read_page(&list, false), 2);
     assert_int_equal(list[0].started_at, begin + 11 * 1000000);
@@ -177,8 +177,8 @@ static void insert_flow_of_other(void)
     items_tell(conninfo, sql);
 }
 
-/* A thousand are read, and none of them has succeeded: the page ends there, and says where. Failed
- * ones are found without reading others. */
+/* A thousand executions are read, and none of them has succeeded: the page ends there and says
+ * where. Failed executions are found without reading others. */
 static void test_a_long_search_ends(void **state)
 {
     struct execution *list;

@@ -72,7 +72,7 @@ static void test_a_start_may_be_parked(void **state)
     assert_int_equal(count("flow", "status = 'running' and rev = 3"), 1);
 }
 
-/* A caller gives an id and sends the start twice, to two nodes: only one of them may go on with the
+/* A caller gives an id and sends the start twice, to two nodes: only one of the nodes may run the
  * flow. */
 static void test_a_start_of_another_is_not_ours(void **state)
 {

@@ -167,7 +167,7 @@ static void test_what_a_listed_one_holds(void **state)
     pg_call_end(&call);
 }
 
-/* The number in its list, and where the list goes on. */
+/* The number of flows in the list, and where the list continues. */
 static size_t listed(struct uuid *next)
 {
     struct flow_listed *list;

@@ -147,7 +147,7 @@ static void test_the_life_of_a_key(void **state)
         done();
         assert_in_range(left_s(lives[i].key) + 100, lives[i].least_s + 100, lives[i].most_s + 100);
     }
-    expire("guarded"); /* while its run goes on */
+    expire("guarded"); /* while it still runs */
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
     run(start_find);
     assert_int_equal(outcome_of(&calls[0]).state, CLAIM_BOUND);

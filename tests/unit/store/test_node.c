@@ -47,7 +47,7 @@ static void start_remove(struct pg_call *call)
     store_node_remove(call->bench->pool, &call->query, &call->op, old_ids, owning_ids);
 }
 
-/* The steps of housekeeping. Calls hold the texts of earlier ones. false: no node is old. */
+/* The steps of housekeeping. Calls hold the texts of earlier calls. false: no node is old. */
 static bool sweep(void)
 {
     memset(calls, 0, 3 * sizeof(calls[0]));
@@ -164,7 +164,7 @@ static void test_recovery_and_fences(void **state)
     assert_false(sweep()); /* not dead for an hour yet */
     items_tell(conninfo, "update sluice.node set lease_until = now() - interval '2 h' "
                          "where lease_until <= now()");
-    assert_true(sweep()); /* it owns the other one */
+    assert_true(sweep()); /* it owns the other claim */
     assert_int_equal(count_of("node"), 2);
     claim = unkeyed;
     run(start_release);

@@ -47,7 +47,8 @@ static void make_connection(void)
                                      .key_id = SLICE("k"),
                                      .status = CONNECTION_LIVE};
     assert_int_equal(rows_connection(sync, &connection), OK);
-    wanted_rev = connection.rev = 2; /* the first one becomes the default, which is a change */
+    wanted_rev = connection.rev =
+        2; /* the first connection becomes the default, which is a change */
     struct arena arena;
     struct connection *list;
     size_t count;
@@ -336,7 +337,7 @@ static void test_clients(void **state)
     client->sealed = SLICE_NONE; /* public */
     assert_int_equal(run(start_client_set), OK);
     done();
-    assert_int_equal(client_events("set"), 2); /* no account has an event of it */
+    assert_int_equal(client_events("set"), 2); /* no account has an event for this */
     assert_int_equal(run(start_client_get), OK);
     assert_int_equal(store_oauth_client_get_result(&calls[0].query, &got), OK);
     assert_true(slice_eq(got.client_id, SLICE("id-2")) && got.sealed.len == 3);

@@ -10,7 +10,7 @@
 #include "support/pg_items.h"
 #include "unit.h"
 
-enum { TODAY_ROWS = 2500, ALL_ROWS = TODAY_ROWS + 3, WANTED = 20 /* of a page */ };
+enum { TODAY_ROWS = 2500, ALL_ROWS = TODAY_ROWS + 3, WANTED = 20 /* rows per page */ };
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -116,7 +116,7 @@ static void test_what_a_row_holds(void **state)
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
     assert_int_equal(store_execution_list_result(&call.query, &list, &count, &next), OK);
     assert_true(slice_eq(list[0].summary, SLICE("{\"output\": 1}")));
-    assert_true(list[1].is_succeeded && !list[1].summary.ptr); /* a large one */
+    assert_true(list[1].is_succeeded && !list[1].summary.ptr); /* too large for the page */
     assert_true(slice_eq(list[2].summary, SLICE("{\"status\": \"failed\"}")));
     pg_call_end(&call);
 }
@@ -184,8 +184,8 @@ static long rows_of(slice line)
     return at < 0 ? 0 : strtol(line.ptr + at + strlen("actual rows="), NULL, 10);
 }
 
-/* From how many partitions a page reads rows: pruned ones are not executed. The results of two
- * scans are sorted, at most as many of each as are wanted. */
+/* From how many partitions a page reads rows: pruned partitions are not executed. The results of
+ * two scans are sorted, at most as many of each as are wanted. */
 static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
 {
     struct err err;

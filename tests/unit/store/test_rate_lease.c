@@ -164,7 +164,7 @@ static void test_what_is_owed_is_paid(void **state)
     assert_true(read_number("select level from sluice.rate_lease") < 0);
 }
 
-/* A number of concurrent calls: whole ones, and none in use is taken back. */
+/* A number of concurrent calls: only whole calls are leased, and none in use is taken back. */
 static void test_calls_at_the_same_time(void **state)
 {
     struct rate_lease_ask ask = of(0, 2);

@@ -46,7 +46,7 @@ static void test_made_once(void **state)
     assert_int_equal(run(start_make, 0), 0); /* the migration has made them */
     items_tell(conninfo, DROP_AHEAD("execution_", "3"));
     items_tell(conninfo, DROP_AHEAD("flow_doc_", "3"));
-    assert_int_equal(run(start_make, 0), 1); /* one a call */
+    assert_int_equal(run(start_make, 0), 1); /* one per call */
     assert_int_equal(run(start_make, 0), 1);
     assert_int_equal(run(start_make, 0), 0);
     items_tell(conninfo, DROP_AHEAD("execution_", "3"));
@@ -56,7 +56,7 @@ static void test_made_once(void **state)
     assert_int_equal(run(start_make, 0), 0);
 }
 
-/* Ten and three days ago, with a row each in the older one. */
+/* Partitions of ten and of three days ago, with one row, in the older partition. */
 #define MAKE_OLD                                                                                 \
     "do $$ declare day date; begin foreach day in array array[(now() at time zone 'UTC')::date " \
     "- 10, (now() at time zone 'UTC')::date - 3] loop "                                          \

@@ -1,5 +1,5 @@
-/* Tallies: rows that add up, what is read and cached of them, and longer times made from old
- * ones. */
+/* Tallies: rows that are summed, what is read and cached of them, and rows merged into longer
+ * periods once they are old. */
 #include "base/clock.h"
 #include "store/tally_cache.h"
 #include "support/pg_call.h"
@@ -172,7 +172,7 @@ static void check_sums(void)
     pg_call_end(calls);
 }
 
-/* The same whether the database adds up or rows are read as they are. */
+/* The sums are equal whether the database adds up or the rows are read as they are. */
 static void test_sums(void **state)
 {
     struct tally_sum *s;
@@ -223,7 +223,8 @@ static void test_ranges(void **state)
     assert_true(tally_range_of(24, now, &range));
     assert_int_equal(range.since, 20000 * 24 * h - 10 * h);
     assert_int_equal(range.steps, 24);
-    assert_int_equal(range.before_at, 19999 * 24 * h - 12 * h); /* of six hours */
+    assert_int_equal(range.before_at,
+                     19999 * 24 * h - 12 * h); /* starts at a multiple of six hours */
     assert_true(tally_range_of(168, now, &range));
     assert_int_equal(range.since, 19993 * 24 * h + 18 * h);
     assert_int_equal(range.before_at, 19986 * 24 * h);

@@ -212,7 +212,7 @@ static void the_second_connection_resumes(void **state)
         assert_false(connect_and_ping(&pair));
         assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(connect_and_ping(&pair));
-        assert_true(connect_and_ping(&pair)); /* the chain goes on */
+        assert_true(connect_and_ping(&pair)); /* the new session can be resumed, too */
         assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(count_handshakes("full") - full == 1);
         assert_true(count_handshakes("resumed") - resumed == 2);

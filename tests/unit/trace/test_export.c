@@ -205,8 +205,7 @@ static void spans_are_sent_together(void **state)
     bench_close(&b);
 }
 
-/* One export never ends. The queue fills meanwhile, and what does not fit is dropped.
- */
+/* One export never ends. The queue fills up, and what does not fit is dropped. */
 static void a_full_queue_drops(void **state)
 {
     (void)state;

@@ -73,7 +73,7 @@ static int ask(struct pg_bench *bench, struct vault_auth *auth, struct asker *as
     return asker->check.status;
 }
 
-/* The same from a client's address. */
+/* Asks from a client's address. */
 static int ask_from(struct pg_bench *bench, struct vault_auth *auth, struct asker *asker,
                     const char *text, const char *address)
 {

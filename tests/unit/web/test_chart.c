@@ -137,7 +137,7 @@ static void test_small_and_huge_values_stay_in_the_picture(void **state)
     check_bar(chart, 2, "warn", "M22 0h16v0h-16z");
 }
 
-/* The data are those that chart.html declares: test_markup renders it with hostile ones. */
+/* The data are those that chart.html declares: test_markup renders the page with hostile data. */
 static void test_a_day_as_the_page_has_it(void **state)
 {
     struct err err;
