@@ -11,7 +11,7 @@ struct peer_connection {
     struct list link;
     struct buf in;
     const struct peer_script *script; /* being played */
-    slice rest;                       /* of its reply */
+    slice rest;                       /* the unsent rest of its reply */
     struct loop_task task;
 };
 

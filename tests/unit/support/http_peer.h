@@ -32,9 +32,9 @@ struct http_peer {
     struct tcp_listener *listener;
     struct tls_server *tls; /* counted; NULL: plain */
     const struct peer_script *scripts;
-    size_t script_count; /* request n gets script n; the last one repeats */
+    size_t script_count; /* request n gets script n; the last script is repeated */
     unsigned connections, requests, handshakes;
-    struct buf request; /* the newest complete one */
+    struct buf request; /* the newest complete request */
     struct list open;   /* connections */
     unsigned open_count;
 };

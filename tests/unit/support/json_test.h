@@ -19,7 +19,7 @@ static inline struct json *parse(struct arena *arena, const char *text)
     return value;
 }
 
-/* The same for a text with ' for ". */
+/* Parses a text with ' in place of ". */
 static inline struct json *parse_quoted(struct arena *arena, const char *text)
 {
     return parse(arena, unit_quoted(arena, text));

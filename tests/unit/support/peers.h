@@ -18,8 +18,8 @@ struct end {
     struct stream *stream; /* NULL after on_closed */
     struct buf got;
     unsigned opened, eofs, drained, closed;
-    bool is_clean;         /* of the last on_eof */
-    struct err why;        /* of on_closed */
+    bool is_clean;         /* as reported by the last on_eof */
+    struct err why;        /* as reported by on_closed */
     size_t pause_at;       /* stops reading when that much has arrived; 0: never */
     bool is_close_on_read; /* closes from inside on_read */
 };

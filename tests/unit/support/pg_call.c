@@ -22,7 +22,7 @@ static void submit(struct pg_call *call)
 static enum op_result step_submit(struct op *op)
 {
     struct pg_call *call = call_of(op);
-    if (call->is_submitted) /* by the first one, which has its answer */
+    if (call->is_submitted) /* by the first call, which has its answer */
         return OP_NEXT;
     for (size_t i = 0; i <= call->with_next; i++)
         submit(call + i);

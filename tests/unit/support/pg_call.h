@@ -20,7 +20,7 @@ struct pg_bench {
 /* The caller sets config->conninfo and the rest; dns is filled in. wait: for a first connection.
  */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
-/* The same with a pool that another room made. */
+/* As pg_bench_open, with a pool that another room makes. */
 typedef struct pg_pool *pg_pool_maker(struct loop *loop, const struct pg_pool_config *config,
                                       struct err *err);
 void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
@@ -38,7 +38,7 @@ struct pg_call {
     struct pg_bench *bench;
     void (*start)(struct pg_call *call);
     void *arg;
-    size_t with_next; /* of pg_calls_start: the calls that are submitted with it */
+    size_t with_next; /* pg_calls_start only: how many further calls are submitted with this one */
     bool is_submitted;
     bool is_again; /* it may have been done already: pg_query.is_unknown */
     bool is_done;  /* the query has ended; its results stay until pg_call_end */
@@ -47,8 +47,8 @@ struct pg_call {
 
 void pg_call_start(struct pg_bench *bench, struct pg_call *call,
                    void (*start)(struct pg_call *call), void *arg);
-/* The same, all in one turn, so that they may share a batch: a turn may end after each op if the
- * machine is paused for a millisecond. args[i * arg_bytes] is that of calls[i]. */
+/* Starts count calls in one turn, so that they may share a batch: a turn may end after each op if
+ * the machine is paused for a millisecond. args[i * arg_bytes] is the argument of calls[i]. */
 void pg_calls_start(struct pg_bench *bench, struct pg_call *calls, size_t count,
                     void (*start)(struct pg_call *call), void *args, size_t arg_bytes);
 /* Starts, waits, and returns the query's status. */

@@ -11,7 +11,7 @@
 enum { SHARDED_COUNT = 4, SHARDED_GROUPS = 2, SHARDED_ANCHOR = 100, SHARDED_NOTE = 200 };
 
 /* Tables: sluice.connection and sluice.note (account_id, id, body), in SHARDED_COUNT parts each.
- * The even parts are on node 1 and the odd ones on node 2. sluice.kind has a copy on each. Part i
+ * The even parts are on node 1 and the odd parts on node 2. sluice.kind has a copy on each. Part i
  * of sluice.connection is shard SHARDED_ANCHOR + i. Returns conninfo like pg_cluster_database. */
 const char *pg_sharded_database(void);
 /* Moves the shards of that index to this node. */

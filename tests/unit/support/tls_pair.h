@@ -18,11 +18,12 @@ struct pair {
     slice name;                  /* server_name of the client */
     struct end client, accepted; /* accepted: the TLS session or the plain stream */
     struct stream *tcp;          /* the client's TCP stream until TLS starts */
-    struct err start_err;        /* of tls_client_start */
+    struct err start_err;        /* error from tls_client_start */
     size_t write_bytes_max;
 };
 
-/* server_cert names a pair of files of certs. NULL: the accepted side has no TLS. */
+/* server_cert: base name of a certificate and key file in `certs`. NULL: no TLS on the accepted
+ * side. */
 void pair_init(struct pair *pair, struct certs *certs, const char *server_cert,
                const struct tls_server_config *server, const struct tls_config *client);
 /* Connects. The handshake starts once TCP is connected. */
@@ -34,7 +35,7 @@ void pair_close(struct pair *pair);
 void pair_deinit(struct pair *pair);
 
 void pair_send(struct stream *stream, const char *text);
-/* Bytes that look random, the same each time; mem_free. */
+/* Pseudorandom bytes, the same on each call; free with mem_free. */
 char *pattern_new(size_t len);
 
 #endif

@@ -10,7 +10,7 @@
  *   - none of our TCP connections has bytes under way,
  *   - and PostgreSQL, if the program has one, has answered all requests.
  *
- * If one of these is in doubt, the wait goes on. After three seconds it says so, and after 300 it
+ * If one of these is in doubt, the wait continues. After three seconds it says so, and after 300 it
  * ends.
  */
 #ifndef TESTS_SUPPORT_WAIT_H
