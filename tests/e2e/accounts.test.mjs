@@ -84,7 +84,7 @@ test('export: every row of the account, no credentials', async () => {
 
   const file = join(stack.dir, 'leaving.ndjson');
   assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
-  // the use of a connection is recorded with a delay, perhaps between the two exports
+  // the use of a connection is recorded with a delay, which may end between the two exports
   const withoutUses = (all) => all.map(({ table, row: { last_used_at, failed_at, failure, ...row } }) => ({ table, row }));
   assert.deepEqual(withoutUses(lines(await readFile(file, 'utf8'))), withoutUses(rows));
   assert.equal((await stat(file)).mode & 0o777, 0o600);

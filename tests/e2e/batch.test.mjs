@@ -113,7 +113,7 @@ test('each execution counts towards an account’s rate limit', async () => {
     assert.equal(status, 200);
     const statuses = json.results.map((one) => one.status);
     const taken = statuses.filter((one) => one === 200).length;
-    const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and one a second
+    const most = 5 + Math.ceil((Date.now() - began) / 1000); // a burst of five, then one per second
     assert.ok(taken >= 5 && taken <= most, `${statuses}`);
     assert.deepEqual(statuses, [...Array(taken).fill(200), ...Array(50 - taken).fill(429)]);
     for (const { error, retry_after } of json.results.slice(taken)) {

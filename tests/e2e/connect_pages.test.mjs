@@ -645,7 +645,7 @@ test('guessing keys is slowed down', async () => {
   const began = Date.now();
   const tries = await Promise.all(Array.from({ length: 40 }, () => pages.press(page, 'Sign in', { key: 'sk_wrong' })));
   const slowed = tries.filter((one) => one.status === 429);
-  const most = 10 + Math.ceil((Date.now() - began) / 1000); // ten at once, and then one a second
+  const most = 10 + Math.ceil((Date.now() - began) / 1000); // a burst of ten, then one per second
   assert.ok(slowed.length >= 40 - most, `${slowed.length} of 40`);
   for (const one of slowed) assert.equal(one.headers.get('retry-after'), '1');
 });

@@ -365,8 +365,8 @@ test('a form contains a seal: from another session, or changed, it makes nothing
 
 /* ---- a session that ends while a person types ---- */
 
-// An address may sign in ten times at once, and then once a second. The stored form stays
-// meanwhile.
+// An address may sign in ten times in a burst, then once per second. The stored form survives the
+// wait.
 const signsIn = (visit, key) =>
   until('the sign-in is answered', async () => {
     await visit.page.getByLabel('API key').fill(key);

@@ -27,7 +27,7 @@ async function keyOf(name, scopes) {
   return { ...account, key: made.key };
 }
 
-// The same for any account, with the id that lists use.
+// Makes a key for any account. Returns it with the id that lists use.
 async function keyOfAccount(own, name) {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', name, '--json']));
   return { id: made.id, as: { ...own, key: made.key } };
@@ -196,7 +196,7 @@ test('the inbox in parts: soonest to expire first, by requester, and each flow o
   const [{ id: key }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
   const model = await dashboard.startTasks(own);
   await copyFlow(dashboard.stack, model, 29, 1);
-  // all but the first expire, older ones sooner; one in five belongs to a key that does not exist
+  // all but the first expire, older flows sooner; one in five belongs to a key that does not exist
   await dashboard.stack.cluster.sql(`
     with others as (select id, row_number() over (order by id) n from sluice.flow where account_id = '${own.id}')
     update sluice.flow f set wake_at = case when f.id <> '${model}' then now() + n * interval '1 day' end from others o where f.account_id = '${own.id}' and f.id = o.id;
@@ -663,7 +663,7 @@ test('the overview of an account with many numbers: ended calls are added up onc
   const visit = await dashboard.signIn(busy);
   const sum = async () => Number((await visit.page.locator('.kpi strong').first().innerText()).replaceAll(',', ''));
   assert.equal(await sum(), 2400); // for more rows than are read individually
-  // by how much the sum grows meanwhile; repeated if an hour begins in between
+  // by how much the sum grows during a change; repeated if an hour begins in between
   const grows = (what, by, change) =>
     until(what, async () => {
       await visit.goto('/');
@@ -688,7 +688,7 @@ test('the first day: five first things to do, ticked as they are done, and no em
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const begin = visit.page.locator('#begin');
   const done = async () => [(await begin.locator('header .soft').innerText()), (await begin.locator('li.done h3').allInnerTexts()).join()];
-  const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // of calls that were counted meanwhile
+  const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // panels of calls that have been counted by then
   assert.deepEqual(await done(), ['1 of 5 done', 'Sign in']);
   assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions']);
   assert.match(await begin.innerText(), /With the key sk_\S+, which may read, execute, approve, administer\./);
@@ -847,7 +847,7 @@ test('flows: title, requester and state of each, counts by state; a new one appe
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
   assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
   await visit.fits();
-  // a key that was removed: the rest that is known of it
+  // a removed key is shown by its id, which is all that is left
   await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
   await visit.goto('/flows?status=approval');
   assert.deepEqual([(await cells(waits))[2], await row(timed).count(), await row(done).count()], [`key:${key}`, 0, 0]);

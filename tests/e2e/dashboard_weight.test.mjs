@@ -118,8 +118,8 @@ class Costs {
         const statements = (statementsOf(await dashboard.server.metrics()) - before) / REQUESTS;
         const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / REQUESTS);
         const known = this.pages.get(path);
-        // The server's own queries meanwhile do not count, so the lowest number of statements
-        // counts, too.
+        // The server runs queries of its own at the same time. They do not belong to the page, so
+        // the lowest number of statements is taken here, too.
         const least = !known || own + its < known.own + known.its ? { own, its } : known;
         this.pages.set(path, { ...least, statements: Math.min(statements, known?.statements ?? statements) });
       }

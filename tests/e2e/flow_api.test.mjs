@@ -197,7 +197,7 @@ test('the flows of a rare template are searched in bounded steps, each of which 
   assert.deepEqual([all.flows.length, Object.keys(all)], [7, ['flows']]);
 });
 
-// A client that changed a flow goes on from the answer, without another read.
+// A client that changed a flow can continue from the answer, without another read.
 test('a request that changes a flow answers with the revision, as ETag and in the record', async () => {
   const seen = [];
   const revOf = (reply, flow = reply.json.flow) => {

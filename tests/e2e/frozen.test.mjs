@@ -1,15 +1,15 @@
-// A database backend that is paused and continues later: its statements are done long after its
-// connection was given up, when their sender has answered and ended. No claim is left: a claim
+// A database backend is paused and resumes later: its statements run long after the server dropped
+// the connection and the run that sent them has replied and ended. No claim is left over: a claim
 // without a run on the owning node is released, or ends as unknown if a provider may have received
-// the call. Then backends are paused one after the other under load. This is a short run.
-// SOAK_SECONDS makes it go on for that long, with 16 to 20 s each.
+// the call. Backends are then paused in turn under load. This is the short form. With
+// SOAK_SECONDS=n, the test runs for n seconds, and each pause takes 16 to 20 s.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
-// Longer than the wait for a connection. In the whole run also longer than a lease.
+// Longer than the wait for a connection. In the long form also longer than a lease.
 const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
 const TIMEOUT = '2s'; // of a statement: short, but longer than any takes on a slow machine
 const SILENT = /the database has gone silent/g;
@@ -18,10 +18,10 @@ let stack, server, account, flowId;
 before(async () => {
   stack = await Stack.start();
   account = await stack.account('frozen', { apps: ['probe'] });
-  // A connection counts as dead five seconds after the longest statement. There is one writer: if
-  // several are paused, one with nothing in flight is not given up, and gets the release of a
-  // claim. Both are then done when the backends continue, in any order, and nothing may be left to
-  // recover.
+  // A connection counts as dead five seconds after the longest statement. There is only one writer.
+  // If several were paused, a connection with nothing in flight would be kept and would carry the
+  // release of a claim. When the backends resume, the claim and its release would run in any order,
+  // and nothing might be left to recover.
   const args = ['--database-writers', '1', '--database-readers', '1', '--database-timeout', TIMEOUT];
   server = await stack.serve({ args });
   await loseFlow();
@@ -193,8 +193,8 @@ test('a keyed read whose client has disconnected ends its claim by itself', asyn
 test('a flow whose take is committed late is continued by its owner', () =>
   until('it has ended', async () => (await sql(`select status from sluice.flow where id = '${flowId}'`)) === 'completed'));
 
-// What clients do meanwhile: each subject is sent once, or with one key until the outcome is known.
-// Returns the subjects by the acknowledged result.
+// What clients do during the pauses: each subject is sent once, or with one key until the outcome
+// is known. Returns the subjects by the acknowledged result.
 function load(nodes) {
   const answers = new Map(); // subject -> status of the last answer
   const flows = [];

@@ -1,6 +1,6 @@
-// The same executions with a third-party emulator of Gmail (npm `emulate`), served by nginx with
-// TLS. Features that it does not have (OR, -from:, newer_than:, getProfile; any token is good) are
-// left out here, and tested with our own provider.
+// Executions of Gmail actions with a third-party emulator of Gmail (npm `emulate`), served by nginx
+// with TLS. Features that it does not have (OR, -from:, newer_than:, getProfile; any token is good)
+// are left out here, and tested with our own provider.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 // Checks that are made when the first byte of a request is about to be sent, not when its call
 // begins. In between, a connection is made, with a handshake that may take seconds, and the process
-// may be paused. A flow that another node cancelled meanwhile sends nothing, nor does a node whose
-// lease is over.
+// may be paused. A flow that another node cancelled in that time sends nothing, nor does a node
+// whose lease is over.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';

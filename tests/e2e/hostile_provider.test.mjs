@@ -10,8 +10,8 @@ import { startNginx } from './support/nginx.mjs';
 import { Scripted, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
-const DEADLINE_MS = 1500; /* for those that must reach it */
-const PATIENT_MS = 60_000; /* for the others */
+const DEADLINE_MS = 1500; /* for calls that must reach it */
+const PATIENT_MS = 60_000; /* for the other calls */
 const BODY_BYTES_MAX = 256 * 1024;
 
 let stack, server, account, certificates, elsewhere, healthy;

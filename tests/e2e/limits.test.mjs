@@ -360,7 +360,7 @@ test('an account\'s own request rate, if the operator sets one', async () => {
   const began = Date.now();
   const replies = await times(60, () => list(a));
   const refused = replies.filter((reply) => reply.status !== 200);
-  const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and then one a second
+  const most = 5 + Math.ceil((Date.now() - began) / 1000); // a burst of five, then one per second
   assert.ok(refused.length >= 60 - most && refused.length <= 55, `${refused.length} refused`);
   for (const reply of refused) {
     assert.equal(reply.status, 429);

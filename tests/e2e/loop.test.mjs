@@ -1,6 +1,6 @@
 // The loop never stalls: under a mixed load of small requests, large bodies, large replies of
 // providers and full TLS handshakes, no turn takes more than 50 ms of thread CPU time. The server
-// itself measures this (SLUICE_TURN_CPU_MS_MAX) and exits with an error if one did.
+// itself measures this (SLUICE_TURN_CPU_MS_MAX) and exits with an error if a turn takes longer.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { makeCertificates, startNginx } from './support/nginx.mjs';

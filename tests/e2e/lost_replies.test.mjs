@@ -3,8 +3,8 @@
 // done if something was. A key that was released runs again, and one that is bound replays. This
 // holds for each class of action, with and without a key of the caller's, on every surface that
 // runs actions, on two processes. The generator is seeded: a failure prints the seed and the number
-// of the intent, and SLUICE_SEED=n ONLY=i repeats that one. SOAK_SECONDS makes it go on for that
-// long.
+// of the intent, and SLUICE_SEED=n ONLY=i repeats that intent. With SOAK_SECONDS=n, the test runs
+// for n seconds.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -95,7 +95,7 @@ test('the setting refuses for all keys but those that say otherwise; forms: neve
   assert.equal(contentOf(await at(keys.allow, {}, { confirm: true })).status, 'succeeded');
   assert.equal((await at(keys.allow, FORM, { confirm: true })).resultType, 'input_required');
   assert.equal(calls, 1);
-  // no person is there: the client's forms do not count
+  // there is no user to ask: the client's forms do not count
   assert.equal(contentOf(await run(keys.never, post, FORM)).status, 'succeeded');
   assert.equal(contentOf(await run(keys.never, post, FORM, {})).error_code, 'policy_blocked');
   assert.equal(contentOf(await at(keys.never, FORM, { confirm: true })).error_code, 'policy_blocked');

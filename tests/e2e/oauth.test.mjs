@@ -42,8 +42,8 @@ async function person(name, { app = 'strict', client = 'sluice', expired = false
 const read = (server, account, more = {}) => server.execute(account.key, account.app, 'read_me', {}, more);
 const many = (count, fn) => Promise.all(Array.from({ length: count }, (_, i) => fn(i)));
 const isPast = (account) => Date.now() > account.addedAt + 5000;
-// One refresh. On a slow machine, tokens of 5 s (renewed after 4) may expire meanwhile, and there
-// are more.
+// Expects one refresh, or more on a slow machine, where 5 s tokens (renewed after 4 s) may expire
+// during the test.
 function assertExpiries(made, tookMs) {
   const most = 1 + Math.floor(tookMs / 3700);
   assert.ok(made >= 1 && made <= most, `${made} refreshes in ${tookMs} ms`);
@@ -420,7 +420,7 @@ test('code and PKCE, through the real consent pages', async () => {
     [first.label, first.default, first.status, first.scopes],
     ['work', true, 'live', 'openid offline_access notes.read'],
   );
-  // A second one of the same app is not the default. The first one has ended, and is live again
+  // A second connection of the same app is not the default. The first has ended, and is live again
   // with a new grant.
   const second = await authorize(account, 'strict', [], consent());
   assert.equal(second.code, 0, second.stderr);

@@ -289,8 +289,8 @@ test('SIGHUP at a draining server with closed listeners is not an error', async 
   assert.deepEqual(await end, { code: 0, signal: null }, leaving.log);
 });
 
-// The program itself limits its turns to 50 ms of CPU, here without sanitizers: 10,000 actions are
-// compiled meanwhile, and the previous 10,000 are freed. One of three servers has to be within the
+// The program itself limits its turns to 50 ms of CPU, here without sanitizers, while 10,000
+// actions are compiled and the previous 10,000 are freed. One of three servers has to be within the
 // limit, since a host that pauses this machine makes a turn long, too.
 test('a large catalog is compiled outside of the loop', async () => {
   for (let round = 1; ; round++) {
@@ -333,7 +333,7 @@ async function compileLarge(dir) {
   const { json } = await large.call(account.key, 'GET', '/api/integrations?supports_action=app19_action_499');
   assert.deepEqual(json.items.map((item) => item.integration_id), ['app19']);
   const turn = await metric(large, 'sluice_loop_turn_cpu_seconds_max');
-  // the shutdown neither waits for a load nor fails because of it
+  // the shutdown neither waits for a load nor fails because of one
   large.process.kill('SIGHUP');
   const end = await large.stop();
   assert.deepEqual([end.code, end.signal], [0, null], large.log.slice(-2000));

@@ -139,7 +139,7 @@ test('a step that was too fast says until when', async () => {
   assert.deepEqual([error.code, error.retry_after], ['rate_limited', 30], JSON.stringify(error));
 });
 
-// The last test: the connection stays closed.
+// Must be the last test: it leaves the connection rate-limited (for 600 s).
 test('the limits in one reply also apply to another without them', async () => {
   await dev.faults([
     { match: { path_prefix: PAGES }, count: -1, action: { status: 429, hold: true } },

@@ -44,7 +44,7 @@ function recordedBody(body) {
   return { leaves: [['body', body]] };
 }
 
-// The same for ours. isText: values are texts, whatever they stand for.
+// The body that the server sent. isText: values are texts, whatever they stand for.
 function sentBody({ headers, body }) {
   const type = headers['content-type'] ?? '';
   const text = body.toString('utf8');

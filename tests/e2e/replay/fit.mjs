@@ -31,7 +31,7 @@ function pathFits(wanted, path, properties) {
   return ours.length === theirs.length && ours.every((one, i) => segmentFits(one, theirs[i], properties));
 }
 
-// The same without versions, which vendors move: /crm/v3/objects, /crm/objects/2026-03.
+// A path without versions, which vendors move: /crm/v3/objects, /crm/objects/2026-03.
 const unversioned = (path) => segmentsOf(path).map(decoded).filter((one) => !isVersion(one)).join('/');
 export const isSamePath = (ours, recorded, base) => [recorded, base + recorded].some((one) => unversioned(one) === unversioned(ours));
 

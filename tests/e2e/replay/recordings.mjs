@@ -45,7 +45,7 @@ export function corpusRecordingsOf(app) {
   return all;
 }
 
-// The same, with the vendors' ids at their full length.
+// The recordings of an app, with the vendor's ids at their full length.
 export const recordingsOf = (app) => new Map([...corpusRecordingsOf(app)].map(([id, one]) => [id, completed(app, one)]));
 
 // A line with only `params` sets the parameters of the connection for later lines.

@@ -40,8 +40,8 @@ export function successProblems(action, one, { status, summary }) {
   return [...lines, ...displayProblems(action, summary, one.summary)];
 }
 
-// expected: {error_code, retry_after?, hint?, message?, ...}. A time that is waited for comes
-// closer meanwhile.
+// expected: {error_code, retry_after?, hint?, message?, ...}. The reply's Retry-After may be
+// slightly below retry_after, since some of the time has passed.
 export function errorProblems(expected, { status, headers, summary }) {
   const lines = [];
   if (![409, 500].includes(status) || summary?.error_code !== expected.error_code)

@@ -133,8 +133,8 @@ function unknownWithin(description, template, schema, path) {
   });
 }
 
-// The differences from the operation, one a line: names that the operation does not know, and names
-// that it requires.
+// How the action differs from the operation, one per line: names that the operation does not
+// define, and required names that are missing.
 export function differences(description, base, action) {
   const operation = description.find(base, action);
   if (!operation) return ['path: unknown'];

@@ -204,7 +204,7 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A tool's result, {content, isError}. contentOf() returns what a model reads of it.
+  // A tool's result, {content, isError}. contentOf() returns the part that a model reads.
   async call(name, args, options) {
     const { result, error, status } = await this.ask('tools/call', { name, arguments: args }, options);
     assert.ok(result, `${name}: ${status} ${JSON.stringify(error)}`);
@@ -219,7 +219,7 @@ export function inside(result) {
   return { id: found[1], json: JSON.parse(found[2]) };
 }
 
-// The same without the id. It is undefined for text that is not a result.
+// The result's JSON without the id. It is undefined for text that is not a result.
 export const contentOf = (result) => result && inside(result).json;
 
 // The SDK's client, connected. mode: 'legacy', 'auto' or {pin}. Each of its replies is validated.

@@ -57,7 +57,7 @@ export class Pages {
     return { status: reply.status, location: reply.headers.get('location'), headers: reply.headers, text: await reply.text() };
   }
 
-  // The same, and follows redirects within the site. path is where it ended.
+  // As ask(), but follows redirects within the site. path is the last path.
   async go(path, options) {
     let reply = await this.ask(path, options);
     for (let hops = 0; reply.location?.startsWith('/') && hops < 5; hops++) {

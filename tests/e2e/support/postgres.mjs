@@ -32,7 +32,7 @@ function errorOf(body) {
   return [`${fields.S}:  ${fields.M}`, fields.D, fields.H].filter(Boolean).join('\n');
 }
 
-// at: as net.connect takes it. Each query opens a connection of its own, as psql does. Resolves
+// at: as net.connect takes it. Each query opens a connection of its own, as psql would. Resolves
 // with {code, stdout, stderr}: code is 0, 1 if the query failed, or 2 if the connection failed.
 export function query(at, user, database, text) {
   return new Promise((resolve) => {

@@ -29,7 +29,7 @@ export function run(program, args, options = {}) {
   });
 }
 
-// The same, but anything except success is an error of the test itself.
+// Runs a program. Anything except success is an error of the test itself.
 export async function must(program, args, options) {
   const end = await run(program, args, options);
   if (end.code !== 0)
@@ -94,7 +94,7 @@ export class Running {
   }
 }
 
-// The lines of a log, as objects, without the last one, which may be incomplete.
+// The lines of a log, as objects, without the last line, which may be incomplete.
 export const linesOfLog = (log) =>
   log
     .split('\n')
@@ -118,7 +118,7 @@ const isFree = (port) =>
 
 // A free port, and `more` free ones after it, for programs that cannot report which one they took,
 // and for addresses where nothing may listen. They are below the range that systems assign, so that
-// none is taken meanwhile.
+// none is taken before its use.
 export async function freePort(more = 0) {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);

@@ -1,7 +1,7 @@
 // The parts of a deployment, each started by the test itself: a private PostgreSQL, the emulated
 // provider, and `sluice serve`. Accounts and connections are made with the operator commands. This
-// is for tests that must stop or break one part while another goes on, which `sluice dev` does not
-// allow.
+// is for tests that must stop or break one part while another keeps running, which `sluice dev`
+// does not allow.
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
