@@ -12,7 +12,7 @@
 
 enum { LOAD_WHY_MAX = 320 };
 
-/* Of one scenario, in the measured time. */
+/* The result of one scenario in the measured time. */
 struct load_part {
     uint64_t done, wrong;
     struct histogram latencies;

@@ -1,5 +1,6 @@
 // The same flow of three provider calls on sluice, DBOS and Restate, one after the other on this
-// machine, each with durable state: flows a second on 64 strands, and the median of one alone.
+// machine, each with durable state: flows per second on 64 strands, and the median duration of a
+// single flow.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { own } from '../suite/stage.mjs';

@@ -41,7 +41,7 @@ struct call {
     const struct route *route;
     const struct json *body; /* an object; empty where there was none */
     slice id, id2;           /* from the path */
-    struct record *record;   /* that id names, where the route says of which kind */
+    struct record *record;   /* named by id, if the route gives its kind */
     struct json object;      /* the record's, to be changed */
     struct json ids;         /* the ids of all mails that the request is about */
     const char *app;         /* for the ledger */

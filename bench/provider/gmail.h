@@ -18,7 +18,7 @@ enum {
 
 #define GMAIL_ADDRESS "sam.rivera@example.com"
 
-/* Of records; and what else a route may be about. */
+/* Kinds of records, and whatever else a route may be about. */
 enum gmail_kind {
     GMAIL_MESSAGE,
     GMAIL_THREAD, /* its record's id has a "t" in front of the thread's */

@@ -329,7 +329,7 @@ static bool set_labels(struct call *call, const struct json *change, const char 
     return true;
 }
 
-/* As the body says, or the last segment of the path. */
+/* Changes labels as the body, or the last segment of the path, says. */
 static bool modify(struct call *call)
 {
     slice verb = call->http->segments[call->http->segment_count - 1];

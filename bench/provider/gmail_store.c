@@ -336,7 +336,7 @@ static void add_records(struct gmail *gmail)
             gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json);
         }
     }
-    gmail->numbers[GMAIL_LABEL] = 1; /* that people made */
+    gmail->numbers[GMAIL_LABEL] = 1; /* numbers of labels that people made */
 }
 
 void gmail_seed(struct gmail *gmail, int64_t now_us)

@@ -49,7 +49,7 @@ struct app {
     struct host host;
     struct tls_server *tls;
     struct cert_files files;
-    struct signal_watch signals[2]; /* that end the loop */
+    struct signal_watch signals[2]; /* these end the loop */
     size_t signal_count;            /* watched */
 };
 

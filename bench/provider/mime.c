@@ -267,8 +267,8 @@ static void read_body(struct arena *arena, slice text, struct mime_part *part)
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth,
                      struct mime_part *part);
 
-/* Where the next line is that begins with the mark, with its line end before it, and nothing
- * but blanks after it, or (*is_last) two dashes; -1: nowhere. */
+/* The position of the next line that begins with the mark, followed only by blanks or (*is_last)
+ * two dashes; includes the line end before it. -1: none. */
 static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
 {
     for (size_t from = 0;;) {

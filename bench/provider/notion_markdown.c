@@ -205,7 +205,7 @@ static bool replace(struct call *call, slice text, const struct json *change)
     return true;
 }
 
-/* The text with old in it replaced wherever it is; *count is the number of replacements. */
+/* The text with every occurrence of old replaced; *count is the number of replacements. */
 static slice exchange(struct arena *arena, slice text, slice old, slice new, size_t *count)
 {
     struct buf out;

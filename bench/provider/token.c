@@ -11,7 +11,7 @@ struct tokens {
     size_t count;
 };
 
-/* As --token takes them. */
+/* In the form of --token. */
 static const char *const demo_tokens[] = {
     "gmail=ya29.demo-gmail-full",
     "gmail=ya29.demo-gmail-modify,modify",
@@ -24,7 +24,7 @@ static const char *const demo_tokens[] = {
 };
 
 static const struct {
-    const char *app, *scopes, *all; /* that there are, and those of a token that names none */
+    const char *app, *scopes, *all; /* the app's scopes, and those of a token that names none */
 } apps[] = {
     {"gmail", "full modify readonly compose send labels settings expired", "full,settings"},
     {"notion", "read insert update comments users revoked", "read,insert,update,comments,users"},

@@ -19,7 +19,7 @@ struct tokens *tokens_new(void);
 void tokens_free(struct tokens *tokens);
 /* "gmail=TOKEN" or "notion=TOKEN", scopes follow after a comma: "gmail=abc,readonly,send". */
 int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
-/* Of the request; NULL when it is not known, not for this app, or expired or revoked. */
+/* The token of the request; NULL if it is unknown, expired, revoked, or another app's. */
 const struct token *tokens_find(const struct tokens *tokens, const char *app,
                                 const struct provider_request *request);
 

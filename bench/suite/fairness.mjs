@@ -1,8 +1,8 @@
-// Fairness between two accounts, of which one sends ten times its share. A share is as many requests at
-// a time as the other has. The median of the account that keeps to its share is measured alone, with the
-// other at its share, and with the other at ten times that, in short slices by turns, so that a slower
-// machine slows all three. The other
-// calls the same actions of apps with an emulated provider of their own: what waits there does not wait in the server.
+// Fairness between two accounts, of which one sends ten times its share. A share is as many
+// requests at a time as the other has. The median of the account that keeps to its share is
+// measured alone, with the other at its share, and with the other at ten times that, in short
+// alternating slices, so that a slower machine slows all three. The other calls the same actions of
+// apps with an emulated provider of their own: what waits there does not wait in the server.
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -1,5 +1,5 @@
-// The figures: measure(stage) gives {value, base?}; against says what base is; least and aim are of
-// the ratio where there is one, else of the value; isLess: the less the better.
+// The figures: measure(stage) gives {value, base?}; against says what base is; least and aim apply
+// to the ratio where there is one, else to the value; isLess: lower is better.
 import { measurePeers } from '../peers/measure.mjs';
 import { measureFairness } from './fairness.mjs';
 import { measureStrangers } from './strangers.mjs';

@@ -1,6 +1,6 @@
 // `make bench-citus`: sharded mode on a Citus cluster of three against set mode on one PostgreSQL,
-// both on this machine and its cores, with the same settings (fsync on). Both servers are there at
-// once and are loaded by turns, so that a slow moment of the machine affects both. The load is that
+// both on this machine and its cores, with the same settings (fsync on). Both servers run at once
+// and are loaded alternately, so that a slow moment of the machine affects both. The load is that
 // of eight accounts at a time, whose shards both workers have.
 //
 //   node bench/suite/sharded.mjs [--repetitions N] [--seconds S] [--only NAME|NAME...] [--out DIR]

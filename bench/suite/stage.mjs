@@ -105,7 +105,7 @@ export class Stage {
     return this.stack.cluster.sql(text, database);
   }
 
-  // B: one execution row an insert and a commit, 32 clients, prepared; the id as sluice makes it.
+  // B: one execution row per insert and commit, 32 clients, prepared; the id as sluice makes it.
   // action: whose row it is; one execution of it is made if there is none yet.
   async inserts(integration, action, input = {}) {
     const of = `from sluice.execution where integration_id = '${integration}' and action_id = '${action}' and status = 'succeeded' limit 1`;

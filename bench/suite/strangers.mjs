@@ -1,6 +1,7 @@
-// Strangers and an account: the median of an account that has a few requests under way, beside a flood
-// without a key and beside the same flood under one key of another account, in short slices by turns,
-// so that a slower machine slows both. The flood asks for a page that everyone may read.
+// Strangers and an account: the median of an account that has a few requests under way, beside a
+// flood without a key and beside the same flood under one key of another account, in short
+// alternating slices, so that a slower machine slows both. The flood asks for a page that everyone
+// may read.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';

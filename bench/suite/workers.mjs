@@ -1,11 +1,12 @@
-// Two workers against one. Both servers run at once and are loaded by turns, in short slices, so that
-// time that the machine loses to others (a virtual machine's stolen time) affects both alike. The note
-// of the ratio has each process's share of the processor, since that is what limits it.
+// Two workers against one. Both servers run at once and are loaded alternately, in short slices, so
+// that time that the machine loses to others (a virtual machine's stolen time) affects both alike.
+// The note of the ratio has each process's share of the processor, since that is what limits it.
 //
-// On one machine's cores the load and PostgreSQL take what the workers could use: of one worker they
-// have a core for themselves, of two they take their share from them. So there are two figures: as it
-// is, and with a core a worker, where the one worker shares a core with load and database, and the
-// two share two: what a core and a worker more give.
+// On one machine's cores the load and PostgreSQL take what the workers could use: beside one worker
+// they have a core for themselves, beside two workers they compete with them. So there are two
+// figures: without restrictions, and with one core per worker. In the latter, one worker shares a
+// core with load and database, and two workers share two cores with them: the gain of one more core
+// and worker.
 import { readFile, readdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { must } from '../../tests/e2e/support/process.mjs';
@@ -70,7 +71,7 @@ function describe(name, slices) {
   return `${name} ${Math.round(mean((one) => one.rate)).toLocaleString('en')}/s (${workers.join(' and ')} of a core, database ${percent(mean((one) => one.database))}, load ${percent(mean((one) => one.load))})`;
 }
 
-// areConfined: a core a worker, all included.
+// areConfined: one core per worker, for all processes together.
 export async function measureWorkers(stage, scenario, areConfined) {
   const cores = await coresAllowed();
   if (areConfined && cores.length < 2) throw new Error('two cores are needed');
