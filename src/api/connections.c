@@ -94,7 +94,7 @@ static enum op_result load_connection(struct api_request *request, int64_t id, a
     return api_wait(request, then);
 }
 
-/* For a query that should have found the connection. */
+/* Answers a failed query that should have found the connection. */
 static enum op_result reply_failed(struct api_request *request, int status)
 {
     return status == ERR_NOTFOUND ? reply_unknown(request) : api_reply_database(request, status);

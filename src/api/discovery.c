@@ -48,7 +48,7 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* For an intent, for a search. */
+/* The `limit` of an intent or a search. */
 static bool read_limit(struct api_request *request, size_t default_limit, size_t *limit)
 {
     uint64_t value;

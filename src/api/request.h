@@ -123,7 +123,7 @@ bool api_origin_reply_preflight(struct api_request *request);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
-/* Like the former, for a wait that may be long: the key is checked again afterwards. If it was
+/* Like api_wait, for a wait that may be long: the key is checked again afterwards. If it was
  * revoked or has expired by then, the answer is 401 instead of the result; `then` does not run,
  * so the endpoint must hold nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);

@@ -30,8 +30,9 @@ void mem_wipe(void *ptr, size_t size);
 #define MEM_MAPPED_BYTES_MIN ((size_t)256 * 1024)
 void mem_tune(void);
 
-/* From now on the calling thread keeps up to so many bytes of the blocks of half a KiB to 16 KiB
- * that it frees, for its next allocations. Blocks kept so far are freed, so that 0 leaves none. */
+/* From now on the calling thread keeps up to this many bytes of the blocks of half a KiB to 16
+ * KiB that it frees, for its next allocations. Blocks kept so far are freed, so that 0 leaves
+ * none. */
 void mem_keep(size_t bytes_max);
 
 /* A single block over this is refused, as if memory had run out. */

@@ -108,8 +108,8 @@ size_t slice_code_point(slice s, uint32_t *code_point);
  * order mark. They drive a terminal (escape sequences) or reorder text ("Trojan Source",
  * CVE-2021-42574). */
 bool code_point_is_unsafe(uint32_t c);
-/* Of the classes Cc, Cf, Zl and Zp, or ignorable by default: invisible to readers, and some move
- * the text around them. */
+/* Whether it has class Cc, Cf, Zl or Zp, or is ignorable by default: invisible to readers, and
+ * some of these move the text around them. */
 bool code_point_is_hidden(uint32_t c);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);

@@ -2,9 +2,9 @@
  * Files that come with a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is
  * measured before it is decoded, decoded once, directly into the request's body.
  *
- * Limits: CALL_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may
- * accept fewer and smaller ones. Larger ones are hashed and decoded on a pool thread.
- */
+ * Limits: CALL_FILES_MAX files per call, each up to the service's file_bytes_max; the action's
+ * manifest may accept fewer and smaller files. Large files are hashed and decoded on a pool thread.
+ * */
 #ifndef CALL_FILES_H
 #define CALL_FILES_H
 

@@ -35,7 +35,7 @@ struct fit {
     unsigned depth;
 };
 
-/* Of its JSON text. */
+/* The size of its JSON text. */
 static size_t text_size(slice text)
 {
     size_t size = 2;
@@ -133,7 +133,7 @@ static size_t share_of(const size_t *sizes, size_t count, size_t room)
     return share < FIT_SHARE_MIN ? 0 : share;
 }
 
-/* Of each member: its key, colon, value and comma. NULL: out of memory. */
+/* The size of each member, with its key, colon, value and comma. NULL: out of memory. */
 static size_t *member_sizes(struct fit *f, slice object, size_t *count)
 {
     struct json_scan scan;

@@ -1,7 +1,7 @@
 /*
- * Reading a provider's reply; see reply.h. A reply can be hostile: everything from it that reaches
- * a person or a model is bounded, and nothing in it can stall the loop (expression budgets).
- */
+ * Parses a provider's reply; see reply.h. A reply can be hostile: everything from it that reaches a
+ * person or a model is bounded, and nothing in it can stall the loop (expression budgets).
+ * */
 #include "call/reply.h"
 
 #include "base/ascii.h"
@@ -506,7 +506,7 @@ static slice missing_member(struct reply *r)
     return SLICE_NONE;
 }
 
-/* Why this is not the action's reply, to follow "HTTP 200"; SLICE_NONE: it is. */
+/* Why this is not the action's reply, to follow "HTTP 200"; SLICE_NONE: it is the action's. */
 static slice find_misfit(struct reply *r)
 {
     slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);

@@ -11,7 +11,7 @@
 
 /* Follows the app's name: "found the request invalid". Constant text, like all of these. */
 const char *reply_status_words(enum exec_reason reason, unsigned status);
-/* For a reply with that status; SLICE_NONE: none. */
+/* The hint for a reply with that status; SLICE_NONE: none. */
 slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned status, bool is_write);
 /* Follows the app's name: "could not be reached". result: how the call ended; HTTP_CALL_RESULTS:
  * unknown. */

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "catalog/pack.h"
 
-/* Of the operator's files; the sources compiled in are not copied. */
+/* The limit for the operator's files; the sources compiled in are not copied. */
 enum { SOURCES_BYTES_MAX = 512 * 1024 * 1024 };
 
 struct source_list {
@@ -35,9 +35,9 @@ static struct catalog *open_builtin(struct catalog_report *report)
     return catalog;
 }
 
-/* All are loaded together: an operator's manifest may replace one that is compiled in, and the
- * search index is one. Any error fails the whole: a catalog without some of its apps would seem
- * to have lost them. The caller keeps the catalog that it has. */
+/* All are loaded together: an operator's manifest may replace one that is compiled in, and there
+ * is a single search index. Any error fails the whole load: a catalog without some of its apps
+ * would seem to have lost them. The caller keeps the catalog that it has. */
 static struct catalog *load_with(struct source_list *list, const char *dir,
                                  struct catalog_report *report)
 {

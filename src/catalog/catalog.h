@@ -33,7 +33,7 @@ enum {
     CATALOG_RULES_MAX = 64,
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
-    CATALOG_PAGE_INPUTS_MAX = 8,      /* that request a page */
+    CATALOG_PAGE_INPUTS_MAX = 8,      /* inputs that request a page */
     CATALOG_AUTHS_MAX = 4,            /* ways to connect an app */
     CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,        /* without which a reply is not the action's */
@@ -410,7 +410,7 @@ slice catalog_say_no_action(const struct catalog_integration *integration, slice
                             struct arena *arena);
 slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
 
-/* Of the action's request `at` (0: the first), and of its reply. */
+/* The definition of the action's request `at` (0: the first) and of its reply. */
 static inline const struct catalog_request *catalog_request_at(const struct catalog_action *action,
                                                                unsigned at)
 {

@@ -337,7 +337,7 @@ static bool has_member(const struct json *value, slice path)
     return path.len == 0 || has_member(inner, path);
 }
 
-/* Of multipart, {name, value}. */
+/* Whether a part {name, value} of multipart has this name. */
 static bool has_part(const struct json *parts, slice name)
 {
     for (uint32_t i = 0; json_is(parts, JSON_ARRAY) && i < parts->count; i++)

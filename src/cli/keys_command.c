@@ -12,7 +12,7 @@
 
 enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650 };
 
-/* Of keys roll. */
+/* The default overlap of `keys roll`. */
 #define OVERLAP "24h"
 
 static const int64_t us_per_ms = 1000, ms_per_day = 86400000;

@@ -43,7 +43,7 @@ struct connect_command {
      * database's, and ERR_CLOSED if it may have been done */
     int status;
     slice integration_id;        /* the connection's, with OK; in the op's arena */
-    struct connect_session link; /* that was taken, likewise */
+    struct connect_session link; /* the session that was taken, likewise */
     /* private */
     struct connect_service *service;
     struct connect_command_request in;

@@ -355,7 +355,7 @@ static void mask_tokens(const struct json *object, struct secret_mask *secrets)
         secret_mask_add(secrets, json_get_str(object, slice_cstr(names[i])));
 }
 
-/* For a status that is an answer. */
+/* Reads the reply if its status is an answer. */
 static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth,
                         const struct oauth_request *request, unsigned status,
                         const struct json *object, struct arena *arena)
