@@ -1,11 +1,11 @@
 /*
  * Idempotency keys (src/api/README.md "Executions"): a request with the same key gets the stored
  * result, a run under way is waited for, and another request under the key is refused. In this
- * process later runs wait in a list of the first one; across processes they load the key again.
+ * process later runs wait in a list of the first run; across processes they load the key again.
  *
  * The table of keys in flight only saves queries: the claiming statement decides between two runs,
  * here or elsewhere.
- */
+ * */
 #include "exec/internal.h"
 
 #include "base/clock.h"

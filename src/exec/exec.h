@@ -66,7 +66,7 @@ void exec_service_free(struct exec_service *service);
 bool exec_service_may_write(const struct exec_service *service);
 /* Runs under way, and results of ended ones that are not stored yet. */
 size_t exec_service_active(const struct exec_service *service);
-/* For the node: what its runs know of their claims. */
+/* What the node's runs know of their claims. */
 struct node_claims exec_service_claims(const struct exec_service *service);
 /* A notification from another process. false: it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
@@ -96,7 +96,8 @@ struct exec_proof {
 };
 enum { EXEC_PROOF_MS = 1000 };
 
-/* For so long a request equal to a write whose client disconnected gets its result (lost.c). */
+/* The time in which a request equal to a write whose client disconnected gets the write's result
+ * (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
 
 /* All borrowed until the execution has ended. */
@@ -114,8 +115,8 @@ struct exec_request {
     slice refusal_hint;
     bool is_dry_run;       /* everything but the call: summary_json is the request */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
-    /* Of a write without a key: the API key, if a client may repeat a call by itself whose reply it
-     * did not get (lost.c); nil: a repetition runs. */
+    /* Writes without a key only: the API key, if its client may by itself repeat a call whose
+     * reply it did not get (lost.c); nil: a repetition runs. */
     struct uuid lost_by;
     int64_t key_guards_until;  /* struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* call/fit.h; 0: the service's */
@@ -149,7 +150,7 @@ struct exec_request {
     struct uuid provider_space;
     uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
     uint64_t deadline_ns; /* the caller's deadline, in loop time: an upper bound; 0: none */
-    const struct trace_context *trace; /* that the run is part of; NULL: none */
+    const struct trace_context *trace; /* the trace that the run is part of; NULL: none */
 };
 
 /* A person did not agree: the request's key is bound to no run for as long as the request could be

@@ -112,7 +112,7 @@ struct exec_attempt {
     unsigned doubt_at;
     slice provider_key;        /* the run's, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
-    size_t reading_bytes;      /* that it waits for; 0: none */
+    size_t reading_bytes;      /* the memory that it waits for; 0: none */
 };
 
 /* The record (record.c). */

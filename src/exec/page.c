@@ -3,9 +3,9 @@
  * the input for the next page. For a caller that wants several at once (max_pages), they are read
  * here and joined: arrays are concatenated, other members are those of the last page.
  *
- * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next one, or
- * a page that fails: the pages so far are the result, with the reason for the end.
- */
+ * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next page,
+ * or a page that fails: the pages so far are the result, with the reason for the end.
+ * */
 #include "exec/internal.h"
 
 enum { PAGES_BYTES_MAX = 8 * 1024 * 1024, PAGES_ON_LOOP_BYTES_MAX = 64 * 1024 };

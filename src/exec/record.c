@@ -137,7 +137,7 @@ static enum op_result check_unstored(struct exec *exec)
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec_is_claimed(exec) || is_tried(exec)); /* else there was nothing to store */
+    ASSERT(exec_is_claimed(exec) || is_tried(exec)); /* otherwise there was nothing to store */
     exec->out.times.record_ns += loop_now_ns(op->loop) - exec->phase_began_ns;
     int status = exec_is_claimed(exec) && is_tried(exec) ? store_hit_result(&exec->query)
                                                          : store_done_result(&exec->query);

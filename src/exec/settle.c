@@ -1,9 +1,9 @@
 /*
  * What a run did, or may have done, before the failed request: by an attempt whose reply was lost,
  * or by an earlier request of the action. Once a request may have acted, only a reply to a later
- * equal one settles whether it did; a refusal of the later one does not (src/api/README.md
- * "Executions").
- */
+ * equal request settles whether it acted; a refusal of the later request does not
+ * (src/api/README.md "Executions").
+ * */
 #include "exec/internal.h"
 #include "call/reply_words.h"
 

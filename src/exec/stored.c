@@ -155,7 +155,7 @@ static enum op_result step_announce(struct op *op)
     struct exec_stored *stored = stored_of(op);
     stored->is_ready = true;
     budget_use_settle(&stored->use);
-    ASSERT(stored->refs > 0); /* else it was cancelled */
+    ASSERT(stored->refs > 0); /* otherwise it was cancelled */
     op_hold(op, "the readers of a stored output");
     LIST_EACH(&stored->waiting, struct exec_stored_read, read, link) {
         hand_out(stored, read);

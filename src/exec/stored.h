@@ -15,7 +15,7 @@
 
 struct exec_stored;
 
-/* Of the service: texts being read or still in use, by account, execution and part. */
+/* The service's texts that are being read or still in use, by account, execution and part. */
 struct exec_stored_table {
     struct loop *loop;
     struct pg_pool *pool;

@@ -1,12 +1,12 @@
 /*
  * A tool_call with for_each. A few lanes share the items, each an op that takes one item after
  * another: intent (for a write), call, fact. Facts are rows of flow_item; those of one turn share a
- * commit. Once an item has failed finally no new one is begun; those in flight finish.
+ * commit. Once an item has failed finally no new item is begun; those in flight finish.
  *
  * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
  * which are those of the transition that began the attempt. A fan belongs to one attempt of the
  * step; the next attempt gets a new one that inherits the completed items.
- */
+ * */
 #include "base/clock.h"
 #include "flow/hint.h"
 #include "flow/internal.h"
@@ -79,9 +79,9 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-/* The only function that changes an item's state after it was read. A lane takes an item, and ends
- * it or, if it stops before the call, returns it. A completed one fails if the database refuses its
- * output. */
+/* The only function that changes an item's state after it was read. A lane takes an item, and
+ * ends it or, if it stops before the call, returns it. A completed item fails if the database
+ * refuses its output. */
 static void move_item(struct fan_item *item, enum item_state to)
 {
     bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
@@ -184,8 +184,8 @@ static enum op_result step_begin(struct op *op)
     return insert(lane);
 }
 
-/* OP_NEXT: the fact is durable. A completed item whose output the database refuses becomes a failed
- * one, whose fact has no output; any other failure is tried again without a limit. */
+/* OP_NEXT: the fact is durable. A completed item whose output the database refuses becomes a
+ * failed item, whose fact has no output; any other failure is tried again without a limit. */
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_hit_result(&lane->query);

@@ -12,7 +12,7 @@
  * constant; SLICE_NONE: out of memory. */
 slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
                    struct arena *arena);
-/* For a write that may or may not have happened. */
+/* The hint for a write that may or may not have happened. */
 slice flow_hint_unknown(void);
 
 #endif

@@ -64,7 +64,7 @@ struct flow_error {
 
 struct flow_fan;
 
-/* Of a completed step. Few steps refer to an output: it stays text until one does. */
+/* The output of a completed step. Few steps refer to an output: it stays text until a step does. */
 struct flow_output {
     bool is_there;
     slice text;               /* SLICE_NONE: null */
@@ -288,12 +288,12 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 /* trace.c, all harmless if the flow is not traced. For a new run, before its statement is made:
  * run->whole.trace is the stored text; parent may be NULL. */
 void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
-/* For a loaded run. */
+/* As flow_trace_begin, for a loaded run. */
 void flow_trace_load(struct flow_run *run);
 /* The start is durable; it began at that loop time. */
 void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
                         uint64_t began_ns);
-/* Of the planned attempt, for its calls; in arena. NULL: none. */
+/* The planned attempt's trace, for its calls; in arena. NULL: none. */
 const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
 /* An attempt's row is durable. tmpl may be NULL. */
 void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,

@@ -135,7 +135,7 @@ static int refuse_words(const struct flow_run *run, const char *member,
     return err_set(err, err->code, "%s: %s", member, budget->words);
 }
 
-/* For the step, or for one of its items. */
+/* Evaluates the call of the step, or of one of its items. */
 static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
                          const struct json *item, size_t index, struct arena *arena,
                          struct json *input, int64_t *connection_id, struct err *err)

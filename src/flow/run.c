@@ -428,7 +428,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
-    budget_use_end(&run->use); /* last: the arenas count in it */
+    budget_use_end(&run->use); /* last: the arenas charge their memory to this budget */
     mem_free(run);
 }
 
@@ -534,7 +534,7 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
 
 void flow_run_launch(struct flow_run *run)
 {
-    ASSERT(run->op.holds > 0); /* that of flow_run_new */
+    ASSERT(run->op.holds > 0); /* flow_run_new's hold */
     flow_run_begin_publishing(run);
     if (run->transition.next.rev != run->flow.rev)
         flow_run_recorded(run);

@@ -1,15 +1,15 @@
 /*
  * Watches: long polls and event streams. A change in this process notifies the flow's watches at
- * once, and a run gives them the view: made once for all of them, and only if one wants it. Changes
- * by other nodes are found by polling the revisions of all watched flows once a second: one query
- * for each flow, which pg combines into one statement. Without a watch there is no timer.
+ * once, and a run gives them the view: made once for all of them, and only if a watch wants it.
+ * Changes by other nodes are found by polling the revisions of all watched flows once a second: one
+ * query for each flow, which pg combines into one statement. Without a watch there is no timer.
  *
  * An account as a whole is watched under the nil flow id. Its revision is a stamp, which only the
  * poll reads: one row of the database, however many pages are open.
  *
  * A watch may be notified late, or more than once of one change, but always of the last one. Each
  * notification has its revision, so the caller can skip known ones.
- */
+ * */
 #include "base/mem.h"
 #include "flow/internal.h"
 

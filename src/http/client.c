@@ -91,7 +91,7 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     client->config.user_agent = slice_of(client->user_agent, agent.len);
     client->tls = config->tls ? tls_context_ref(config->tls) : NULL;
     client->refs = 1;
-    /* Series are looked up once: counts change several times a call. */
+    /* Series are looked up once: counts change several times per call. */
     client->idle_series = metric_series(&connections_gauge, SLICE("state=\"idle\""));
     client->busy_series = metric_series(&connections_gauge, SLICE("state=\"busy\""));
     client->waiting_series = metric_series(&waiting_gauge, SLICE_NONE);

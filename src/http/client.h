@@ -110,7 +110,7 @@ enum http_call_result {
     HTTP_CALL_TIMEOUT,         /* first byte, silence, or the total deadline */
     HTTP_CALL_RESET,           /* the connection ended before the reply was complete */
     HTTP_CALL_PROTOCOL,        /* not an HTTP/1.1 reply that can be trusted */
-    HTTP_CALL_TOO_LARGE,       /* status, headers and the beginning of the body are there */
+    HTTP_CALL_TOO_LARGE,       /* status, headers and the beginning of the body are available */
     HTTP_CALL_OVERLOADED,      /* own limits: a full queue, too long a wait, descriptors, memory */
     HTTP_CALL_UNSENT,  /* the caller's may_send returned false; nothing of the call was sent */
     HTTP_CALL_INVALID, /* set by callers if http_call_start refused the request */

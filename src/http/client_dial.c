@@ -41,7 +41,7 @@ struct http_dial {
     struct stream *stream;         /* connecting, or handshaking */
     bool is_held;                  /* for the stream */
     bool is_open;                  /* its last step succeeded */
-    struct err why;                /* else */
+    struct err why;                /* why its last step failed */
     enum http_call_result result;
     struct timer attempt;
     struct tls_context *tls; /* the one at the start */

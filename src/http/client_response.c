@@ -244,7 +244,7 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len)
     return head_append(connection, at, len);
 }
 
-/* For an empty value on_header_value is never called. */
+/* on_header_value is never called for an empty value. */
 static int on_header_value_complete(llhttp_t *parser)
 {
     struct http_response *response = &connection_of(parser)->response;

@@ -130,7 +130,7 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
     line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
 }
 
-/* The first line with room, by turns; NULL: none. Lines without room have several slots each, so
+/* The next line with room, in turn; NULL: none. Lines without room have several slots each, so
  * there are few of them to skip while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {

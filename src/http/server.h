@@ -65,8 +65,8 @@ struct http_server_config {
      * Requests that its client has sent already, or sends in this time, are answered with
      * Connection: close. */
     uint32_t drain_grace_ms;
-    /* A body (a reply) is not measured for the first rate_grace_ms; after that it must average this
-     * many bytes a second. */
+    /* A body (a reply) is not measured for the first rate_grace_ms; after that it must average
+     * this many bytes per second. */
     uint32_t rate_grace_ms;    /* (10 s) */
     uint32_t rate_bytes_s_min; /* (256) */
     slice server_name;         /* Server header; empty: none */

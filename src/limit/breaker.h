@@ -1,9 +1,9 @@
 /*
  * breaker: circuit breakers, by account and origin, and by origin alone. If an account's executions
  * against an origin mostly fail because of the origin (no connection, no reply in time, an invalid
- * reply, 5xx), further ones are refused at once for a while. Then a few probes are sent: the first
- * that succeeds closes the circuit, one that fails opens it again for longer. Other accounts are
- * not affected: an account's requests may be the cause.
+ * reply, 5xx), further executions are refused at once for a while. Then a few probes are sent: the
+ * first that succeeds closes the circuit, and a failed probe opens it again for longer. Other
+ * accounts are not affected: an account's requests may be the cause.
  *
  * The origin's own circuit, which applies to all accounts, opens if enough accounts failed, and
  * they are a large enough fraction of those that tried. Each account counts once, however many
@@ -25,7 +25,7 @@
  * recently used one without executions is dropped first; an account displaces only itself and the
  * few in its shard of the table. The time comes from the caller (loop clock). Not for several
  * threads.
- */
+ * */
 #ifndef LIMIT_BREAKER_H
 #define LIMIT_BREAKER_H
 

@@ -14,7 +14,7 @@ struct votes {
     uint32_t succeeded, failed;
 };
 
-/* For one half of the window. accounts and failing: only for an origin. */
+/* The counts in one half of the window. accounts and failing: origins only. */
 struct tally {
     struct votes votes;
     uint32_t accounts, failing;

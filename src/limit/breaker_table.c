@@ -1,10 +1,10 @@
 /*
- * The breaker's memory; see breaker.h for its limits. Time is cut into halves of the window; votes
- * of the present half and the one before count.
+ * The breaker's memory; see breaker.h for its limits. Time is divided into halves of the window;
+ * votes of the present half and the one before count.
  *
  * An origin counts accounts, not votes: a member's verdict is in the half of its newest vote, and
  * is moved when it votes again, so that no account counts twice.
- */
+ * */
 #include "base/mem.h"
 #include "catalog/catalog.h"
 #include "limit/breaker_internal.h"

@@ -1,10 +1,10 @@
 /*
- * concurrency: how many executions each account has in flight, and whether it may have one more.
- * They are slots as in base/share.h: a slow app holds them for long.
+ * concurrency: the number of executions that each account has in flight, and whether it may have
+ * another. They are slots as in base/share.h: a slow app holds them for long.
  *
  * Limits: an entry is kept for an account while it has executions in flight, so there are at most
  * as many as these. Not thread-safe.
- */
+ * */
 #ifndef LIMIT_CONCURRENCY_H
 #define LIMIT_CONCURRENCY_H
 

@@ -4,13 +4,13 @@
  * since: a 429 with a time, the remaining quota of its headers.
  *
  * A call that is too early waits in the connection's queue, first in, first out, if its turn can
- * come within its bound; else it is refused at once, with the time after which to try again. A
- * connection without any limit costs one check of an empty map.
+ * come within the time that it may wait; else it is refused at once, with the time after which to
+ * try again. A connection without any limit costs one check of an empty map.
  *
  * Limits: buckets_max connections are remembered (of those without a call the least recently used
  * is dropped first), LIMITS_WAITING_MAX wait for one connection. Several processes share a
  * manifest's limits by leases (limit/lease.h); each learns from replies itself.
- */
+ * */
 #ifndef LIMIT_LIMITS_H
 #define LIMIT_LIMITS_H
 
