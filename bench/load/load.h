@@ -1,9 +1,9 @@
 /*
- * load: one load process. Its connections start operations in a closed loop (the next one when the
- * last has ended) or in an open loop (at a constant rate, whatever the server does; an operation's
- * latency then counts from when it was due, so that a stall counts for all operations that it
- * delays: no coordinated omission).
- */
+ * load: one load process. Its connections start operations in a closed loop (the next operation
+ * when the last has ended) or in an open loop (at a constant rate, whatever the server does; an
+ * operation's latency then counts from when it was due, so that a stall counts for all operations
+ * that it delays: no coordinated omission).
+ * */
 #ifndef LOAD_LOAD_H
 #define LOAD_LOAD_H
 

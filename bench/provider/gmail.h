@@ -42,7 +42,7 @@ enum gmail_field {
     GMAIL_TO, /* To, Cc and Bcc, as Gmail's own to: */
     GMAIL_SUBJECT,
     GMAIL_FILENAME,
-    GMAIL_ALL, /* with the text */
+    GMAIL_ALL, /* all of these, and the text */
     GMAIL_FIELDS
 };
 

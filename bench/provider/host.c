@@ -1,7 +1,7 @@
 /*
- * See host.h. A request is carried out when it comes in; a fault changes what becomes of its reply.
- * Replies that http_reply would never send go out raw.
- */
+ * See host.h. A request is carried out when it arrives; a fault changes its reply. Replies that
+ * http_reply would never send are sent raw.
+ * */
 #include "provider/host.h"
 
 #include "base/clock.h"

@@ -14,7 +14,7 @@ struct ledger {
     struct arena arena; /* holds the names of the counters */
     struct json writes, apps;
     uint64_t seq;
-    char *entries[LEDGER_ENTRIES_MAX]; /* that of number seq at (seq - 1) % LEDGER_ENTRIES_MAX */
+    char *entries[LEDGER_ENTRIES_MAX]; /* number seq is at (seq - 1) % LEDGER_ENTRIES_MAX */
 };
 
 struct ledger *ledger_new(void)

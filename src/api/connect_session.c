@@ -1,5 +1,5 @@
 /*
- * POST /api/connect/sessions (scope execute:write): a link with which an end user connects an app,
+ * POST /api/connect/sessions (execute:write scope): a link with which an end user connects an app,
  * for an agent's `sluice.connect_app` to show. Valid for 15 minutes and once; it makes one
  * connection to one app, or gives one connection a new grant, for this account, while the
  * requesting key is valid. If an email or subject is named, no other login can be connected with
@@ -7,7 +7,7 @@
  *
  * Only hashes of the link's token and of the key are stored. The request may be retried after a
  * lost answer: the first link then ends unused.
- */
+ * */
 #include "api/request.h"
 #include "base/clock.h"
 #include "base/encode.h"

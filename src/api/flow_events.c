@@ -1,5 +1,5 @@
 /*
- * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each
+ * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), an event for each
  * noticed change of the flow: `id` is the revision, `data` the view. The first comes at once,
  * unless Last-Event-ID has the same revision. The stream ends with the flow, with its key (an event
  * "error" says so), when the server drains, and after STREAM_MS_MAX. A client that reconnects to an
@@ -7,7 +7,7 @@
  *
  * Events may be skipped: changes while a client is slow, or two between loads, are one event with
  * the last view. The op is in one of two states: a load under way (`load`), or asleep.
- */
+ * */
 #include <stdio.h>
 
 #include "api/flow_path.h"

@@ -14,7 +14,7 @@ enum { RETRY_AFTER_MS = 1000 };
 
 slice api_etag_of(struct api_request *request, slice body)
 {
-    /* the same in all processes and versions: a client may reach another one next time */
+    /* the same in all processes and versions: a client may reach another process next time */
     uint64_t hash = hash_stable(body.ptr, body.len);
     return arena_printf(&request->serve.op.arena, "\"%016llx\"", (unsigned long long)hash);
 }

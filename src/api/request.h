@@ -24,7 +24,7 @@ enum {
 struct api_request;
 
 /* For an endpoint whose replies have another form (mcp): converts a reply before it is sent, by
- * answering with another one through api_reply_from. Each is called at most once. */
+ * answering with another reply through api_reply_from. Each is called at most once. */
 struct api_envelope {
     enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
                             struct op *owner);
@@ -59,7 +59,7 @@ struct api_request {
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
-    size_t parse_bytes; /* that its parse waits for; 0: none */
+    size_t parse_bytes; /* the memory that its parse waits for; 0: none */
     struct pg_query query;
     void *state;          /* the endpoint's, in the op's arena */
     api_step *then;       /* after the wait */
@@ -70,9 +70,9 @@ struct api_request {
     void (*on_view)(struct api_request *request, slice view);
     /* The trace instead of the headers (mcp); SLICE_NONE: none */
     slice trace_parent, trace_state;
-    void *outer; /* belongs to the endpoint that passed the request to another one (mcp) */
+    void *outer;           /* belongs to the endpoint that passed the request on (mcp) */
     struct json_text text; /* the reply that api_reply_open has begun */
-    slice reply_text;      /* that was passed to api_reply_from */
+    slice reply_text;      /* the text passed to api_reply_from */
 };
 
 struct api {

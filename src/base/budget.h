@@ -68,10 +68,10 @@ int budget_use_begin(struct budget_use *use, struct budget *budget,
 void budget_use_end(struct budget_use *use);
 /* false: the share or the whole would be exceeded; nothing was taken. Any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* For work that holds memory already and needs more: if all such work waited for memory that other
- * work holds, none of it would ever end. One use of an account at a time goes past its share, and
- * one of all uses past the whole, until it ends or fits. false: another one does. On the loop's
- * thread. */
+/* For work that holds memory already and needs more: if all such work waited for memory that
+ * other work holds, none of it would ever end. At a time, one use of an account may exceed its
+ * share, and one of all uses the whole, until it ends or fits. false: another use does so now.
+ * On the loop's thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* Gives back what was taken and not allocated. On the loop's thread. */
 void budget_use_settle(struct budget_use *use);

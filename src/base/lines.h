@@ -1,9 +1,9 @@
 /*
- * lines: per-account state that exists while an account has something under way: its waiting
- * requests in a queue, its part of a budget, its count of something limited. A line is found by
- * key, made when first needed, and dropped by its owner once it is empty. Some dropped blocks are
- * kept for reuse, so that a request costs no allocation. Not thread-safe.
- */
+ * lines: per-account state that exists while an account has something under way: its queue of
+ * waiting requests, its part of a budget, its count for a limit. A line is found by key, made when
+ * first needed, and dropped by its owner once it is empty. Some dropped blocks are kept for reuse,
+ * so that a request costs no allocation. Not thread-safe.
+ * */
 #ifndef BASE_LINES_H
 #define BASE_LINES_H
 

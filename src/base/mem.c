@@ -43,7 +43,7 @@ static bool may_allocate(size_t size)
 /* ---- the heaps ---- */
 
 enum {
-    HEAPS_MAX = 2, /* one for the loop, one that the pool's threads share */
+    HEAPS_MAX = 2, /* a heap for the loop, and a heap that the pool's threads share */
     /* Free memory at a heap's end before it goes back to the system: more than a dashboard page
      * takes for a moment. That would be mapped and cleared again each time. */
     TRIM_BYTES = 2 * 1024 * 1024,

@@ -11,8 +11,8 @@
 #include "call/outcome.h"
 
 enum {
-    EXEC_APPS_MAX = 200, /* that have histograms of their own, the first to run; further ones, and
-                            executions without an app, share those of (other) */
+    EXEC_APPS_MAX = 200, /* apps with histograms of their own, the first to run; further apps,
+                          * and executions without an app, share those of (other) */
     EXEC_APP_HINTS = 256,
 };
 enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };

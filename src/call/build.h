@@ -48,7 +48,7 @@ struct call_built {
     size_t body_count;
     size_t credential_index;      /* index of the header with the credential; SIZE_MAX: none */
     size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
-    struct secret_mask secrets;   /* that no reply may show */
+    struct secret_mask secrets;   /* texts that no reply may show */
     bool is_bare;       /* it has no credential, so a refusal says nothing about the credential */
     bool is_redirected; /* url comes from a reply's redirect (redirect.c) */
     unsigned at;        /* its position among the action's requests */

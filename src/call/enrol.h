@@ -30,7 +30,7 @@ struct call_enrol_request {
     struct connect_save_request
         save;                 /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
                                  the app's name for it; identity: none, since it is looked up */
-    slice id_token;           /* that came with a grant; SLICE_NONE: none */
+    slice id_token;           /* comes with a grant; SLICE_NONE: none */
     bool is_grant;            /* fresh from the app: not tested */
     bool may_change_identity; /* reconnect only, never by a link */
 };

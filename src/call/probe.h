@@ -30,7 +30,7 @@ struct call_probe_request {
     slice auth_kind;           /* the auth; SLICE_NONE: the app's first */
     slice credential;          /* JSON text, as connections store it */
     const struct json *params; /* NULL: none */
-    slice id_token;            /* that came with the grant; SLICE_NONE: none */
+    slice id_token;            /* comes with a grant; SLICE_NONE: none */
     bool is_identity_only;     /* a new grant needs no test */
 };
 

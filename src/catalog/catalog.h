@@ -36,9 +36,9 @@ enum {
     CATALOG_PAGE_INPUTS_MAX = 8,      /* inputs that request a page */
     CATALOG_AUTHS_MAX = 4,            /* ways to connect an app */
     CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
-    CATALOG_REQUIRED_MAX = 16,        /* without which a reply is not the action's */
+    CATALOG_REQUIRED_MAX = 16,        /* members without which a reply is not the action's */
     CATALOG_REQUESTS_MAX = 3,         /* per action, in order */
-    CATALOG_HOSTS_MAX = 8,            /* that a URL from a reply may name */
+    CATALOG_HOSTS_MAX = 8,            /* hosts that a URL from a reply may name */
     CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
     CATALOG_PROBLEMS_MAX = 200,       /* in a report; further ones are only counted */
 };
@@ -213,7 +213,7 @@ struct catalog_page_part {
 struct catalog_pages {
     struct catalog_page_part *items;
     size_t count; /* 0: no paging */
-    unsigned max; /* that one execution may read; 0: CATALOG_PAGES_DEFAULT */
+    unsigned max; /* pages that one execution may read; 0: CATALOG_PAGES_DEFAULT */
 };
 
 struct catalog_files {
