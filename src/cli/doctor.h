@@ -12,7 +12,7 @@ enum doctor_mark { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_MARKS };
 struct doctor {
     struct session *session;
     bool is_json, is_offline;
-    char *const *apps; /* to call in addition to the connected ones */
+    char *const *apps; /* to call in addition to the connected apps */
     size_t app_count;
     struct output_json json; /* an open array */
     size_t counts[DOCTOR_MARKS];

@@ -141,7 +141,7 @@ static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
     return ms * 1000000;
 }
 
-/* The last renewal failed so recently that another one would probably fail, too. */
+/* The last renewal failed so recently that another attempt would probably fail, too. */
 static bool is_quiet(const struct connect_service *service, const struct slot *slot, bool is_needed)
 {
     return slot->failed_ns > 0 &&

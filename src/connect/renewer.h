@@ -34,7 +34,7 @@ struct renewer {
     struct secret *used; /* the credential that the caller found expired or refused */
     struct pg_query query;
     struct op_timer timer;
-    unsigned tries; /* to store or mark */
+    unsigned tries; /* attempts to store or mark */
     /* the row, as it was loaded last */
     struct secret *former; /* its credential, which is renewed */
     slice token_url;

@@ -109,7 +109,7 @@ static enum op_result replay(struct exec *exec)
 {
     struct claim_outcome *found = &exec->key.found;
     enum exec_reason parsed = exec_reason_parse(found->error_code);
-    found->has_execution = false; /* once: the next load has to set it again */
+    found->has_execution = false; /* valid once: the next load has to set it again */
     exec->out.is_replayed = true;
     exec->out.execution_id = found->execution_id;
     exec->out.started_us = exec->record.row.started_at = found->started_at;

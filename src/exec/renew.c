@@ -1,10 +1,10 @@
 /*
- * A fresh token for the call (connect/connect.h): ahead of its expiry, and once after the provider
- * has refused it. Then the connection is found again, and the request built again with it.
+ * A renewed token for the call (connect/connect.h): ahead of its expiry, and once after the
+ * provider has refused it. Then the connection is found again, and the request built again with it.
  *
  * A renewal writes a new revision of the connection's row, maybe in another process; so the run
  * drops the old one, and never changes it in place.
- */
+ * */
 #include "base/clock.h"
 #include "exec/internal.h"
 

@@ -31,7 +31,7 @@
  *                                          of common punctuation, &#39; and &#x27;; any other
  *                                          text stays
  *   html_text(string) -> string            a page's text: no tags, scripts or styles, white
- *                                          space collapsed, a line a block, "- " before an item,
+ *                                          space collapsed, a line per block, "- " before an item,
  *                                          "text (https://...)" for a link
  *   uuid5(string namespace, string name) -> string
  *                                          RFC 9562 5.5; namespace: a UUID, or dns, url, oid, x500
@@ -72,7 +72,7 @@
  *   header(array|null fields, string name) -> any|null
  *                                          the `value` of the first object whose `name` is this
  *                                          one in any case
- */
+ * */
 #ifndef EXPR_EXPR_H
 #define EXPR_EXPR_H
 

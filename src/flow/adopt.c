@@ -1,12 +1,12 @@
 /*
- * Adoption: running flows of dead nodes are taken over, in sets until none is left. And flows that
- * this node owns without having them in memory (a start or a take whose answer was lost, no memory
- * for the run) are taken from itself in the same way.
+ * Adoption: running flows of dead nodes are taken over, in sets until none is left. In the same way
+ * a node takes from itself the flows that it owns but does not have in memory (a start or a take
+ * whose answer was lost, no memory for the run).
  *
  * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
  * owner and the revision, so of several nodes one gets the flow (take.c). While no slot is free the
  * flows stay in the database: other nodes may have room.
- */
+ * */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "flow/internal.h"

@@ -313,7 +313,7 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     memcpy(call->remote, connection->remote, sizeof(call->remote));
     response_begin(connection);
     int code = connection_send_head(connection);
-    /* Reported to call_assign, which tries another one: is_any_byte_sent is not set yet. */
+    /* Reported to call_assign, which tries another connection: is_any_byte_sent is not set yet. */
     if (code == ERR_CLOSED) { /* nothing was sent: this write was the first */
         connection_drop(connection);
         return false;

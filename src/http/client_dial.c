@@ -35,7 +35,7 @@ struct http_dial {
     size_t address_index;
     struct dns_addresses targets; /* the addresses of a proxied origin */
     size_t target_index;
-    char target[ADDRESS_TEXT_MAX]; /* that the proxy connects to */
+    char target[ADDRESS_TEXT_MAX]; /* the address that the proxy connects to */
     struct buf proxy_head;         /* its reply */
     bool is_at_proxy;              /* it waits for the proxy's name, TCP or tunnel */
     struct stream *stream;         /* connecting, or handshaking */

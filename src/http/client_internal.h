@@ -47,7 +47,7 @@ enum call_slot {
 
 struct http_override {
     char origin[URL_ORIGIN_MAX + 1];
-    char *target_text; /* what target's slices point into */
+    char *target_text; /* holds the text of target's slices */
     struct url target;
     slice prefix; /* path without a trailing slash */
 };
@@ -66,7 +66,7 @@ struct http_client {
     struct tls_context *tls;
     struct http_proxy *proxy;
     char user_agent[128];
-    size_t refs; /* one for the owner, one for each connection and dial */
+    size_t refs; /* the owner's, and one per connection and dial */
     bool is_freed;
     struct map origins;
     struct list calls;   /* not ended, by all_link */
@@ -141,7 +141,7 @@ struct http_connection {
     struct list idle_link, all_idle_link;
     struct timer idle_timer;
     struct loop_task send_more;
-    const struct tls_context *tls; /* that it was made under; NULL: plain */
+    const struct tls_context *tls; /* the context that it was made under; NULL: plain */
     uint64_t idle_since_ns;
     bool is_resumed, is_idle, is_eof;
     char remote[ADDRESS_TEXT_MAX];

@@ -1,14 +1,14 @@
 /*
- * Slots of the outbound client: how many calls may be under way, and which one is next. A call
+ * Slots of the outbound client: how many calls may be under way, and which call is next. A call
  * passes two queues, each in turn by tenant: first for a slot in its origin, in its tenant's line
  * there, then for one in the client. It keeps the first slot while it waits for the second.
  *
- * A tenant's share is not fixed (base/share.h). A fixed one either wastes free slots or, when
+ * A tenant's share is not fixed (base/share.h). A fixed share either wastes free slots or, when
  * several tenants use all of theirs, leaves none: calls that hang cannot be taken back, so the
  * slots that other tenants will need must be free before they ask.
  *
  * A line and a tenant exist while calls are in them (base/lines.h).
- */
+ * */
 #include "base/share.h"
 #include "http/client_internal.h"
 

@@ -1,10 +1,10 @@
 /*
- * conn_time: when a connection of the server has waited long enough. One deadline is for its
- * present state, one for the bytes that its client should be reading. UINT64_MAX: none.
+ * conn_time: when a connection of the server has waited long enough. It has two deadlines: for its
+ * present state, and for the bytes that its client should be reading. UINT64_MAX: none.
  *
- * A time-out alone is not enough: a client that moves one byte each few seconds resets it forever.
+ * A time-out alone is not enough: a client that moves one byte every few seconds resets it forever.
  * So bodies and replies must also keep a minimum rate, on average, after a grace time.
- */
+ * */
 #include "http/server_internal.h"
 
 static uint64_t ms(uint64_t value)

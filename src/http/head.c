@@ -282,7 +282,7 @@ static bool is_target_text(slice text, const char **why)
     return true;
 }
 
-/* "http://host/path": only with the host in Host, so that a proxy cannot see another one. */
+/* "http://host/path": only with the host in Host, so that a proxy cannot see another host. */
 static bool read_absolute(struct http_head *head, slice *path, const char **why)
 {
     slice target = head->target;

@@ -1,6 +1,6 @@
 /*
- * reply: replies: their heads, whole and streamed bodies, and the replies that the server sends
- * itself. Bytes go to the connection's outbox and from there, at the end of the turn, to the
+ * reply: the heads of replies, their whole or streamed bodies, and the replies that the server
+ * sends itself. Bytes go to the connection's outbox and from there, at the end of the turn, to the
  * socket.
  *
  * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have

@@ -2,9 +2,9 @@
  * router: compiled routes, sorted so that the first match is the right one: literals before
  * parameters, from the left. A table of some dozen routes is scanned in well under a microsecond.
  *
- * Patterns belong to the program, so compiling refuses a malformed one when the server starts;
+ * Patterns belong to the program, so compiling refuses a malformed pattern when the server starts;
  * paths come from clients and are only compared.
- */
+ * */
 #include "http/router.h"
 
 #include <stdlib.h>

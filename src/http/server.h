@@ -2,14 +2,14 @@
  * HTTP/1.1 server: listeners, connections, exchanges. Strict about its input (http/head.h), with a
  * limit on every size, count and time. An idle connection has no buffer and no arena.
  *
- * One request at a time runs per connection; pipelined ones are answered strictly in order, their
- * bytes are kept up to HTTP_PIPELINE_BYTES_MAX while reading pauses. Replies of one turn are sent
- * together at LOOP_PHASE_REPLY: one writev per connection.
+ * One request at a time runs per connection; pipelined requests are answered strictly in order,
+ * their bytes are kept up to HTTP_PIPELINE_BYTES_MAX while reading pauses. Replies of one turn are
+ * sent together at LOOP_PHASE_REPLY: one writev per connection.
  *
  * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply. It
  * lives until its reply is complete and its client side is done, or until the last
  * http_exchange_unref; memory is freed at the bottom of the turn.
- */
+ * */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 

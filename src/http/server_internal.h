@@ -69,7 +69,7 @@ struct exchange {
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
     slice rest;         /* the part of a large body that is not queued yet */
-    const slice *parts; /* that follow it */
+    const slice *parts; /* the parts that follow it */
     size_t part_count;
     void (*release)(
         void *ctx); /* to the owner of that body; NULL: no large body, or already called */

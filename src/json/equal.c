@@ -1,8 +1,8 @@
 /*
  * equal: equality and hashing of values. The order of members does not matter; large objects in
  * different orders are compared through a table, so that a hostile pair costs no quadratic time.
- * Recursion is as deep as the values, which JSON_DEPTH_MAX bounds for parsed ones.
- */
+ * Recursion is as deep as the values, which JSON_DEPTH_MAX limits for parsed values.
+ * */
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/number.h"

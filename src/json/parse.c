@@ -5,7 +5,7 @@
  * per value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
  *
  * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are scanned first,
- * so that a hostile one is refused before memory is taken for it.
+ * so that a hostile text is refused before memory is taken for it.
  * */
 #include <yyjson.h>
 

@@ -1,12 +1,12 @@
 /*
  * parse_dup: duplicate keys. The keys of small objects are compared pairwise after a 64-bit filter,
- * which nearly always shows at once that a key is new; larger ones go through an open-addressed
- * table under the process's SipHash key, so that chosen keys cannot collide on purpose (hash
- * flooding).
+ * which nearly always shows at once that a key is new; the keys of larger objects go through an
+ * open-addressed table under the process's SipHash key, so that chosen keys cannot collide on
+ * purpose (hash flooding).
  *
  * RFC 8259 4 leaves the meaning of duplicates open. An attacker can exploit two readers that choose
- * different ones, so request bodies with duplicates are refused (json_limits.refuse_dup_keys).
- */
+ * different members, so request bodies with duplicates are refused (json_limits.refuse_dup_keys).
+ * */
 #include "json/parse_dup.h"
 
 #include "base/map.h"

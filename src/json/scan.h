@@ -1,11 +1,11 @@
 /*
  * A walk over the text of a JSON value without a tree: for a part of a large stored document. A
- * tree with 16 bytes a value takes up to ten times the text; a scan takes no memory.
+ * tree with 16 bytes per value takes up to ten times the text; a scan takes no memory.
  *
  * The text must be valid JSON, as the parser or the writer of this room produce it. For any other
  * text the results are meaningless, but no byte outside of it is read. Slices are borrowed from the
  * text.
- */
+ * */
 #ifndef JSON_SCAN_H
 #define JSON_SCAN_H
 
@@ -25,7 +25,7 @@ struct json_scan {
 
 /* Begins before the first item or member of a container; any other value has none. */
 void json_scan_open(struct json_scan *scan, slice container);
-/* The next one. key: its quoted text, SLICE_NONE in an array. false: none is left, and both are
+/* The next item. key: its quoted text, SLICE_NONE in an array. false: none is left, and both are
  * unchanged. */
 bool json_scan_next(struct json_scan *scan, slice *key, slice *value) MUST_CHECK;
 

@@ -1,11 +1,11 @@
 /*
  * write: a tree to text: compact, indented, or sorted and canonical. Recursion is as deep as the
- * tree, which JSON_DEPTH_MAX bounds for parsed ones. Errors are sticky in the buffer, so loops stop
- * early only to save work.
+ * tree, which JSON_DEPTH_MAX limits for parsed trees. Errors are sticky in the buffer, so loops
+ * stop early only to save work.
  *
  * The sorted form is for fingerprints: two texts with equal values give the same bytes. It is not
  * RFC 8785: numbers keep all digits and keys sort by bytes.
- */
+ * */
 #include <stdlib.h>
 
 #include "base/mem.h"

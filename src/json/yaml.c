@@ -1,10 +1,10 @@
 /*
  * yaml: the events of libyaml to a tree; see yaml.h. A container is built in its frame and put into
- * the one around it when it ends, so no step recurses.
+ * the enclosing container when it ends, so no step recurses.
  *
  * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds the cost of walks
  * over the result ("billion laughs": ten aliases of ten aliases, nine times over).
- */
+ * */
 #include "json/yaml.h"
 
 #include <yaml.h>

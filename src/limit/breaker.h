@@ -45,7 +45,7 @@ struct breaker;
 struct breaker_config {
     unsigned volume_min;   /* executions in a window before a circuit may open; 0: none ever
                             * opens */
-    unsigned accounts_min; /* that must have failed for the origin's circuit, 3 */
+    unsigned accounts_min; /* accounts that must have failed for the origin's circuit, 3 */
     unsigned percent;      /* share of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
     unsigned open_ms;      /* first time it opens, 5000; doubles each time, */

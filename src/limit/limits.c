@@ -3,8 +3,8 @@
  * earlier of two times: when the first may go, or when a wait times out.
  *
  * A bucket is in the idle list exactly while it has neither calls nor waiters, so that making room
- * for another is O(1) and never frees one that a slot points to.
- */
+ * for another is O(1) and never frees a bucket that a slot points to.
+ * */
 #include "limit/limits.h"
 
 #include <stdio.h>
