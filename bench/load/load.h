@@ -3,7 +3,7 @@
  * when the last has ended) or in an open loop (at a constant rate, whatever the server does; an
  * operation's latency then counts from when it was due, so that a stall counts for all operations
  * that it delays: no coordinated omission).
- * */
+ */
 #ifndef LOAD_LOAD_H
 #define LOAD_LOAD_H
 

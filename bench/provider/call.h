@@ -1,7 +1,7 @@
 /*
  * A request to an emulated app: its route, and what its path and its body name. An app is a table
  * of routes, a store, and a file of shapes and errors.
- * */
+ */
 #ifndef PROVIDER_CALL_H
 #define PROVIDER_CALL_H
 

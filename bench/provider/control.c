@@ -97,7 +97,7 @@ static bool post_mail(struct call *call)
 
 /* As --token has it: accepted from now on, like a token that an authorization server has just
  * issued.
- * */
+ */
 static bool post_token(struct call *call)
 {
     struct err err = {0};

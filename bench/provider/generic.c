@@ -1,7 +1,7 @@
 /*
  * Paths that belong to no app, for request mapping and for clients under test: /echo returns the
  * request, /bytes/{n}, /status/{code}, /sleep/{ms}. No token is needed.
- * */
+ */
 #include "base/encode.h"
 #include "provider/call.h"
 

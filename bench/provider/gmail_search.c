@@ -3,7 +3,7 @@
  * one mail at a time. Precedence as there: words stand for AND, OR joins just its two neighbours, -
  * excludes one term or group, ( ) groups, { } is any of. What is not understood is searched for as
  * words, as Gmail does; it never fails.
- * */
+ */
 #include "base/ascii.h"
 #include "base/clock.h"
 #include "provider/gmail.h"

@@ -1,7 +1,7 @@
 /*
  * See host.h. A request is carried out when it arrives; a fault changes its reply. Replies that
  * http_reply would never send are sent raw.
- * */
+ */
 #include "provider/host.h"
 
 #include "base/clock.h"

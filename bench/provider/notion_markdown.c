@@ -2,7 +2,7 @@
  * A page's content as Markdown, and back: paragraphs, headings, lists, to-dos, quotes, code and
  * dividers, indented by one tab per level; marks within a line are text. Sub-pages and databases
  * are written as <page> and <database>; blocks of other types are listed in unknown_block_ids.
- * */
+ */
 #include "provider/notion.h"
 
 enum { MARKDOWN_BYTES_MAX = 1024 * 1024, MARKDOWN_DEPTH_MAX = 4 };

@@ -1,7 +1,7 @@
 /*
  * api: the JSON interface. One op per request (request.c), one file per endpoint group, all
  * envelopes and statuses in one table (envelope.c).
- * */
+ */
 #ifndef API_API_H
 #define API_API_H
 

@@ -3,7 +3,7 @@
  * all that begin with it). An event has its actor ("key:<id>", "operator:<name>", "system"), its
  * time (at) and the client's address. It shows the actions of every key of the account, so it needs
  * the admin scope.
- * */
+ */
 #include "api/listing.h"
 #include "store/audit.h"
 

@@ -7,7 +7,7 @@
  *
  * Only hashes of the link's token and of the key are stored. The request may be retried after a
  * lost answer: the first link then ends unused.
- * */
+ */
 #include "api/request.h"
 #include "base/clock.h"
 #include "base/encode.h"

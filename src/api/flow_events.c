@@ -7,7 +7,7 @@
  *
  * Events may be skipped: changes while a client is slow, or two between loads, are one event with
  * the last view. The op is in one of two states: a load under way (`load`), or asleep.
- * */
+ */
 #include <stdio.h>
 
 #include "api/flow_path.h"

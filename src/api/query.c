@@ -2,7 +2,7 @@
  * Parses a request: the names in its query string and body, and the values in the query string.
  * Names are checked by the steps of request.c before the endpoint begins, values by the endpoint,
  * which knows their limits. Each refusal has the name, the expected and the given value.
- * */
+ */
 #include "api/request.h"
 
 enum { ARGUMENT_BYTES_MAX = 64 * 1024 };

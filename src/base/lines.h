@@ -3,7 +3,7 @@
  * waiting requests, its part of a budget, its count for a limit. A line is found by key, made when
  * first needed, and dropped by its owner once it is empty. Some dropped blocks are kept for reuse,
  * so that a request costs no allocation. Not thread-safe.
- * */
+ */
 #ifndef BASE_LINES_H
 #define BASE_LINES_H
 

@@ -4,7 +4,7 @@
  *
  * Limits: CALL_FILES_MAX files per call, each up to the service's file_bytes_max; the action's
  * manifest may accept fewer and smaller files. Large files are hashed and decoded on a pool thread.
- * */
+ */
 #ifndef CALL_FILES_H
 #define CALL_FILES_H
 

@@ -11,7 +11,7 @@
  * read the rest. `kept` and `of` count an array's items, an object's members or a string's bytes; a
  * number that does not fit is null, 0 of 1. Sizes are those of the JSON text. If there was no
  * memory for any of it, the cut is that of the whole, 0 of 1, and max_output_bytes is 0.
- * */
+ */
 #ifndef CALL_FIT_H
 #define CALL_FIT_H
 

@@ -1,7 +1,7 @@
 /*
  * Parses a provider's reply; see reply.h. A reply can be hostile: everything from it that reaches a
  * person or a model is bounded, and nothing in it can stall the loop (expression budgets).
- * */
+ */
 #include "call/reply.h"
 
 #include "base/ascii.h"

@@ -1,7 +1,7 @@
 /*
  * Parses a provider's reply: its meaning, and the resulting outcome (src/api/README.md
  * "Executions", contrib/integrations/README.md "response", "errors", "limits").
- * */
+ */
 #ifndef CALL_REPLY_H
 #define CALL_REPLY_H
 

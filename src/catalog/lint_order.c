@@ -1,7 +1,7 @@
 /*
  * Finds rules of `errors` that no reply reaches: they are tried in order and the first match wins.
  * Evaluates the conditions for each status, and compares each rule with later rules.
- * */
+ */
 #include "catalog/manifest.h"
 #include "expr/condition.h"
 

@@ -1,7 +1,7 @@
 /*
  * Names of a manifest that the other side has to know: headers, and the members of a credential. A
  * wrong name would fail every call that uses it, so it is found here.
- * */
+ */
 
 #include "catalog/manifest.h"
 

@@ -1,6 +1,6 @@
 /*
  * Requests to a server on this machine, for commands that query a running server. They block.
- * */
+ */
 #ifndef CLI_LOCAL_H
 #define CLI_LOCAL_H
 

@@ -1,7 +1,7 @@
 /*
  * Key rotation: every stored credential that is sealed under a key other than the first key is
  * opened and sealed again. Safe while servers run, in several processes at once, and when repeated.
- * */
+ */
 #ifndef CLI_ROTATE_H
 #define CLI_ROTATE_H
 

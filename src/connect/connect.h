@@ -191,7 +191,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
 void connect_write(struct json_writer *w, const struct connection *row);
 /* What a model needs to choose a connection: id, integration_id, label, identity (a text), status,
  * default.
- * */
+ */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
 /* The cursor of a list: the text that names the last row of a page (in the arena; SLICE_NONE: no

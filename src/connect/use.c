@@ -6,7 +6,7 @@
  * A use is in uses_young until it is first stored, then in uses_stored; while it is being stored,
  * it is in uses_sending. The delay is the same for all of a list, so each list is in order of
  * due_ns and only its first is examined. A use that comes due with nothing new is dropped.
- * */
+ */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"

@@ -96,7 +96,7 @@ static int check_port(struct dev *dev)
 }
 
 /* Made at the first start and kept: credentials that it sealed cannot be opened with another key.
- * */
+ */
 static int make_master_key(struct dev *dev)
 {
     struct buf text;

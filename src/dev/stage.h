@@ -1,6 +1,6 @@
 /*
  * Progress of `sluice dev` on the terminal: one line per stage, with its duration.
- * */
+ */
 #ifndef DEV_STAGE_H
 #define DEV_STAGE_H
 

@@ -5,7 +5,7 @@
  *
  * The table of keys in flight only saves queries: the claiming statement decides between two runs,
  * here or elsewhere.
- * */
+ */
 #include "exec/internal.h"
 
 #include "base/clock.h"

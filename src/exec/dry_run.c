@@ -2,7 +2,7 @@
  * The result of a dry run, for both execution endpoints: the request as the provider would receive
  * it, and later requests as far as they are known without a reply. The credential is masked; files,
  * and bodies that are not text, are shown by their size.
- * */
+ */
 #include "exec/internal.h"
 
 enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 1024 };

@@ -5,7 +5,7 @@
  *
  * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next page,
  * or a page that fails: the pages so far are the result, with the reason for the end.
- * */
+ */
 #include "exec/internal.h"
 
 enum { PAGES_BYTES_MAX = 8 * 1024 * 1024, PAGES_ON_LOOP_BYTES_MAX = 64 * 1024 };

@@ -4,7 +4,7 @@
  *
  * A renewal writes a new revision of the connection's row, maybe in another process; so the run
  * drops the old one, and never changes it in place.
- * */
+ */
 #include "base/clock.h"
 #include "exec/internal.h"
 

@@ -3,7 +3,7 @@
  * or by an earlier request of the action. Once a request may have acted, only a reply to a later
  * equal request settles whether it acted; a refusal of the later request does not
  * (src/api/README.md "Executions").
- * */
+ */
 #include "exec/internal.h"
 #include "call/reply_words.h"
 

@@ -1,7 +1,7 @@
 /*
  * Tallies in memory; see tally.h. A row that is being written leaves the table, so that a call
  * during the write begins another row; it returns to the table if nothing was stored.
- * */
+ */
 #include "exec/tally.h"
 
 #include "base/clock.h"

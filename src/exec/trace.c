@@ -1,7 +1,7 @@
 /*
  * The spans of an execution: one for the whole run, and one for each attempt, which is the parent
  * sent to the provider. Names come from the catalog: spans contain no text from a caller.
- * */
+ */
 #include "trace/trace.h"
 
 #include "base/clock.h"

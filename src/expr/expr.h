@@ -72,7 +72,7 @@
  *   header(array|null fields, string name) -> any|null
  *                                          the `value` of the first object whose `name` is this
  *                                          one in any case
- * */
+ */
 #ifndef EXPR_EXPR_H
 #define EXPR_EXPR_H
 

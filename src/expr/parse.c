@@ -3,7 +3,7 @@
  * that chains stay flat and depth is counted. Errors are sticky: the first error stays, and from
  * then on every function returns NULL for a node, and accepts NULL for a node that could not be
  * made. Recursion is bounded by EXPR_DEPTH_MAX, so a source of brackets cannot use up the stack.
- * */
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
  * owner and the revision, so of several nodes one gets the flow (take.c). While no slot is free the
  * flows stay in the database: other nodes may have room.
- * */
+ */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "flow/internal.h"

@@ -1,7 +1,7 @@
 /*
  * One call of a tool_call step through the exec engine, which neither claims nor records here: the
  * flow's own rows are intent and result. Also handles its outcome.
- * */
+ */
 #include "base/clock.h"
 #include "call/summary.h"
 #include "flow/hint.h"

@@ -6,7 +6,7 @@
  * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
  * which are those of the transition that began the attempt. A fan belongs to one attempt of the
  * step; the next attempt gets a new fan that inherits the completed items.
- * */
+ */
 #include "base/clock.h"
 #include "flow/hint.h"
 #include "flow/internal.h"

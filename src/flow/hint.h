@@ -1,7 +1,7 @@
 /*
  * hint: what to do about a failed step. An execution's hints are about requests, their keys and
  * headers; for a flow, a person or a client can resume it, or start another flow.
- * */
+ */
 #ifndef FLOW_HINT_H
 #define FLOW_HINT_H
 

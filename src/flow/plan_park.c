@@ -2,7 +2,7 @@
  * The plans of steps that pause the flow: until when, and what people see during the pause. The
  * result is stored with the pause (flow_doc.waiting_input), because an approval must later show
  * exactly what was evaluated now.
- * */
+ */
 #include "base/clock.h"
 #include "catalog/recipient.h"
 #include "flow/change.h"

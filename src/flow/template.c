@@ -2,7 +2,7 @@
  * One template: its text, parsed, read and checked; see template.h. Steps are read in
  * template_step.c. All problems of a file are reported together, so parsing continues after an
  * error; the lint, which relies on a template without errors, is skipped then.
- * */
+ */
 #include "base/mem.h"
 #include "flow/template_read.h"
 #include "vault/key.h"

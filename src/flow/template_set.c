@@ -1,7 +1,7 @@
 /*
  * The templates that new flows may use: those compiled in, then those of a folder. A set does not
  * change once it is loaded; a reload makes a new set, and flows keep their version (pinned.c).
- * */
+ */
 #include <dirent.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
  * the step's type does not have is an error (reader_finish); otherwise a misspelt member would be
  * ignored.
- * */
+ */
 #include "base/clock.h"
 #include "flow/template_read.h"
 

@@ -1,7 +1,7 @@
 /*
  * The view of a flow as text, at one revision; counted. The most recently read views are cached: at
  * most 4096, 4 MB together.
- * */
+ */
 #ifndef FLOW_VIEW_CACHE_H
 #define FLOW_VIEW_CACHE_H
 

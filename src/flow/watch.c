@@ -9,7 +9,7 @@
  *
  * A watch may be notified late, or more than once of one change, but always of the last one. Each
  * notification has its revision, so the caller can skip known ones.
- * */
+ */
 #include "base/mem.h"
 #include "flow/internal.h"
 

@@ -8,7 +8,7 @@
  * slots that other tenants will need must be free before they ask.
  *
  * A line and a tenant exist while calls are in them (base/lines.h).
- * */
+ */
 #include "base/share.h"
 #include "http/client_internal.h"
 

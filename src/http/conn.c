@@ -6,7 +6,7 @@
  * A handler may answer inside its callback, and an answer may end the connection. So functions that
  * call a handler hold a reference to the exchange during the call, and is_processing stops an
  * answer from starting the next request inside the current one.
- * */
+ */
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/metric.h"

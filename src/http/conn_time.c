@@ -4,7 +4,7 @@
  *
  * A time-out alone is not enough: a client that moves one byte every few seconds resets it forever.
  * So bodies and replies must also keep a minimum rate, on average, after a grace time.
- * */
+ */
 #include "http/server_internal.h"
 
 static uint64_t ms(uint64_t value)

@@ -2,7 +2,7 @@
  * exchange: a request, from its raw head to its whole body, and the life of its struct. References
  * are counted (server_internal.h lists them); the arena, and with it every slice that a handler was
  * given, is freed with the last reference, at the turn's end.
- * */
+ */
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/mem.h"

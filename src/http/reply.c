@@ -5,7 +5,7 @@
  *
  * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have
  * closed at any of these points; the handler need not know.
- * */
+ */
 #include <stdio.h>
 
 #include "base/id.h"

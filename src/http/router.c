@@ -4,7 +4,7 @@
  *
  * Patterns belong to the program, so compiling refuses a malformed pattern when the server starts;
  * paths come from clients and are only compared.
- * */
+ */
 #include "http/router.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply. It
  * lives until its reply is complete and its client side is done, or until the last
  * http_exchange_unref; memory is freed at the bottom of the turn.
- * */
+ */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 

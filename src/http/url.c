@@ -2,7 +2,7 @@
  * url: see url.h. The grammar is RFC 3986's, narrowed to text that a request may contain unchanged.
  * The address check relies on decisions made here: what the host is, and that no other reader can
  * find another host in the same text.
- * */
+ */
 #include "http/url.h"
 
 #include "base/ascii.h"

@@ -2,7 +2,7 @@
  * equal: equality and hashing of values. The order of members does not matter; large objects in
  * different orders are compared through a table, so that a hostile pair costs no quadratic time.
  * Recursion is as deep as the values, which JSON_DEPTH_MAX limits for parsed values.
- * */
+ */
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/number.h"

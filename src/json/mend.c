@@ -1,7 +1,7 @@
 /*
  * mend: see mend.h. Backslashes are read without checking whether they are inside a string:
  * elsewhere they are a syntax error, and remain so.
- * */
+ */
 #include "json/mend.h"
 
 #include "base/ascii.h"

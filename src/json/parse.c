@@ -6,7 +6,7 @@
  *
  * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are scanned first,
  * so that a hostile text is refused before memory is taken for it.
- * */
+ */
 #include <yyjson.h>
 
 #include "base/mem.h"

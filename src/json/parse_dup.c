@@ -6,7 +6,7 @@
  *
  * RFC 8259 4 leaves the meaning of duplicates open. An attacker can exploit two readers that choose
  * different members, so request bodies with duplicates are refused (json_limits.refuse_dup_keys).
- * */
+ */
 #include "json/parse_dup.h"
 
 #include "base/map.h"

@@ -5,7 +5,7 @@
  * The text must be valid JSON, as the parser or the writer of this room produce it. For any other
  * text the results are meaningless, but no byte outside of it is read. Slices are borrowed from the
  * text.
- * */
+ */
 #ifndef JSON_SCAN_H
 #define JSON_SCAN_H
 

@@ -5,7 +5,7 @@
  *
  * The sorted form is for fingerprints: two texts with equal values give the same bytes. It is not
  * RFC 8785: numbers keep all digits and keys sort by bytes.
- * */
+ */
 #include <stdlib.h>
 
 #include "base/mem.h"

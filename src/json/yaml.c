@@ -4,7 +4,7 @@
  *
  * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds the cost of walks
  * over the result ("billion laughs": ten aliases of ten aliases, nine times over).
- * */
+ */
 #include "json/yaml.h"
 
 #include <yaml.h>

@@ -3,7 +3,7 @@
  * configured. Several processes share an account's rate by leases (limit/lease.h). ACCOUNTS_MAX are
  * remembered; the one whose last request is oldest is dropped first. In a single process its next
  * request finds a full bucket, so an account may get more than its rate but never less.
- * */
+ */
 #ifndef LIMIT_ACCOUNT_RATE_H
 #define LIMIT_ACCOUNT_RATE_H
 

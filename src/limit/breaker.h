@@ -25,7 +25,7 @@
  * recently used one without executions is dropped first; an account displaces only itself and the
  * few in its shard of the table. The time comes from the caller (loop clock). Not for several
  * threads.
- * */
+ */
 #ifndef LIMIT_BREAKER_H
 #define LIMIT_BREAKER_H
 

@@ -4,7 +4,7 @@
  *
  * An origin counts accounts, not votes: a member's verdict is in the half of its newest vote, and
  * is moved when it votes again, so that no account counts twice.
- * */
+ */
 #include "base/mem.h"
 #include "catalog/catalog.h"
 #include "limit/breaker_internal.h"

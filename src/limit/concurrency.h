@@ -4,7 +4,7 @@
  *
  * Limits: an entry is kept for an account while it has executions in flight, so there are at most
  * as many as these. Not thread-safe.
- * */
+ */
 #ifndef LIMIT_CONCURRENCY_H
 #define LIMIT_CONCURRENCY_H
 

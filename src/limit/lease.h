@@ -10,7 +10,7 @@
  * where `leases` is NULL.
  *
  * Its owner embeds it, and zeroes it first. Time is the loop's. Not for several threads.
- * */
+ */
 #ifndef LIMIT_LEASE_H
 #define LIMIT_LEASE_H
 

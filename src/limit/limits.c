@@ -4,7 +4,7 @@
  *
  * A bucket is in the idle list exactly while it has neither calls nor waiters, so that making room
  * for another is O(1) and never frees a bucket that a slot points to.
- * */
+ */
 #include "limit/limits.h"
 
 #include <stdio.h>

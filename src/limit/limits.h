@@ -10,7 +10,7 @@
  * Limits: buckets_max connections are remembered (of those without a call the least recently used
  * is dropped first), LIMITS_WAITING_MAX wait for one connection. Several processes share a
  * manifest's limits by leases (limit/lease.h); each learns from replies itself.
- * */
+ */
 #ifndef LIMIT_LIMITS_H
 #define LIMIT_LIMITS_H
 
