@@ -88,7 +88,7 @@ void arena_reset(struct arena *arena)
 
 void arena_count_in(struct arena *arena, struct budget_use *use)
 {
-    /* Moving an arena from one use to another would leave the first one charged permanently. */
+    /* Moving an arena from one use to another would leave the first use charged permanently. */
     ASSERT(!arena->use);
     for (struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->older)
         budget_use_add(use, chunk->size);
@@ -132,8 +132,8 @@ static char *alloc_large(struct arena *arena, size_t size)
         arena->chunks->older = chunk;
     } else {
         arena->chunks = chunk;
-        /* With no chunk yet, this one becomes the newest although it is full; the next block gets a
-         * fresh one. */
+        /* With no chunk yet, this one becomes the newest although it is full; the next block
+         * gets a new chunk. */
         arena->next = arena->end = chunk->data + size;
     }
     return chunk->data;

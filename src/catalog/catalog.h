@@ -148,8 +148,8 @@ struct catalog_error_rules {
 };
 
 /* The form of arrays and objects in a query or a form: repeated names (objects are refused),
- * name[]=, or name[0]=; both of the latter give name[key]= for objects, as does the last one, whose
- * arrays repeat the name. */
+ * name[]=, or name[0]=; both of the latter give name[key]= for objects, as does the last form,
+ * whose arrays repeat the name. */
 enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES, NESTING_DEEP };
 
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };

@@ -124,7 +124,7 @@ static int import_openapi(struct session *session, struct command_call *call,
                                      .folder = has_folder ? &folder : NULL};
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
-    /* Read before the overrides: the document is the likelier one to be missing. */
+    /* Read before the overrides: the document is more likely to be missing. */
     int code = read_import_file(call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &session->arena,
                                 &options.document, &session->err);
     if (code == OK && path)

@@ -1,7 +1,7 @@
 /*
  * Values of settings: converts text into struct config, within the bounds of the table. Texts are
  * copied into the config's arena, since flags that hold secrets are overwritten. An error names the
- * setting, the allowed values and the given one; read.c adds the source.
+ * setting, the allowed values and the given value; read.c adds the source.
  */
 #include "config/internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * sluice's client at an app's authorization server: the account's own, else the one that the
+ * sluice's client at an app's authorization server: the account's own, else the client that the
  * operator configured for all accounts (`sluice oauth-clients`).
  */
 #ifndef CONNECT_OAUTH_CLIENT_H

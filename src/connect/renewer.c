@@ -127,8 +127,8 @@ static enum op_result no_database(struct renewer *renewer)
 
 /* ---- the row ---- */
 
-/* Each round begins here: the first one, one after waiting for another process's claim, and one
- * after another writer has changed the row. */
+/* Each round begins here: the first round, a round after waiting for another process's claim,
+ * and a round after another writer has changed the row. */
 static enum op_result step_load(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);

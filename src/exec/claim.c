@@ -18,9 +18,9 @@ static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
-    /* The format's version: fingerprints are stored for days, and one of another format must
-     * differ. For the same reason a member that came later (pages, files) adds nothing if it is not
-     * used. */
+    /* The format's version: fingerprints are stored for days, and a fingerprint of another
+     * format must differ. For the same reason a member that came later (pages, files) adds
+     * nothing if it is not used. */
     buf_append(&text, SLICE("1\n"));
     buf_append(&text, exec->in.integration_id);
     buf_append_char(&text, '\n');

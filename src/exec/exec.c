@@ -325,10 +325,10 @@ void exec_cancel(struct exec *exec)
     op_cancel(&exec->op);
 }
 
-/* A run whose client has closed is given up while nothing depends on it: before a provider can have
- * seen it, and a plain read at any time. A read with a key may have its claim on the way, and a
- * write after CLAIM may have been sent: both run to their record. Other requests with the same key
- * wait for this run's result, so it continues for them, too. */
+/* A run whose client has closed is given up while nothing depends on it: before a provider can
+ * have seen it, and a plain read at any time. A read with a key may have sent its claim, and a
+ * write after CLAIM may have been sent: both run to their record. Other requests with the same
+ * key wait for this run's result, so it continues for them, too. */
 void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&

@@ -366,9 +366,9 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         slice_cstr(err->text));
 }
 
-/* From the client's key and its request (RFC 9562 5.5: a name in the account's space, so accounts
- * never collide): under a key that was freed a corrected request is a new one to the provider,
- * too. */
+/* From the client's key and its request (RFC 9562 5.5: a name in the account's space, so
+ * accounts never collide): under a key that was freed, a corrected request is new to the
+ * provider, too. */
 static struct uuid id_of_key(const struct exec *exec)
 {
     char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];

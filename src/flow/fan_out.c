@@ -363,9 +363,10 @@ static void read_failed(struct flow_run *run, struct fan_item *item, const struc
     item->error.is_final = true;
 }
 
-/* Facts of an item come in order of attempts, in each begun, completed, failed. An item completed
- * in any attempt is completed. Facts of the current attempt are those of an earlier owner, as this
- * process writes its own only after they were read. next: the fact after it; NULL: none. */
+/* Facts of an item come in order of attempts, and within an attempt in the order begun,
+ * completed, failed. An item completed in any attempt is completed. Facts of the current attempt
+ * are those of an earlier owner, as this process writes its own only after they were read. next:
+ * the fact after it; NULL: none. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
                       const struct flow_item *next)
 {
@@ -486,9 +487,9 @@ static enum exec_effect effect_of(const struct flow_fan *fan)
     return has_not_acted ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
 }
 
-/* How well an item's error represents the step: one with an unknown outcome best, since no other
- * may say that nothing was done; then one that may not be retried, because it decides whether the
- * step is. */
+/* How well an item's error represents the step: an unknown outcome represents it best, since no
+ * other error may say that nothing was done; then an error that may not be retried, because it
+ * decides whether the step is retried. */
 static unsigned weight_of(const struct flow_error *error)
 {
     return error->effect == EXEC_EFFECT_UNKNOWN ? 2 : error->is_final;

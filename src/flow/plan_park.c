@@ -75,8 +75,9 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
-/* The budgets are shared by all calls; otherwise a thousand would each have a full one. Changes
- * have a separate one, since an approval that cannot show them still shows what is sent. */
+/* The budgets are shared by all calls; otherwise each of a thousand calls would have a full
+ * budget. Changes have a separate budget, since an approval that cannot show them still shows
+ * what is sent. */
 struct approval {
     struct flow_run *run;
     struct json_writer w;

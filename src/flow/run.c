@@ -316,8 +316,8 @@ static enum op_result step_record(struct op *op)
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->transition.next.rev == run->flow.rev + 1);
     ASSERT(!uuid_is_nil(run->transition.op_token));
-    /* Taking a flow needs a valid lease; otherwise others would adopt it at once. Writing an owned
-     * one does not: the owner in the fence is enough. */
+    /* Taking a flow needs a valid lease; otherwise others would adopt it at once. Writing an
+     * owned flow does not need it: the owner in the fence is enough. */
     if (run->is_waking && !node_may_write(run->service->config.node))
         return OP_DONE;                        /* the next scan of any node finds it */
     run->proof.sent_boot_ns = clock_boot_ns(); /* valid if the statement succeeds */

@@ -31,8 +31,8 @@ bool template_constant(struct reader *r, const char *name, const struct expr_tem
     return false;
 }
 
-/* step_count grows with each step read, so a step finds only keys before its own: a duplicate key
- * is an error of the second one. */
+/* step_count grows with each step read, so a step finds only keys before its own: a duplicate
+ * key is an error of the second step. */
 static void read_steps(struct reader *r, struct flow_template *tmpl)
 {
     const struct json *array = reader_member(r, "steps");

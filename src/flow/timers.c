@@ -177,9 +177,9 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* The next minute every REFILL_US (the first time with all overdue flows), else overdue flows; but
- * none while due flows of the heap wait for a slot. A refill covers twice its interval, so that a
- * late one leaves no gap. */
+/* The next minute every REFILL_US (the first time with all overdue flows), else overdue flows;
+ * but none while due flows of the heap wait for a slot. A refill covers twice its interval, so
+ * that a late refill leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -238,8 +238,8 @@ static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, s
     return true;
 }
 
-/* A full page of a refill is followed by the next one; an overdue scan reads one page, and repeats
- * soon if it was full, after step_choose has let these fire. */
+/* A full page of a refill is followed by the next page; an overdue scan reads one page, and
+ * repeats soon if it was full, after step_choose has let these fire. */
 static enum op_result step_scanned(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);

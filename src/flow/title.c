@@ -15,7 +15,7 @@ enum {
     TITLE_BUILT_BYTES_MAX = 64 * 1024,
 };
 
-/* Controls and white space become one blank, marks of direction are left out; cut at
+/* Controls and white space become one blank, direction marks are left out; cut at
  * FLOW_TITLE_CHARS_MAX characters, the last of which is then an ellipsis. SLICE_NONE: nothing is
  * left, or out of memory. */
 static slice clean(slice text, struct arena *arena)

@@ -154,8 +154,8 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
         json_member_time(w, "expiresAt", flow_approval_ends_at(flow));
 }
 
-/* A call that may be repeated has no row of its own while it runs, so its attempt follows from the
- * last one that has ended. */
+/* A call that may be repeated has no row of its own while it runs, so its attempt follows from
+ * the last attempt that has ended. */
 static int64_t attempt_count(const struct step_view *step, const struct flow *flow)
 {
     int64_t count = step->last ? step->last->attempt : 0;

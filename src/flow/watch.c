@@ -143,8 +143,8 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch)
 
 /* ---- polling ---- */
 
-/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all get their turn. They are
- * moved to the end in a second loop: the first one walks the same list, and would meet them
+/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all get their turn. They
+ * are moved to the end in a second loop: the first loop walks the same list, and would meet them
  * again. */
 static enum op_result step_poll(struct op *op)
 {

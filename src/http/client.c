@@ -106,8 +106,8 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
 static void client_free(struct loop_garbage *garbage)
 {
     struct http_client *client = CONTAINER_OF(garbage, struct http_client, garbage);
-    /* Each connection and dial holds a reference to the client, and each origin is freed with its
-     * last one. */
+    /* Each connection and dial holds a reference to the client, and each origin is freed with
+     * its last connection or dial. */
     ASSERT(client->origins.count == 0 && client->connection_count == 0);
     slot_deinit(client);
     map_deinit(&client->origins);
@@ -298,7 +298,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
-    /* Any of these still points to the origin; the last one to end calls this again. */
+    /* Any of these still points to the origin; the last to end calls this again. */
     if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));

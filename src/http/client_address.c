@@ -39,7 +39,7 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
     char text[ADDRESS_TEXT_MAX];
     address_plain(&exchange->peer, &client);
     bool is_ours = address_policy_holds(proxies, (const struct sockaddr *)&client);
-    /* Fields of one name form one list in order (RFC 9110 5.3), so the last one is read first. */
+    /* Fields of one name form one list in order (RFC 9110 5.3), so the last field is read first. */
     for (size_t i = head->header_count; is_ours && i > 0; i--) {
         if (!slice_eq_nocase(head->headers[i - 1].name, SLICE("X-Forwarded-For")))
             continue;

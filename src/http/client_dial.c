@@ -240,7 +240,7 @@ static void on_attempt_due(struct timer *timer)
     dial_close_stream(dial);
 }
 
-/* The share of one address; the last one has all that the call's own timer leaves. */
+/* The share of one address; the last address gets all that the call's own timer leaves. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
     /* Divided by the number of addresses left, this one included: of three addresses the first gets
@@ -306,8 +306,8 @@ static enum op_result step_address(struct op *op)
     const struct http_origin *origin = dial->origin;
     if (dial->address_index == dial->query.address_count)
         return dial_failed(dial, dial->result);
-    /* Taken before it is tried: each jump back here gets the next one, so the loop ends after
-     * address_count rounds. */
+    /* Taken before it is tried: each jump back here gets the next address, so the loop ends
+     * after address_count rounds. */
     struct sockaddr_storage *address = &dial->query.addresses[dial->address_index++];
     struct sockaddr *generic = (struct sockaddr *)address;
     set_port(address, origin->is_proxied ? proxy_port(dial->client->proxy) : origin->port);

@@ -16,7 +16,7 @@ static const char *skip_space(const char *at, const char *end)
     return at;
 }
 
-/* at: after the opening quote. Returns the byte after the closing one. */
+/* at: after the opening quote. Returns the byte after the closing quote. */
 static const char *skip_string(const char *at, const char *end)
 {
     const char *start = at;

@@ -120,9 +120,9 @@ static bool copy_short(char *to, slice text)
     return true;
 }
 
-/* Copies while it checks, a word at a time, the last one over the one before; false: some byte is
- * not plain, and the copy is unusable. Most strings are keys and short texts, for which the call of
- * a copying function would cost more than the copy. */
+/* Copies while it checks, a word at a time, the last word over the one before; false: some byte
+ * is not plain, and the copy is unusable. Most strings are keys and short texts, for which the
+ * call of a copying function would cost more than the copy. */
 static bool copy_unescaped(char *to, slice text)
 {
     if (text.len < sizeof(uint64_t))

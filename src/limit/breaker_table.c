@@ -249,7 +249,7 @@ struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name)
     return origin;
 }
 
-/* The last used one goes to the end of its shard, so the least recently used is dropped. */
+/* The member used last goes to the end of its shard, so the least recently used is dropped. */
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key)
 {
     struct breaker_origin *origin = key->is_host_given ? NULL

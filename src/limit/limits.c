@@ -179,7 +179,7 @@ static bool bucket_has_slot(const struct limits_bucket *bucket)
     return !bucket->has_cap || bucket->in_flight < (size_t)bucket->cap.part;
 }
 
-/* The next call in the queue, or a hypothetical one, finds too little in this process's parts. */
+/* The next call in the queue, or a hypothetical call, finds too little in this process's parts. */
 static void bucket_ask(struct limits_bucket *bucket, uint64_t now)
 {
     double wanted = (double)bucket->waiting_count;
