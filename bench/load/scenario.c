@@ -139,7 +139,7 @@ static bool names_connection(const struct scenario_text *text)
 }
 
 /* A value captured by prepare is the same for all connections. A request that is made for each
- * connection has no such value, so it may not capture. */
+ * connection has no such value, so it may not capture a value. */
 static int mark_each(struct scenario *scenario, struct err *err)
 {
     for (size_t i = 0; i < scenario->prepare_count; i++) {

@@ -30,7 +30,7 @@ struct route {
     call_handler run;
     const char *scopes; /* the token needs one of these; NULL: none */
     unsigned kind;      /* the app's: of what the first parameter names */
-    const char *name;   /* writes: the ledger's name; else set where data holds more */
+    const char *name;   /* in the ledger, for writes; other routes: if data describes them */
 };
 
 struct call {

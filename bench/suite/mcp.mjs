@@ -1,6 +1,6 @@
 // Server CPU of an execution by tools/call, and of the same by POST /api/executions: two servers
-// that are loaded at once, at one rate, and then each with the other's load, so that what the
-// machine loses during this to others affects both alike.
+// that are loaded at once, at one rate, and then each with the other's load, so that time that the
+// machine loses to others affects both alike.
 import { readFile, readdir } from 'node:fs/promises';
 
 const RATE = 1000;

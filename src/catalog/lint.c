@@ -52,8 +52,8 @@ static const struct {
 };
 
 /* Whether an object schema that closes itself (additionalProperties false) does not have the
- * property. An open one may have anything, and combinators (allOf, anyOf) may add properties that
- * are not searched here: then nothing is reported, since a false alarm would refuse a good
+ * property. An open schema may have anything, and combinators (allOf, anyOf) may add properties
+ * that are not searched here: then nothing is reported, since a false alarm would refuse a good
  * manifest. */
 static bool schema_lacks(const struct json *schema, slice property)
 {
@@ -121,8 +121,8 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
         (void)on_expr(lint, expr, SLICE_NONE);
 }
 
-/* Builds a JSON Pointer for a message. One that is too long is cut to its first member, which still
- * points to the fault. */
+/* Builds a JSON Pointer for a message. A pointer that is too long is cut to its first member,
+ * which still points to the fault. */
 PRINTF_LIKE(2, 3)
 static const char *pointer_of(struct lint *lint, const char *fmt, ...)
 {
@@ -463,8 +463,8 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
         reader_error(&lint->reader, "done", "is false, but an earlier request has done something");
 }
 
-/* The other side chooses the host of such a URL, so the URL has to come from its reply; with one
- * made from the caller's input a caller could send the request anywhere. */
+/* The other side chooses the host of such a URL, so the URL has to come from its reply; with a
+ * URL made from the caller's input a caller could send the request anywhere. */
 static void check_url(struct lint *lint, const struct catalog_request *request, unsigned earlier)
 {
     if (!request->url)

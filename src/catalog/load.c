@@ -126,7 +126,8 @@ static struct catalog_integration *read_source(struct arena *arena,
 /* ---- all sources ---- */
 
 /* A later source replaces an earlier integration of the same id, so that an operator's manifest
- * wins over the one compiled in. A linear search: at most CATALOG_INTEGRATIONS_MAX entries. */
+ * takes precedence over the manifest compiled in. A linear search: at most
+ * CATALOG_INTEGRATIONS_MAX entries. */
 static void add_or_replace(struct manifest_set *set, struct catalog_integration *integration)
 {
     for (size_t i = 0; i < set->count; i++)

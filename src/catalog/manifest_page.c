@@ -183,8 +183,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     struct catalog_pages *pages = &p->action->pages;
     struct buf text;
     struct err err;
-    ASSERT(pages->items && pages->count <= CATALOG_PAGE_INPUTS_MAX); /* there is room for one
-                                                                      * more */
+    ASSERT(pages->items && pages->count <= CATALOG_PAGE_INPUTS_MAX); /* one more fits */
     bool wants_next = p->kind == PAGE_KIND_CURSOR || p->kind == PAGE_KIND_URL;
     if ((wants_next && p->next.len == 0) || (p->kind == PAGE_KIND_OFFSET && p->items.len == 0))
         return; /* reported */

@@ -86,7 +86,7 @@ static void put_zsh_flags(FILE *out, const struct command *command, const struct
 }
 
 /* A file that zsh autoloads as the function _sluice: its first line binds it to the command, its
- * last one runs the function. */
+ * last line runs the function. */
 static void put_zsh(FILE *out, const struct command *const *commands, size_t count)
 {
     (void)fprintf(out, "#compdef sluice\n# Completions of sluice for zsh, by `sluice help --zsh`.\n"

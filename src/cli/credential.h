@@ -11,9 +11,9 @@
 
 enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
 
-/* Checks text against kind. *expires_at: of an access token; 0: unknown. ERR_INVALID and ERR_SYNTAX
- * name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena holds a copy of
- * the credential afterwards: give it a short-lived one. */
+/* Checks text against kind. *expires_at: of an access token; 0: unknown. ERR_INVALID and
+ * ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena
+ * holds a copy of the credential afterwards: use a short-lived arena. */
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err) MUST_CHECK;
 /* Reads a file, or stdin for "-", into out (wiped by the caller), whose maximum is one byte more

@@ -44,8 +44,8 @@ static slice time_text(struct explanation *e, int64_t wall_us)
 
 /* ---- why ---- */
 
-/* Every server adopts flows of dead nodes and wakes waiting flows; the question is whether one is
- * alive. */
+/* Every server adopts flows of dead nodes and wakes waiting flows; the question is whether any
+ * server is alive. */
 static void why_no_server(struct explanation *e, const char *verb)
 {
     if (e->found.nodes_alive == 0)

@@ -29,8 +29,7 @@ double samples_sum(const struct samples *samples, const char *name, slice label)
 double samples_max(const struct samples *samples, const char *name);
 /* Whether both are from the same processes, none of which was restarted in between. */
 bool samples_continue(const struct samples *now, const struct samples *before);
-/* How much a sum has grown; a counter that is lower than before was restarted, and counts from
- * 0. */
+/* The growth of a sum; a counter that is lower than before was restarted, and counts from 0. */
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,
                       slice label);
 /* The quantile of a histogram's observations between two moments, in seconds, interpolated inside
