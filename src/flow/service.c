@@ -106,8 +106,7 @@ void flow_run_unregister(struct flow_run *run)
     if (map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
-        service->has_lost =
-            true; /* it may have been cancelled or adopted; if not, this node still owns it */
+        service->has_lost = true; /* cancelled or adopted, or still owned by this node */
     flow_service_fire_timers(service);
 }
 

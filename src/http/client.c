@@ -241,7 +241,7 @@ static const struct http_override *override_find(const struct http_client *clien
     if (client->override_count == 0)
         return NULL;
     url_origin(url, text);
-    for (size_t i = client->override_count; i > 0; i--) /* the last value set wins */
+    for (size_t i = client->override_count; i > 0; i--) /* the last override set wins */
         if (strcmp(client->overrides[i - 1].origin, text) == 0)
             return &client->overrides[i - 1];
     return NULL;

@@ -15,9 +15,8 @@
 #include "json/json.h"
 
 enum {
-    HEAD_SLACK_BYTES =
-        64 * 1024, /* extra room in the arena, for a reply after the handler has used it up */
-    FIXED_BYTES_MAX = 256, /* status line and the fields of every reply, without texts */
+    HEAD_SLACK_BYTES = 64 * 1024, /* in the arena, after the handler has used it up */
+    FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
 };
 
 static const struct http_header json_type[] = {
