@@ -15,13 +15,12 @@
 #include "http/server.h"
 
 enum {
-    CONN_INPUT_BYTES_MAX = 512 * 1024, /* a read on top of what may be kept */
-    CONN_PENDING_HIGH = 64 * 1024,     /* no next request while a client reads this slowly */
-    CONN_PIECE_BYTES = 128 * 1024,     /* of a large body, this much is written at a time */
-    CONN_DISCARD_BYTES_MAX =
-        64 * 1024,                 /* an unwanted body up to this is read, to keep the connection */
-    CONN_REFUSED_MAX = 256,        /* over connections_max: answered with 503, then closed */
-    CONN_ADDRESS_REFUSED_MAX = 16, /* likewise, for one address */
+    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
+    CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
+    CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, this much is written at a time */
+    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* unwanted body: read, to keep the connection */
+    CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
+    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, for one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
     DATE_TEXT_LEN = 29,
