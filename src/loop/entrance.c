@@ -3,9 +3,9 @@
  * requests, the one that sends more than the others waits here, in its account's line, not in the
  * queues of later stages, where it would delay the others. In a turn of the loop an account begins
  * at most ENTRIES_A_TURN requests, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay short. It
- * has at most as many young requests as the other accounts have on average, waiting ones included.
- * A long reply counts as several requests in the turns after it. A request is young until it ends,
- * or for YOUNG_NS: one that takes longer waits for something other than this process or its
+ * has at most as many young requests as the other accounts have on average, including requests that
+ * wait. A long reply counts as several requests in the turns after it. A request is young until it
+ * ends, or for YOUNG_NS: one that takes longer waits for something other than this process or its
  * database. An account alone passes at no cost. Requests without an account share one line, as if
  * they were an account. The probes of load balancers have another line, which is never greedy: they
  * are cheap, and other clients that send such requests must not hold up the probes that decide

@@ -112,7 +112,7 @@ struct loop {
     size_t slot_count, slot_cap;
     struct timer *spilled;
     uint64_t timer_armed_ns; /* what uv_timer waits for; UINT64_MAX: nothing */
-    uint64_t firing_ns;      /* not 0 while timers fire: new ones come later than this */
+    uint64_t firing_ns;      /* not 0 while timers fire: new timers are due later than this */
 
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
@@ -142,7 +142,7 @@ void loop_turn_begin(struct loop *loop);
 /* Every libuv callback of this room begins with this call: the first one of a turn reads the
  * clock. */
 void loop_enter(struct loop *loop);
-/* A step has run: the time since the last one is charged to it. */
+/* A step has run: the time since the previous step is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
 /* The time for tasks of this turn is used up: the rest runs in the next turn. */
 bool loop_is_drain_over(const struct loop *loop);

@@ -73,7 +73,7 @@ struct loop_task {
     void (*run)(struct loop_task *task);
 };
 void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task));
-/* Runs in this turn's drain, or in the next one's. No effect if it is queued already. */
+/* Runs in the drain of this turn, or of the next turn. No effect if it is queued already. */
 void loop_task_queue(struct loop *loop, struct loop_task *task);
 /* As above, but never in the drain that is under way: for work that yields to I/O. */
 void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task);

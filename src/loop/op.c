@@ -181,7 +181,7 @@ static inline void op_crash_point(const struct op *op, const struct op_step *ste
 }
 #endif
 
-/* One step. true: go on with the next at once. */
+/* Runs one step. true: continue with the next step at once. */
 static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];

@@ -72,8 +72,8 @@ struct op_class {
     size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
     bool is_background; /* starts by itself again and again: its steps are logged as trace */
     bool is_attended;   /* a client waits for its end, and would rather have a refusal at once */
-    /* Cuts what is in flight except queries and sleeps, which op_cancel has cut (http_call_cancel
-     * ...); may be NULL. Called at most once. */
+    /* Aborts what is in flight except queries and sleeps, which op_cancel has aborted
+     * (http_call_cancel ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
     void (*on_end)(struct op *op, enum op_end end);
@@ -109,8 +109,8 @@ struct op {
     struct loop_task task; /* its link in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
-    struct list waits;      /* struct op_wait.link, cut by op_cancel */
-    struct op_timer *sleep; /* the one that is running, cut by op_cancel */
+    struct list waits;      /* struct op_wait.link, aborted by op_cancel */
+    struct op_timer *sleep; /* the sleep that is running, aborted by op_cancel */
     struct op_job *job;     /* waits for a pool thread, or runs on one */
     struct op_entry *entry; /* while it waits at the entrance, or counts there */
     /* added to each line of op_log; borrowed, live as long as the op */

@@ -5,10 +5,10 @@
  *
  * Each class has a ring of lines, one for each account; streams without an account share one. A
  * visit reads one stream once; then it is the next line's turn. So a stream waits for those that
- * were in its line before it, and never for later ones, however many they are. Apps cannot use the
- * time of clients, nor clients that of apps.
+ * were in its line before it, and never for streams that came later, however many they are. Apps
+ * cannot use the time of clients, nor clients that of apps.
  *
- * Discarded input gets some KB each millisecond. It is not polled meanwhile: the faster it is
+ * Discarded input gets some KB each millisecond. It is not polled in between: the faster it is
  * discarded, the faster its peers send more, and they would keep the loop busy.
  */
 #include <string.h>

@@ -24,7 +24,7 @@ enum {
     TCP_REPORTS_MAX = 4,
 };
 
-/* Two buffers: libuv has one, which must not move; the other collects meanwhile. */
+/* Two buffers: libuv has one, which must not move; the other collects output during the write. */
 struct tcp_out {
     uv_write_t request;
     struct buf flying, waiting;

@@ -13,10 +13,10 @@
 
 struct tcp_listener;
 
-/* How many connections each of the processes has that accept from the same sockets, in memory that
- * they share. Without it the process that wakes first would accept all, and keep them as long as
- * the clients stay. A listener with clearly more than another leaves new ones to that one for 1
- * ms. */
+/* The number of connections of each of the processes that accept from the same sockets, in memory
+ * that they share. Without it the process that wakes first would accept all connections, and keep
+ * them as long as the clients stay. A listener that has clearly more connections than another one
+ * leaves new connections to it for 1 ms. */
 struct tcp_share {
     _Atomic uint32_t *connections;
     size_t count, self; /* self: the index of this process */
@@ -49,8 +49,8 @@ uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
  * EMFILE and ENFILE do not spin: a spare descriptor is spent to accept and close, and accepting
- * pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced, a live one is an
- * error. NULL: err names the address and the reason. */
+ * pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced; a socket file with
+ * a listener is an error. NULL: err names the address and the reason. */
 struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_config *config,
                                 void (*on_accept)(struct stream *stream, void *owner), void *owner,
                                 struct err *err) MUST_CHECK;

@@ -180,7 +180,7 @@ void timer_stop(struct timer *timer)
 
 static void fire_spilled(struct loop *loop)
 {
-    size_t count = 0; /* timers that spill meanwhile are appended after these */
+    size_t count = 0; /* timers that spill during this are appended after these */
     for (struct timer *timer = loop->spilled; timer; timer = timer->spilled_next)
         count++;
     for (; count && loop->spilled; count--) {
@@ -201,7 +201,7 @@ static void on_uv_timer(uv_timer_t *handle)
     fire_spilled(loop);
     while (loop->slot_count && loop->slots[0].armed_ns <= now_ns) {
         struct timer *timer = loop->slots[0].timer;
-        if (timer->due_ns > timer->armed_ns) { /* was moved to a later time meanwhile */
+        if (timer->due_ns > timer->armed_ns) { /* it was moved to a later time after it was armed */
             timer->armed_ns = loop->slots[0].armed_ns = timer->due_ns;
             heap_sift_down(loop, 0);
             continue;

@@ -17,7 +17,7 @@
 /* Whether a person has to be asked before this runs. */
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
                            const struct exec_request *wanted);
-/* The hint for a write that is refused, since no person can be asked about it: which flows with an
+/* The hint for a write that is refused, since there is no one to ask about it: which flows with an
  * approval have the tool. SLICE_NONE: it may run. */
 slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
                           slice tool_name);

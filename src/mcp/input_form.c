@@ -22,7 +22,7 @@ struct missing {
 /* The members of a schema that a form's field may have (PrimitiveSchemaDefinition). */
 static const char *const field_members[] = {"title",     "description", "default", "enum",
                                             "minLength", "maxLength",   "minimum", "maximum"};
-enum { READ_MEMBERS = 2 }; /* the first ones are texts, the others have to be sent unchanged */
+enum { READ_MEMBERS = 2 }; /* the first members are texts, the others have to be sent unchanged */
 
 /* A value that is sent back must be shown exactly, so it may contain nothing hidden. */
 static bool is_plain(slice text)
@@ -61,8 +61,8 @@ static bool is_field(const struct json *schema)
     return !choice && slice_has_word(SLICE("integer number boolean"), type);
 }
 
-/* A member that the schema does not have is the model's mistake, perhaps a misspelt name of a
- * missing one. */
+/* A member that the schema does not have is the model's mistake; it may be the misspelt name of a
+ * missing member. */
 static bool has_known_names(const struct json *schema, const struct json *input)
 {
     const struct json *properties = JSON_GET(schema, "properties");

@@ -375,7 +375,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
 }
 
 /* json_text: an endpoint's reply. A problem that a model cannot solve (the server is busy, the rate
- * is exceeded, the key was revoked meanwhile) is an error with its HTTP status, for the client. */
+ * is exceeded, the key was revoked during the call) is an error with its HTTP status, for the
+ * client. */
 static enum op_result reply_tool(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {

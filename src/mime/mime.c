@@ -14,7 +14,7 @@
 
 void mime_fail(struct mime *mime, const char *fmt, ...)
 {
-    /* The first error stays: later ones are consequences of it. */
+    /* The first error stays: later errors are its consequences. */
     if (mime->status != OK)
         return;
     char what[200];

@@ -2,7 +2,7 @@
  * One claim's recovery. Many run at the same time and share batches.
  *
  * Every end is one statement, fenced by the claim's owner and execution id, so it does not matter
- * which process runs it, how often, or whether the run ends its claim at the same moment.
+ * which process runs it, how many times, or whether the run ends its claim at the same moment.
  */
 #include "node/recover.h"
 

@@ -44,7 +44,7 @@ static bool add_members(struct members *members, const struct json *properties)
             continue;
         if (members->count == IMPORT_PROPERTIES_MAX || !import_is_plain(name))
             return false;
-        /* Two parts of an allOf describe it. The later one, which refines, wins. */
+        /* Two parts of an allOf describe it. The later part, which refines, wins. */
         if (known)
             known->schema = schema;
         else

@@ -36,7 +36,7 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 {
     struct import_result *result = im->result;
     if (result->line_count == im->lines_cap) {
-        /* Doubled, so the old copies in the arena are together at most as large as the last one. */
+        /* Doubled, so the old copies in the arena are together at most as large as the last. */
         size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
         struct import_line *lines = arena_realloc(
             im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));

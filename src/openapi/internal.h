@@ -88,7 +88,7 @@ struct import_op {
 
 /* Adds a member to an object of the manifest. name must be a literal. */
 void import_set(struct import *im, struct json *object, const char *name, struct json value);
-/* The same, but an empty text adds nothing. */
+/* import_set with a text; an empty text adds nothing. */
 void import_set_text(struct import *im, struct json *object, const char *name, slice text);
 
 /* ---- the report: import.c ---- */

@@ -52,7 +52,7 @@ static bool is_text_type(slice type)
     return false;
 }
 
-/* An object that cannot have members: there is nothing to read in it. */
+/* An object that cannot have members contains nothing to read. */
 static bool is_empty_object(struct import *im, const struct json *schema)
 {
     schema = import_resolve(im, schema);

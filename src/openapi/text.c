@@ -152,7 +152,7 @@ slice import_action_id(struct import_op *op)
 
 slice import_clip(struct import *im, slice text, size_t max)
 {
-    ASSERT(max > 3); /* the "..." of what is cut */
+    ASSERT(max > 3); /* the "..." of a shortened text */
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
