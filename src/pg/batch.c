@@ -1,5 +1,5 @@
 /*
- * A batch on the wire: for each statement one message in set mode (or one a query in pipe mode),
+ * A batch on the wire: for each statement one message in set mode (or one per query in pipe mode),
  * then one Sync; and the assignment of results to the queries.
  *
  * All messages of a batch run in one implicit transaction that ends at the Sync (PostgreSQL,
@@ -259,7 +259,7 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 
 /* Prepared statements are not transactional: statements that the server prepared before the failed
  * command stay, in spite of the rollback. From that command on the server skipped everything up to
- * the Sync, but batches that were sent meanwhile rely on it. */
+ * the Sync, but batches that were sent in between rely on those statements. */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
 {
     bool is_skipped = false;
@@ -397,7 +397,7 @@ static void deliver(struct pg_query *query, int status)
     pg_query_again(query);
 }
 
-/* The size to expect for later batches of this statement; a large one is forgotten slowly. */
+/* The size to expect for later batches of this statement; a large size is forgotten slowly. */
 static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
 {
     /* PQresultMemorySize counts memory that libpq allocated (PostgreSQL 12), not bytes received. */

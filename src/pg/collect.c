@@ -1,7 +1,7 @@
 /*
  * Selects the waiting queries of the next batch: tenants take turns, each tenant's queries stay in
  * order, as many as the limits allow, but at most one operation on a row over all batches in
- * flight. A query whose row is being changed stays in the queue; so do later ones on that row,
+ * flight. A query whose row is being changed stays in the queue; so do later queries on that row,
  * which keeps their order. So no two connections of this process ever wait for each other's rows.
  * Those of other processes can: sets lock their rows in one order, and if a deadlock occurs anyway
  * the server rolls it back and the queries are sent again.

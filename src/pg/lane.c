@@ -122,7 +122,7 @@ static void query_lost(struct pg_query *query)
     else if (pg_query_choose(query))
         pg_query_again(query);
     else if (query->pool->coordinator)
-        /* Its shard was split meanwhile. */
+        /* Its shard was split after the query was sent. */
         query->pool->coordinator->router->moved(query);
     else
         pg_query_end(query, ERR_CLOSED);
@@ -213,7 +213,7 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
 
 static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
-    /* Before lane_replay, which may lose the connection and everything prepared on it. */
+    /* Before lane_replay, which may lose the connection and all its prepared statements. */
     pg_batch_unprepare(batch, lane);
     if (batch->failed_at < batch->guard_count &&
         !is_session_stale(lane, batch->commands[batch->failed_at].result))

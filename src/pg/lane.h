@@ -16,7 +16,7 @@ enum {
     PG_SLOTS_MIN = 256,                          /* room for statements at first */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
     PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and of their expected results */
-    PG_FLIGHT_WRITES = 1, /* batches in flight: the next one collects meanwhile */
+    PG_FLIGHT_WRITES = 1, /* batches in flight; the next batch collects queries during this */
     PG_FLIGHT_READS = 4,
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
@@ -107,8 +107,8 @@ struct pg_pool {
     struct timer sweep, hold;
     struct pg_target *target;
     enum pg_mode mode;
-    /* Of a Citus cluster, or possibly one (for commands): statements are planned by their values,
-     * which name the shard, and each is committed by itself. */
+    /* The pool is of a Citus cluster, or possibly of one (for commands): statements are planned by
+     * their values, which name the shard, and each is committed by itself. */
     bool is_coordinator;
     /* A query has waited for a connection in vain, and none has been established since. */
     bool is_unreachable;
@@ -118,8 +118,8 @@ struct pg_pool {
     struct pg_slot **slot_list;
     size_t slot_count, slots_room;
     struct pg_queue writes, reads, large;
-    /* Of a sharded database. The coordinator's pool has a router, and keeps queries whose node is
-     * unknown; a node's pool has its coordinator. */
+    /* NULL unless the database is sharded. The coordinator's pool has a router, and keeps queries
+     * whose node is unknown; a node's pool has its coordinator. */
     struct pg_router *router;
     struct pg_queue homeless;
     struct pg_pool *coordinator;
@@ -155,8 +155,8 @@ struct pg_router {
     void (*refresh)(struct pg_router *router);
     /* The SQL with the tables' names replaced by the shard's. false: the shard no longer exists. */
     bool (*rename)(const struct pg_router *router, int64_t shard_id, slice sql, struct buf *out);
-    /* For the nodes' pools: queries waiting and in flight, waiting ones, and whether one of the
-     * pools is connected. */
+    /* For the nodes' pools: number of queries waiting or in flight, number waiting, and whether one
+     * of the pools is connected. */
     size_t (*pending)(const struct pg_router *router);
     size_t (*waiting)(const struct pg_router *router);
     bool (*is_ready)(const struct pg_router *router);
@@ -187,8 +187,8 @@ void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
 extern const struct pg_link_events pg_lane_events;
-/* Sends one batch from this queue of the pool, if there is something to send and the lane may;
- * true: it did, so call again. Then pg_lane_flush. */
+/* Sends one batch from this queue of the pool if there is one and the lane is free to send. Returns
+ * true if it sent one; call again until false, then call pg_lane_flush. */
 bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
 /* A lane that is silent for too long is dropped. */

@@ -11,7 +11,7 @@
 
 enum {
     PG_NOTIFY_BYTES_MAX = 4000, /* a payload; PostgreSQL's own limit is 8000 */
-    PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal ones count once; more are dropped */
+    PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal payloads count once; more are dropped */
 };
 
 struct pg_notify;

@@ -157,11 +157,11 @@ struct pg_stmt {
     enum pg_match match;
     enum pg_access access;
     bool goes_alone; /* never shares a batch: DDL */
-    /* It stores the result of something done, so it waits for its full time while the database is
-     * unreachable, even if a client waits for it. */
+    /* It stores the result of a finished action, so it waits for its full time while the database
+     * is unreachable, even if a client waits for it. */
     bool is_result;
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
-     * read meanwhile if there is a second reader. So no small read waits after it. */
+     * read during it if there is a second reader. So no small read waits after it. */
     bool is_large;
     /* A read that many are likely to send at a time with the same parameters: in a batch it is sent
      * once for all of these, and each gets a copy of its rows. */

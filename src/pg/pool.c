@@ -1,10 +1,10 @@
 /*
- * The pool: routes queries to lanes, bounds the waiting ones, and ends those that waited too long.
- * At the end of each turn every lane that may send does (loop hook, phase DATABASE).
+ * The pool: routes queries to lanes, limits how many wait, and ends those that waited too long. At
+ * the end of each turn every lane that can send sends (loop hook, phase DATABASE).
  *
  * The queries of a queue (writes, reads, large reads) are sent in order of submission as far as
- * pg/collect.c allows; there is no order between queues. An op that needs one waits for the first
- * query before it submits the second.
+ * pg/collect.c allows; there is no order between queues. An op that needs its queries in order
+ * waits for the first before it submits the second.
  */
 #include <stdio.h>
 
@@ -195,7 +195,7 @@ static bool has_lane(const struct pg_pool *pool)
 }
 
 /* While the database is unreachable, the first requests wait for it, as it may be back in a moment;
- * later ones need not try that again. */
+ * later requests need not try that again. */
 static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
 {
     const struct op *op = query->wait.op;
@@ -273,8 +273,7 @@ static struct pg_lane *pool_best_reader(struct pg_pool *pool)
 }
 
 /* The last connected reader, while no large read is in flight; else NULL. The last, because
- * pool_best_reader prefers the first of equals: so small reads and large ones rarely share a
- * reader. */
+ * pool_best_reader prefers the first of equals: so small and large reads rarely share a reader. */
 static struct pg_lane *pool_large_reader(struct pg_pool *pool)
 {
     struct pg_lane *last = NULL;
@@ -517,7 +516,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     return pool;
 }
 
-/* Queries of a dropped node are routed again, last one first: each goes to the front. */
+/* Queries of a dropped node are routed again, the last query first: each goes to the front. */
 static void queue_end_all(struct pg_pool *pool, struct pg_queue *queue)
 {
     while (!list_is_empty(&queue->queries)) {

@@ -21,7 +21,7 @@
  *   any() into a filter, and does while the table is empty; it then reads the whole
  *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
  * as well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
- *   that another session changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
+ *   that another session changes then, since PostgreSQL 15.14 compares the new version's ctid.
  */
 #include "pg/stmt.h"
 

@@ -155,7 +155,7 @@ static enum op_result load_take(struct op *op)
     return op_wait_then(op, LOAD_ASK);
 }
 
-/* Queries that waited continue, and a reading requested meanwhile starts now. */
+/* Queries that waited continue, and a reading that was requested during this one starts now. */
 static void load_on_end(struct op *op, enum op_end end)
 {
     struct shards *shards = CONTAINER_OF(op, struct shards_load, op)->shards;

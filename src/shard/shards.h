@@ -3,9 +3,9 @@
  * its account's rows, and names the tables of the account's shard there, as that node's own tables.
  * So it is planned, batched and committed as on a single PostgreSQL.
  *
- * Citus may move a shard meanwhile. Each batch therefore begins as in Citus' own executor: it locks
- * the metadata of its shards (lock_shard_metadata, share mode), which a move waits for before it
- * switches over, and then checks that they are still here. If not, nothing was done, and its
+ * Citus may move a shard at any time. Each batch therefore begins as in Citus' own executor: it
+ * locks the metadata of its shards (lock_shard_metadata, share mode), which a move waits for before
+ * it switches over, and then checks that they are still here. If not, nothing was done, and its
  * queries go to the shards' new nodes. For the files of this room.
  */
 #ifndef SHARD_SHARDS_H
