@@ -166,8 +166,8 @@ struct match_run {
     bool has_backreference;
 };
 
-/* Each item pays for the distance from the last one, for a fixed repeat that may have failed in
- * between, and for a comparison with an earlier group. */
+/* Each item pays for the distance from the previous item, for a fixed repeat that may have failed
+ * in between, and for a comparison with an earlier group. */
 static int on_callout(pcre2_callout_block *block, void *arg)
 {
     struct match_run *run = arg;

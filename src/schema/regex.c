@@ -581,7 +581,7 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
     *info = (struct schema_regex_info){0};
     if (!slice_is_utf8(pattern, &bad_at))
         return err_set(err, ERR_SYNTAX, "pattern at byte %zu: not UTF-8", bad_at);
-    /* Not initialized as a whole: the stack of groups is large, and depth bounds the part that is
+    /* Not initialized as a whole: the stack of groups is large, and depth limits the part that is
      * read. */
     t.text = pattern;
     t.out = out;

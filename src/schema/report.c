@@ -372,7 +372,7 @@ static slice misspelt_member(const struct schema_at *at, slice wanted)
         unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
         if (suggest_distance(name, wanted, allowed + 1) > allowed)
             continue;
-        /* A name close to the wanted one is not enough: it must be closer to it than to any other
+        /* A name close to the wanted name is not enough: it must be closer to it than to any other
          * known name. */
         slice meant = schema_suggest_property(at->node, name);
         if (slice_eq(meant, wanted))

@@ -1,8 +1,8 @@
 /*
  * Validation: what each keyword asserts (JSON Schema Validation 6), the applicators (Core 10), the
  * walk over nodes and references. A first run without a report decides. Only an invalid instance is
- * validated again to collect what is wrong, so valid ones, which are nearly all, pay nothing for
- * messages.
+ * validated again to collect what is wrong, so valid instances, which are nearly all, pay nothing
+ * for messages.
  *
  * Fuel and depth bound every run: a schema may refer to itself, and allOf of allOf doubles work
  * with each level. Once stopped, every function answers "no" quickly, and the caller checks

@@ -56,11 +56,11 @@ struct search_term {
     struct buf_span stem;
     uint32_t posting_first, posting_count;
     uint32_t link_first, link_count;
-    float docs; /* documents that have it, as if all integrations had the same size: a large one
-                   must not make the words of others common, nor its own name */
-    uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
-    uint32_t is_app_name; /* an integration's name */
-    uint32_t is_verb;     /* an action's id begins with it */
+    float docs;       /* documents that have it, as if all integrations had the same size: a large
+                         integration must not make the words of others common, nor its own name */
+    uint32_t implied; /* what it asks for as a query's first word; or SEARCH_NO_TERM */
+    uint32_t is_app_name;                /* an integration's name */
+    uint32_t is_verb;                    /* an action's id begins with it */
     uint32_t phrase_first, phrase_count; /* phrases that begin with it */
 };
 

@@ -1,7 +1,7 @@
 /*
- * Cuts a query's text into parts: its words, with what is known about them, and signs ("#general",
+ * Splits a query's text into parts: its words, with their classes, and signs ("#general",
  * "OPS-77", an address), which do not consist of words; and finds where clauses and quotations
- * begin and end. Bytes above 127 count as letters, so text in other scripts is cut at blanks.
+ * begin and end. Bytes above 127 count as letters, so text in other scripts is split at blanks.
  */
 #include "search/reading.h"
 

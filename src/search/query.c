@@ -1,12 +1,13 @@
 /*
- * Reads a query, which may be a sentence: what to do, to what, where, and what is merely passed on.
+ * Parses a query, which may be a sentence: what to do, to what, where, and what is merely passed
+ * on.
  *
- * A text is cut into words and clauses. Phrases are replaced by what they mean. The first clause
+ * A text is split into words and clauses. Phrases are replaced by what they mean. The first clause
  * that asks or demands something is the request; the others are context. In a clause, the words
  * before the first preposition are the core. Payload is passed on and not searched for: text in
  * quotes, after "that", "about", a colon or a verb of saying, a name, a number, a time. There is no
  * grammar: a table of a few hundred words (words.txt) and one pass, so the cost is linear in the
- * words. A wrong reading costs rank; no hit depends on it alone.
+ * words. A wrong parse costs rank; no hit depends on it alone.
  */
 #include "search/reading.h"
 

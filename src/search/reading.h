@@ -1,6 +1,6 @@
 /*
- * Words: how they are cut, what is known of English, how a query is read and widened. Private to
- * the room.
+ * Tokenizing, English stemming and word lists, and parsing and expanding of queries. Private to
+ * search/.
  */
 #ifndef SEARCH_READING_H
 #define SEARCH_READING_H
@@ -8,7 +8,7 @@
 #include "search/index.h"
 
 enum {
-    SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not entered and finds nothing */
+    SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not indexed and finds nothing */
     SEARCH_FIELD_WORDS_MAX = 400, /* in one field; further words are not indexed */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are never corrected */
     SEARCH_TYPO_BYTES_MAX = 24,
@@ -70,7 +70,7 @@ uint32_t search_text_hash(slice word, size_t skip);
  * other. */
 bool search_text_is_one_typo(slice a, slice b);
 
-/* ---- what is known of English (words.txt, idioms.txt) ---- */
+/* ---- English word lists (words.txt, idioms.txt) ---- */
 
 /* What part a word plays in a sentence. */
 enum search_class_flag {
@@ -81,7 +81,7 @@ enum search_class_flag {
     WORD_QUESTION = 16,   /* a clause that begins with it is a question */
     WORD_SAYS = 32,       /* a verb followed by a listener and the payload */
     WORD_ASKS = 64,      /* a verb followed by a person and "to" with the payload: "remind me to" */
-    WORD_THANKS = 128,   /* one of those opened by "for" */
+    WORD_THANKS = 128,   /* such a verb, whose payload begins with "for" */
     WORD_OPENS = 256,    /* payload follows: "that", "about" */
     WORD_RELATIVE = 512, /* after a thing, a description of it follows: "the mail where" */
     WORD_NAMES = 1024,   /* a name follows: "called" */
@@ -137,7 +137,7 @@ extern const size_t search_idioms_count;
 
 enum { SEARCH_GAP_WORDS_MAX = 5 };
 
-/* ---- reading a query (parts.c, query.c) ---- */
+/* ---- parsing a query (parts.c, query.c) ---- */
 
 enum search_role {
     ROLE_NONE,    /* has no meaning, or is part of something else */
@@ -174,13 +174,13 @@ struct search_reading {
     bool is_question;
 };
 
-/* Cuts the text, up to SEARCH_QUERY_BYTES_MAX, into at most SEARCH_QUERY_WORDS_MAX parts. Sets what
- * comes before each part, but no roles. */
+/* Splits the text, up to SEARCH_QUERY_BYTES_MAX, into at most SEARCH_QUERY_WORDS_MAX parts. Sets
+ * what comes before each part, but no roles. */
 void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out);
-/* The same, and assigns each part its role. */
+/* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
-/* ---- widening (expand.c) ---- */
+/* ---- expanding (expand.c) ---- */
 
 enum { SEARCH_EXPANSIONS_MAX = 24 };
 

@@ -2,15 +2,15 @@
  * In-memory search over what apps can do: from what an agent wants, in words or in a sentence, to
  * the actions that do it.
  *
- * An inverted index (index.h) is made once and never changes. A query is read first (query.c):
+ * An inverted index (index.h) is made once and never changes. A query is parsed first (query.c):
  * phrases are replaced by what they mean, the clause that asks for something is found, and payload
  * (quotes, text after "that" or "about", names, numbers, times) does not count. Its words are
- * stemmed and widened by synonyms, and a word that no document has by its prefix and by one typing
- * mistake. Documents are ranked by BM25F (Robertson, Zaragoza: The Probabilistic Relevance
- * Framework, 3.6) over id, title, tags, description, integration and input names. The weight of a
- * word is bounded, whether known or not, so that a name or a rare word does not decide the result.
- * There is no floor: a document with any word of the query is found. Relevance is high if a
- * document matches half of the request, and is of the requested app or channel (SMS, mail).
+ * stemmed and expanded by synonyms; a word that no document has is expanded by its prefix and by
+ * one typing mistake. Documents are ranked by BM25F (Robertson, Zaragoza: The Probabilistic
+ * Relevance Framework, 3.6) over id, title, tags, description, integration and input names. The
+ * weight of a word has a limit, whether known or not, so that a name or a rare word does not decide
+ * the result. There is no floor: a document with any word of the query is found. Relevance is high
+ * if a document matches half of the request, and is of the requested app or channel (SMS, mail).
  *
  * Not thread-safe: the stemmer has state.
  */
