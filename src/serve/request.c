@@ -135,7 +135,7 @@ static enum op_result step_route(struct op *op)
 /* ---- the body, and its memory ---- */
 
 /* No more of the body is read before this is called again. A chunked body has no length: it is read
- * up to body_pause_at, which doubles, so that a large one waits O(log n) times. */
+ * up to body_pause_at, which doubles, so that a large body waits O(log n) times. */
 static size_t bytes_wanted(struct serve_request *request, enum budget_kind *kind)
 {
     struct http_exchange *exchange = request->exchange;

@@ -84,7 +84,7 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
-/* It must be an origin without a path: paths are appended to it as it is. */
+/* It must be an origin without a path: paths are appended to it unchanged. */
 static int check_public_url(slice text, struct err *err)
 {
     struct url url;
@@ -491,7 +491,7 @@ static void on_tick(struct timer *timer)
     if (events && events->is_going_on && !events->is_going_on(events->owner))
         begin_drain(server, "a required process has ended");
     /* Short ticks until the server is ready: the start's time is measured to that moment, and tests
-     * and supervisors wait for it. */
+     * and supervisors wait for readiness. */
     timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 
@@ -534,7 +534,7 @@ static int start_parts(struct server *server, struct err *err)
     server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
         return err_set(err, ERR_INVALID, "the catalog has errors; see the log above");
-    /* Before the services, which count their memory in it. */
+    /* Before the services: they charge their memory to this budget. */
     budget_queue_init(&server->work, server->loop, server->config->memory_work,
                       server->config->account_memory);
     if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||

@@ -1,7 +1,8 @@
 /*
  * The parent process of `serve --workers`; see supervisor.h. Workers that were started together are
- * a generation: the current one serves, a successor is being started, former ones drain. All state
- * changes in one loop of poll(): signals come through a signalfd, a worker reports over a pipe.
+ * a generation: the current one serves, a successor is being started, former generations drain. All
+ * state changes in one loop of poll(): signals come through a signalfd, a worker reports over a
+ * pipe.
  */
 #include "server/supervisor.h"
 

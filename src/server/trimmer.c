@@ -76,7 +76,7 @@ static enum op_result step_trim(struct op *op)
     }
     if (trimmer->at < trimmer->count) /* this page is found again in the next round */
         return OP_DONE;
-    /* A page that is not full was the last one. */
+    /* A page that is not full was the last page. */
     if (trimmer->count < trimmer->asked)
         return next_kind(trimmer);
     trimmer->after = trimmer->cuts[trimmer->count - 1].account_id;

@@ -198,8 +198,8 @@ int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, 
         int result = each_table(sync, erase_sql, account_id, erase_table, &erasing, err);
         if (result != OK)
             return result;
-        /* Each pass removes rows or is the last one, so the depth of the references bounds the
-         * passes. */
+        /* Each pass removes rows or is the last pass, so the depth of the references limits their
+         * number. */
     } while (erasing.refused > 0 && erasing.rows > before);
     *rows = erasing.rows;
     if (erasing.refused == 0)

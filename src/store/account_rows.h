@@ -1,8 +1,8 @@
 /*
  * account_rows: every row of an account, whatever table it is in: for export and erasure. Tables
- * are found in the schema's catalog by their column account_id, so that one that a later migration
- * adds is covered without a change here. Blocking, for operator commands; servers may run
- * meanwhile.
+ * are found in the schema's catalog by their column account_id, so that a table that a later
+ * migration adds is covered without a change here. Blocking, for operator commands; servers may run
+ * at the same time.
  */
 #ifndef STORE_ACCOUNT_ROWS_H
 #define STORE_ACCOUNT_ROWS_H
@@ -26,14 +26,14 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err) MUST_CHECK;
 
 /* Deletes the account's rows in all tables but `account`, table by table, each batch a transaction
- * of its own. rows: their number; 0: there were none. Rows that servers write meanwhile are left
- * for the next call. */
+ * of its own. rows: their number; 0: there were none. Rows that servers write during the call
+ * are left for the next call. */
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err) MUST_CHECK;
 /* Unfinished runs of the account that servers have claimed: writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
-/* The account itself, at last. ERR_INVALID while a row refers to it. */
+/* Deletes the account itself, after its rows. ERR_INVALID while a row refers to the account. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
                               struct err *err) MUST_CHECK;
 

@@ -47,7 +47,7 @@ slice audit_kind_group(enum audit_kind kind);
 /* From a row's kind, or a filter's; AUDIT_KIND_COUNT: no kind has that name. */
 enum audit_kind audit_kind_find(slice name);
 
-/* The caller of a change, for the event of that change; borrowed like the rest of it. */
+/* The caller of a change, for the event of that change; borrowed like the event's other members. */
 struct audit_by {
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */

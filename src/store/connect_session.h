@@ -51,9 +51,9 @@ void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, 
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* The same, taken until `until` by the first browser, which may take it again without a second
- * event (taken_by is the hash of a random value of its page, so that a form sent twice is one).
- * ERR_NOTFOUND for all others, and past expires_at. */
+/* Gets it likewise, taken until `until` by the first browser, which may take it again without a
+ * second event (taken_by is the hash of a random value of its page, so that a form sent twice is
+ * one). ERR_NOTFOUND for all others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)

@@ -57,8 +57,8 @@ slice connection_identity_text(const struct connection_identity *identity);
 /* connection_list.c: */
 
 /* The choices for a call that names no connection: the integration's default first, then the oldest
- * live ones (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none, one or
- * several. The result is as that of a page. */
+ * live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none,
+ * one or several. The result is as that of a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
@@ -66,7 +66,8 @@ void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struc
 /* A page of the connections of one integration, or of all by integration; oldest first. */
 struct connection_page {
     slice integration_id;       /* SLICE_NONE: all */
-    slice after_integration_id; /* with it: the last one's of the page before; SLICE_NONE: none */
+    slice after_integration_id; /* continues after this connection, the last of the page before;
+                                   SLICE_NONE: none */
     int64_t after_id;           /* likewise; 0: none */
     size_t count_max;
 };

@@ -30,8 +30,8 @@ static const struct pg_stmt connection_choice = {
     .is_shared = true,
 };
 
-/* Both pages walk connection_integration from where the last one ended, in its order, without a
- * sort. */
+/* Both pages walk connection_integration from where the previous page ended, in its order, without
+ * a sort. */
 #define PAGE_OF(condition, order)                                                                  \
     "select :ord, c.* from @input lateral (select " CONNECTION_SELECT                              \
     " from sluice.connection t where t.account_id = :account_id and " condition " order by " order \

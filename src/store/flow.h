@@ -81,7 +81,8 @@ struct flow_step {
     int64_t step_index, attempt;
     bool is_completed; /* else failed */
     int64_t started_at, finished_at;
-    slice input, output, error; /* JSON texts; SLICE_NONE for none; error exactly when failed */
+    /* JSON texts; SLICE_NONE for none. error is set if and only if the attempt failed. */
+    slice input, output, error;
     /* Only written: a call's action, or its tool if the catalog does not have the action, and the
      * key that started the flow; empty texts for another step. SLICE_NONE: housekeeping fills it
      * in. */
@@ -98,7 +99,7 @@ struct flow_start {
     const struct flow *flow;
     slice input, actor;
     slice waiting_input; /* if it waits: the document that the step shows; else SLICE_NONE */
-    slice trace;         /* SLICE_NONE: none; a traceparent, and perhaps a tracestate */
+    slice trace;         /* SLICE_NONE: none; a traceparent, which a tracestate may follow */
     slice title;         /* SLICE_NONE: its template's name is its title */
     /* NULL: without an idempotency key. Else the same statement binds the key: execution_id is the
      * flow's id; members of runs in flight are not used. */
@@ -170,7 +171,7 @@ struct flow_take {
     int64_t now;
     struct uuid dead_owner; /* ADOPT */
     bool has_left;          /* ADOPT: that node left in order */
-    int64_t step_index;     /* APPROVE: which approval step; -1: the waiting one */
+    int64_t step_index;     /* APPROVE: which approval step; -1: the step that waits */
     slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
 };
 /* Replayable. */

@@ -78,7 +78,7 @@ _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
 
 static const struct pg_stmt flow_counts = {
     .name = "flow_counts",
-    .sql = "select :ord, c.* from @input lateral (select "             /* one a line */
+    .sql = "select :ord, c.* from @input lateral (select "             /* one per line */
     COUNT_OF("running", "t.status = :is_running")                      /* */
     COUNT_OF("waiting", "t.status = :is_waiting")                      /* */
     COUNT_OF("completed", "t.status = 'completed' and t.id >= :since") /* */

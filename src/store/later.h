@@ -1,6 +1,6 @@
 /*
- * later: a statement in the background, on an op of its own, so that those that begin in one turn
- * share a commit. Only its parent, if any, waits for one.
+ * later: a statement in the background, on an op of its own, so that statements that begin in one
+ * turn share a commit. Only its parent, if any, waits for one.
  *
  *   struct note { struct store_later later; int64_t id; };
  *   static const struct store_later_class note_class = {
@@ -62,7 +62,7 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
                        size_t count_max);
 /* Cancels what is under way; on_end follows. */
 void store_laters_cancel(struct store_laters *laters);
-/* The owner is freed: the same, without any callback. */
+/* The owner is freed: cancels likewise, without any callback. */
 void store_laters_deinit(struct store_laters *laters);
 /* A struct of the class, zeroed except for its first member, to be filled in before the turn ends:
  * the statement is sent when the op runs. What it points to may be in the op's arena, which takes

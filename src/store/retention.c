@@ -11,7 +11,7 @@
 static const struct pg_column count_columns[] = {PG_ARG("count", PG_I64)};
 /* DDL goes alone: it locks tables until the commit, which nothing else should share. The function
  * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice, but
- * perhaps one more. */
+ * may make one partition more. */
 static const struct pg_stmt partition_make = {
     .name = "partition_make",
     .sql = "select :ord, sluice.partition_make(:days) @from",

@@ -39,7 +39,7 @@ static bool is_over(const struct cached_sums *item, uint64_t now_ns)
 }
 
 /* The account's sums with these steps, whatever their time; else NULL. A range that has moved on
- * replaces the former one. */
+ * replaces the former range. */
 static struct cached_sums *find_sums(struct tally_cache *cache, const struct tally_reading *reading)
 {
     for (size_t i = 0; i < TALLY_CACHE_MAX; i++) {
@@ -102,8 +102,8 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
 
 /* ---- reading ---- */
 
-/* A copy, as another reading may replace the cached sums meanwhile. Out of memory everything is
- * read. */
+/* A copy, as another reading may replace the cached sums during this one. Out of memory everything
+ * is read. */
 static void take_cached(struct tally_reading *reading, struct op *op)
 {
     const struct cached_sums *item = find_sums(reading->cache, reading);

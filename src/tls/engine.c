@@ -243,7 +243,7 @@ static void engine_pump(struct tls_engine *engine)
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
                                            slice_of(scratch_plain, (size_t)n));
-        /* All sessions share the scratch, so decrypted bytes do not stay in it. */
+        /* All sessions share the scratch, so no decrypted bytes are left there. */
         mem_wipe(scratch_plain, (size_t)n);
     }
     if (engine->state == TLS_OPEN)
@@ -562,7 +562,7 @@ static void engine_close(struct stream *stream)
     struct tls_engine *engine = engine_of(stream);
     if (engine->state >= TLS_CLOSING)
         return;
-    /* close_notify is sent if that needs no wait; the peer does not depend on it. */
+    /* close_notify is sent if that needs no wait; the peer works without it. */
     if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
         !engine_send_close_notify(engine))
         return;

@@ -62,7 +62,7 @@ struct tls_engine {
     struct buf in; /* cipher text not yet read by ssl, from in_at on */
     size_t in_at;
     slice borrowed;      /* cipher text after `in`, valid during one on_read */
-    struct buf arriving; /* the same, while a thread works */
+    struct buf arriving; /* cipher text that arrives while a thread works */
     struct buf out;      /* cipher text of the handshake */
     struct work work;
     struct loop_task wake; /* continues to read what is buffered after a pause */

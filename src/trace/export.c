@@ -1,7 +1,8 @@
 /*
  * Queued spans are sent to the endpoint in the background, one request at a time (OTLP/HTTP, JSON).
  * The queue is sent unchanged, between the resource's text and the closing brackets; spans that end
- * meanwhile fill the next queue. So at most two queues are in memory, however slow the receiver is.
+ * during the request fill the next queue. So at most two queues are in memory, however slow the
+ * receiver is.
  *
  * The operator sets the endpoint: its host may be internal, and no proxy is used. It has its own
  * client, since tenants must not be able to reach this host.
@@ -154,7 +155,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&export_of(op)->call);
 }
 
-/* Spans that ended meanwhile are next. */
+/* Spans that ended during the request are next. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct trace_export *export = export_of(op);

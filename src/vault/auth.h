@@ -23,14 +23,14 @@ struct vault_auth_config {
     void *owner;
 };
 
-/* Of writes over /mcp that no person can be asked about. */
+/* How writes over /mcp are handled if there is no one to ask about them. */
 enum vault_unattended { UNATTENDED_BY_SETTING, UNATTENDED_ALLOWED, UNATTENDED_REFUSED };
 
 struct vault_grant {
     struct uuid account_id, key_id;
     uint32_t scopes;  /* set of SCOPE_* */
     bool is_bound;    /* to client addresses */
-    bool is_formless; /* no person answers its client's forms */
+    bool is_formless; /* there is no one to answer its client's forms */
     enum vault_unattended unattended;
 };
 

@@ -37,7 +37,7 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
         return NULL;
     }
     /* The caller's on_end releases this reference. The app stays valid until then, even if the
-     * catalog is replaced meanwhile. */
+     * catalog is replaced before. */
     *catalog = catalog_ref(*request->web->config.catalog);
     return app;
 }

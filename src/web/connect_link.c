@@ -151,8 +151,8 @@ static enum op_result on_connection(struct web_request *request)
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     page->has_row = status == OK;
-    /* The connection was deleted meanwhile. The page of a used link reports that; any other link
-     * has lost its purpose. */
+    /* The connection was deleted after the link was created. The page of a used link reports that;
+     * any other link has lost its purpose. */
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
     return show_link(request);

@@ -12,7 +12,7 @@
 /* "create", "change", "delete", "send", "share", "admin"; else the level: "read", "write". action
  * NULL: SLICE_NONE. */
 slice effect_verb(const struct catalog_action *action);
-/* The icon of sprite.html for it. */
+/* The icon of sprite.html for the action's effect. */
 slice effect_icon(const struct catalog_action *action);
 /* By the manifest it cannot be reverted. */
 bool effect_is_final(const struct catalog_action *action);

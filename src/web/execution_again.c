@@ -94,8 +94,8 @@ static enum op_result finish_run(struct web_request *request)
                                    SLICE_ARG(out->hint)));
 }
 
-/* A finished run is recorded; its result is not shown to a session whose key has ended
- * meanwhile. */
+/* A finished run is recorded; its result is not shown to a session whose key ended during the
+ * run. */
 static enum op_result finish_checked_run(struct web_request *request)
 {
     if (request->serve.check.status != ERR_REFUSED)

@@ -70,7 +70,7 @@ static bool send_event(struct web_request *request, struct events *events)
     return http_reply_chunk(request->serve.exchange, slice_of(text, (size_t)len)) == OK;
 }
 
-/* The event is sent before the sleep, so that a change that came meanwhile is sent at once. For a
+/* The event is sent before the sleep, so that a change that came before it is sent at once. For a
  * slow reader has_news stays set. */
 static enum op_result go_on_stream(struct web_request *request)
 {

@@ -55,7 +55,7 @@ static void add_attempt(struct flow_log *log, const struct flow_step *step, bool
                                                     TEXT_BYTES_MAX)});
 }
 
-/* The attempts of one step, count of them; only the last one may have been completed. */
+/* The attempts of one step, count of them; only the last attempt may have been completed. */
 static void add_step(struct flow_log *log, const struct flow_step *attempts, size_t count,
                      const struct flow_template *tmpl, const slice *titles, struct arena *arena)
 {

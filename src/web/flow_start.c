@@ -362,7 +362,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
     struct start *start = ARENA_NEW(&request->serve.op.arena, struct start);
     if (!start)
         return web_reply_database(request, ERR_NOMEM);
-    /* Held until the page is ready: a reload may replace the set meanwhile. */
+    /* Held until the page is ready: a reload may replace the set before that. */
     start->tmpl = tmpl ? flow_template_ref(tmpl) : NULL;
     start->status = status;
     start->problem = problem;

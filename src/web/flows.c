@@ -7,14 +7,14 @@
 
 enum {
     FLOWS_A_PAGE = 25,
-    COUNTED_MS = 24 * 60 * 60 * 1000 /* ended ones are counted from then on */
+    COUNTED_MS = 24 * 60 * 60 * 1000 /* ended flows are counted from then on */
 };
 
 /* In the order of enum flow_status. */
 #define STATUSES "running waiting completed failed cancelled"
 enum { STATUS, TEMPLATE, STATUS_APPROVAL = FLOW_CANCELLED + 1 };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
-    /* The last one is for waiting flows that wait for an approval. */
+    /* The last choice is for waiting flows that wait for an approval. */
     [STATUS] = {.name = "status", .words = STATUSES " approval"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
     {.name = "before", .kind = SERVE_CURSOR}};

@@ -11,7 +11,7 @@
 
 /* flows.c */
 web_step web_flows;
-/* An object as flow_row.html declares it; likewise for the other ones below. */
+/* Writes an object as flow_row.html declares it; likewise the other view functions below. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
 /* flow_start.c */
 web_step web_flow_new, web_flow_start;

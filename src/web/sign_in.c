@@ -32,7 +32,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
 enum op_result web_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
-    /* The reader may have signed in on another tab meanwhile. */
+    /* The reader may have signed in on another tab since the form was shown. */
     if (request->session.is_open)
         return web_reply_redirect(request, next, "");
     return web_sign_in_reply(request, 200, next, "");

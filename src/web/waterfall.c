@@ -2,7 +2,7 @@
  * Bars of a waterfall; see waterfall.h.
  *
  * The starts and ends of all spans divide the time into pieces. A piece with work has its full
- * length, any other one has it up to a bound.
+ * length; any other piece has it up to a limit.
  */
 #include "web/waterfall.h"
 
