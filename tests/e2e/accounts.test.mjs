@@ -21,7 +21,7 @@ before(async () => {
     assert.equal((await server.execute(key, 'gmail', 'list_labels', {}, { idempotency_key: 'k' })).status, 200);
     for (let i = 0; i < 30; i++) assert.equal((await server.execute(key, 'notion', 'get_self', {})).status, 200);
     assert.equal((await server.execute(key, 'gmail', 'nope', {})).status, 409);
-    // one flow that waits for an approval, one that has ended
+    // a flow that waits for an approval, and a flow that has ended
     for (const [flowTemplate, input, status] of [
       ['mail_with_reminder', { to: 'x@example.com', subject: 's', text: 't' }, 'waiting'],
       ['unread_mail_summary', { maxResults: 2 }, 'completed'],

@@ -18,7 +18,7 @@ process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
 
 const IS_WHOLE = Number(process.env.SOAK_SECONDS ?? 0) > 0;
-const ROUNDS = 10; // one of them has to be within the limits of time and share, since this machine has other work, too
+const ROUNDS = 10; // one round has to be within the limits of time and share, since this machine has other work, too
 const STOLEN_MAX = 0.05; // If the host takes this share of the processors in every round, time and share say nothing about the server.
 const SECONDS = IS_WHOLE ? 4 : 1; // the measured time of the other account during the attack and, in the whole run, also before it
 const MIB = 1024 * 1024;

@@ -48,7 +48,7 @@ test('a closed loop counts as many calls as the provider got', async () => {
   const written = (await dev.control('GET', '/counters')).writes_total - before;
   assert.ok(report.done > 0);
   assert.equal(report.failed, 0);
-  // at most those that were under way at the end are written and not counted
+  // only executions that were in flight at the end may be written and not counted
   const counted = report.done + report.unmeasured;
   assert.ok(written >= counted && written <= counted + 4, `${written} written, ${counted} counted`);
   areInOrder(report.latency_us);

@@ -23,7 +23,7 @@ after(async () => {
     const elsewhere = [consent.url, dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     const secrets = { client: CLIENT.secret, mail: clientOf('sluice').client_secret, key: account.key, probe: credentials.probe.token };
     for (const [i, token] of (dashboard.tokens ?? []).entries()) secrets[`token ${i}`] = token;
-    // the browser has the code in the callback's URL; that page and later ones do not
+    // the browser has the code in the callback's URL; that page and later pages do not
     const shown = (one, name) => name.startsWith('sentinel-code') && new URL(one.url).pathname === '/connect/callback' && !`${JSON.stringify(one.headers)}${one.body}`.includes(name);
     dashboard.judge({ ...secrets, ...consent.secrets }, { elsewhere, shown });
     for (const [name, secret] of Object.entries({ ...secrets, ...consent.secrets })) assert.ok(!dashboard.server.log.includes(secret), `${name} is in the log`);

@@ -179,7 +179,7 @@ async function walk() {
   await visit.press('Create the key');
   assert.equal(await visit.title(), 'The new key');
   await check(visit, 'POST');
-  // sign-out last: it ends the session, and the other one ends every session of the key
+  // sign-out last: it ends the session. /sign-out/everywhere ends every session of the key
   const isOut = ({ path }) => path === '/sign-out';
   const forms = (await routes()).filter(({ method, path }) => method === 'POST' && path !== '/sign-out/everywhere').sort((a, b) => isOut(a) - isOut(b));
   const spare = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });

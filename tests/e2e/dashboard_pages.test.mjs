@@ -576,7 +576,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
     ['notion', 'create_page', 'blocked', 'policy_blocked', 7],
     ['', '', 'blocked', 'integration_not_found', 1],
   ]);
-  // the day before: in whole hours, the last one as far as this one
+  // the day before: in whole hours, the last of them only up to the same minute as now
   await dashboard.counted(other, [['gmail', 'list_messages', 'succeeded', '', 1800], ['gmail', 'send_message', 'failed', 'timeout', 57]], 2, 26);
   await visit.goto('/');
   const chart = visit.page.getByRole('img', { name: /^3,714 in all: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
@@ -589,7 +589,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.equal(share, '2.4 % of all that were tried; 3.1 % the day before');
   assert.match(time, /^\d+ ms 95 % took less, half less than \d+ ms$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
-  // the failure rate of those that were tried, and the times, as lines: three hours, all alike
+  // the failure rate of calls that were sent, and the response times, as lines: three equal hours
   const lines = visit.page.locator('#executions .split .plot');
   assert.deepEqual((await lines.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim()), ['4 % 2 % 0', '200 ms 100 ms 0']);
   const points = async (i) => (await visit.page.locator('#executions .line').nth(i).getAttribute('d')).split(/[ML]/).slice(1).map((one) => one.split(' ').map(parseFloat));
@@ -697,7 +697,7 @@ test('the first day: five first things to do, ticked as they are done, and no em
   await visit.goto('/');
   assert.deepEqual(await done(), ['2 of 5 done', 'Sign in,Connect an app']);
   await begin.getByText('Notion as Team.').waitFor();
-  // a read of that app, as shown, ticks the next one off
+  // a read of that app, as shown, ticks off the next item
   const command = await visit.page.locator('#begin-curl').textContent();
   assert.match(command, /"integration_id": "notion"/);
   await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: own.key } });

@@ -254,7 +254,7 @@ async function ask(path, { cookie, method = 'GET', fields, headers = {} } = {}) 
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 }
 
-// An address may sign in ten times at once, and then once a second.
+// An address may sign in ten times in a burst, then once per second.
 const signInTo = (next, { key }) =>
   until('the sign-in is answered', async () => {
     const reply = await ask('/sign-in', { method: 'POST', fields: { key, next } });

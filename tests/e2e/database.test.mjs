@@ -211,8 +211,8 @@ test('a result that waits for the database is recorded once it is back', async (
   assertKnown(replies.filter((reply) => reply.status !== 200).length, from);
 });
 
-// By then another node might have taken over this one's work: it must not claim to know more than
-// the database does. The result is done or unknown, and the same at every request.
+// After that time, another node might have taken over this node's work. It must not claim to know
+// more than the database does: the result is done or unknown, and the same at every request.
 test('an outage longer than the lease', async (t) => {
   const LEASE_MS = 10_000;
   const replies = await writesOverAnOutage('long outage', () => pause(LEASE_MS + 2000));

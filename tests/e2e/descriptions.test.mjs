@@ -262,7 +262,7 @@ const vendors = {
     source: DIRECTORY,
     load: directory('atlassian.com/jira'),
     atLeast: 30,
-    base: '', // the paths that an OAuth app calls: /ex/jira/{cloud} before the same ones
+    base: '', // the paths that an OAuth app calls: /ex/jira/{cloud} before the same paths
     without: {
       search_issues: 'newer than the copy in the directory; it replaced /search',
       list_issue_types: 'newer than the copy in the directory; it replaced a part of /createmeta',
@@ -301,7 +301,7 @@ function compare(vendor, description, manifest, action) {
     const input_schema = { ...action.input_schema, required: [...(action.input_schema.required ?? []), ...given] };
     found.push(...differences(description, base, { ...action, input_schema, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
   }
-  // So does each later one, unless the vendor returns its URL in a reply.
+  // Each later request belongs to the vendor, too, unless its URL comes from a reply.
   for (const { request: next } of found[0] === 'path: unknown' ? [] : (action.then ?? []).filter((one) => one.request.path))
     found.push(...differences(description, base, { ...action, request: next }).map((one) => `then: ${one}`));
   return found;

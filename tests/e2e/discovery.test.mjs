@@ -204,7 +204,7 @@ test('a connected app only wins ties', async () => {
   for (const query of ['send+a+message', 'send+an+email', 'thank+the+candidate+for+the+interview', 'create+a+draft'])
     assert.equal((await first(query)).integration_id, 'gmail', query);
   for (const query of ['send+a+message+with+outlook', 'send+a+slack+message'])
-    assert.equal((await first(query)).connected, false, query); // a query that names an app means that one
+    assert.equal((await first(query)).connected, false, query); // a query that names an app means that app
   const { items } = (await get('/api/search?query=send+an+SMS')).json;
   assert.deepEqual([items[0].integration_id, items[0].connected, items[0].relevance], ['twilio', false, 'high']);
   assert.ok(items.filter((one) => one.integration_id === 'gmail').every((one) => one.relevance === 'low'));
@@ -425,7 +425,7 @@ test('the state of the connections belongs to the account, and so does its ETag'
     };
     const etags = [await shows(fresh.key, [false, 'not_connected']), await shows(one.key, [true, 'connected'])];
     await stack.connect(one.id, 'gmail', { access_token: 'revoked' }, ['--label', 'two']);
-    assert.equal(await shows(one.key, [true, 'connected']), etags[1]); // the first one is still the default
+    assert.equal(await shows(one.key, [true, 'connected']), etags[1]); // the first connection is still the default
     await stack.cluster.sql('update sluice.connection set is_default = false');
     etags.push(await shows(one.key, [true, 'ambiguous']));
     await stack.connect(fresh.id, 'gmail', { access_token: 'revoked' });

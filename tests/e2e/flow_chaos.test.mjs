@@ -82,8 +82,8 @@ async function approve() {
       const reply = await call(servers[n % servers.length], 'POST', `/${id}/approve`, {});
       if (reply.status === 200 && flows.has(id)) flows.get(id).isApproved = true;
     }
-    // An approval whose answer was lost is not known to the test. Acknowledged ones are checked
-    // below.
+    // An approval whose answer was lost is not known to the test. Acknowledged approvals are
+    // checked below.
     if (isOver && ids === '' && (await sqlOr('?', `select count(*) from sluice.flow where status = 'running'`)) === '0') return;
     await pause(100);
   }

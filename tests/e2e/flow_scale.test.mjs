@@ -135,7 +135,7 @@ test('running -> running updates a row in place', async (t) => {
     return (await stack.cluster.sql(`select count(*) from sluice.flow where status = 'completed'`)) === String(flows);
   });
   await stop(server); // Its connections report their counts when they end.
-  // rev counts a row's changes. The last one was its end.
+  // rev counts a row's changes. The last change was its end.
   const changes = Number(await stack.cluster.sql(`select sum(rev - 1) from sluice.flow`));
   const counts = async () =>
     (await stack.cluster.sql(`select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = 'sluice.flow'::regclass`)).split('|').map(Number);

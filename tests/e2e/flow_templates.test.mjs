@@ -257,7 +257,7 @@ test('mail to tasks: the pages are those of the approval, below a page and in a 
   const source = { data_source_id: SOURCE };
   await mailToTasks(server, account, source, source, { mails: 1 });
   await mailToTasks(server, account, { database_id: DATABASE }, source, { mails: 1 });
-  // A second data source in the database changes nothing, since the first one was already there.
+  // A second data source in the database changes nothing, since the first was already there.
   const more = { parent: { database_id: DATABASE }, title: 'Ideas', properties: { Name: { title: {} } } };
   const made = await server.execute(account.key, 'notion', 'create_data_source', more, { confirm: true });
   assert.equal(made.status, 200, made.text);

@@ -41,7 +41,7 @@ async function follow(id) {
       assert.equal(read.get(tag) ?? beside.text, beside.text);
       read.set(tag, beside.text);
     }
-    // one that pauses for a moment may continue before it is read
+    // a flow that pauses for a moment may continue before it is read
     if (reply.json.flow.status !== 'running' && read.has(etag)) break;
   }
   for (const [tag, text] of told) if (read.has(tag)) assert.equal(text, read.get(tag));

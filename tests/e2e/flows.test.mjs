@@ -1,5 +1,5 @@
 // Flows (src/api/README.md "Flows"): every row of the transition table, on two nodes; that the
-// writes are the approved ones; pauses, retries, fan-outs, deadlines; cancel and resume.
+// writes are as approved; pauses, retries, fan-outs, deadlines; cancel and resume.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';

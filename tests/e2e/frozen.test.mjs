@@ -62,7 +62,7 @@ const signal = (pids, name) => pids.forEach((pid) => process.kill(Number(pid), n
 
 test('claims that are committed after their connection was given up', async () => {
   assert.equal((await send('before')).status, 200); // key and connection are cached from now on
-  // one whose last statement was a select is not known to be the writer before it has written again
+  // a connection whose last statement was a select is not known to be the writer until it writes
   let warming = 0;
   const frozen = await until('the writer is known', async () => {
     await send(`warming ${++warming}`);

@@ -41,7 +41,7 @@ class Gate {
     for (const one of [socket, pair.behind]) one.on('close', end).on('error', end);
   }
 
-  // Further connections are new ones, and their handshakes are delayed.
+  // Closes all connections. Further requests open new connections, whose handshakes are delayed.
   hold() {
     for (const { socket } of this.pairs) socket.destroy();
     this.kept = 0;

@@ -8,7 +8,7 @@ import { hold, pause, until } from './support/client.mjs';
 import { Raw, readReplies } from './support/raw.mjs';
 import { Stack } from './support/stack.mjs';
 
-// The servers of this file: `plain` has normal limits, `small` small ones, `hasty` short ones.
+// The servers of this file: `plain` has normal limits, `small` small limits, `hasty` short times.
 let stack, plain, small, hasty, account;
 
 before(async () => {

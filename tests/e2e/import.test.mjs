@@ -283,7 +283,7 @@ test('imported actions run end to end', async () => {
     const found = await server.call(account.key, 'GET', '/api/search?query=gh+issues+list+for+repo');
     assert.ok(found.json.items.some((one) => one.integration_id === 'gh' && one.action_id === 'issues_list_for_repo'));
 
-    // And no client of a model drops one.
+    // No tool has a schema that a model's client would drop.
     const tools = {};
     for (const letter of 'abcdefghijklmnopqrstuvwxyz') {
       const mcp = new Mcp(server.base, account.key, `/mcp?tools=gh_${letter}*`);

@@ -175,8 +175,7 @@ test('connections of one account have limits of their own', async () => {
   const second = await stack.connect(a.id, 'keyed', { token: 'two' }, ['--label', 'two'], env);
   const use = (connectionId) => strict.call(a.key, 'POST', '/api/tools/keyed_read/execute', { arguments: {}, connectionId });
   assert.deepEqual([(await use(first)).status, (await use(first)).status, (await use(second)).status], [200, 409, 200]);
-  assertBlocked(await run(a, 'keyed', 'read', strict), 'rate_limited', 51); /* the default is the
-                                                                             * first one */
+  assertBlocked(await run(a, 'keyed', 'read', strict), 'rate_limited', 51); /* the first is the default */
 });
 
 test('"not before" in every form: passed on, stored, and respected', async () => {

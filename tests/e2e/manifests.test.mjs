@@ -72,8 +72,8 @@ registerFunction('counted', ([value, noun, plural]) => {
 
 const evaluate = (expression, scope) => TreeInterpreter.search(compile(expression), scope) ?? null;
 
-// The pieces of a string: text and {expression}. The closing brace is the first one with which the
-// expression compiles.
+// The pieces of a string: text and {expression}. The closing brace is the first brace with which
+// the expression compiles.
 function pieces(text) {
   const out = [];
   for (let at = 0; at < text.length; ) {

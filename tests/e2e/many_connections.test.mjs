@@ -1,5 +1,5 @@
 // An account with more connections than a page or a choice holds: each of them works by its id, the
-// default one at any position, lists continue to the end, and an app's state counts all of them.
+// default may be at any position, lists continue to the end, and an app's state counts all of them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -113,7 +113,7 @@ test('the state of an app counts all of them', async () => {
   await until('the cache has expired', async () => (refused = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 409);
   assert.equal(refused.json.error_code, 'policy_blocked');
   assert.match(refused.json.hint, /one of 1 \(user 1\), .*10 \(user 10\)/);
-  // the earlier ones are dead, so the live one is the choice
+  // all earlier connections are dead, so the only live connection is used
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${account.id}' and id <= ${MANY}`);
   assert.equal(await state('probe'), 'connected');
   await until('the one that lives is used', async () => (await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 200);

@@ -77,8 +77,8 @@ for (const revision of ['2026-07-28', '2025-11-25'])
   });
 
 // Without a session id, the scenario ends with a warning before it sends anything. The protocol
-// lets a server do without sessions, and this one has none. With a session id from the proxy, the
-// scenario runs.
+// lets a server do without sessions, and this server has none. With a session id from the proxy,
+// the scenario runs.
 test('revision 2025-11-25: several concurrent streams in a session', async () => {
   proxy.sessionId = 'of-the-proxy';
   const args = [suite, 'server', '--url', proxy.url, '--spec-version', '2025-11-25', '--scenario', 'server-sse-multiple-streams'];

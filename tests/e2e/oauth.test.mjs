@@ -1,5 +1,5 @@
 // Connections with OAuth and a strict server (npm oidc-provider) whose access tokens live 5 s and
-// whose refresh tokens rotate. Reuse of an old one revokes the whole family, so a second refresh
+// whose refresh tokens rotate. Reuse of an old token revokes the whole family, so a second refresh
 // for one expiry, or a refresh token that is lost, ends in reauth_required here.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -11,8 +11,8 @@ import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
 import { sluiceBin, Stack } from './support/stack.mjs';
 
 const CRASHES = ['load', 'loaded', 'claim', 'claimed', 'ask', 'read', 'store', 'stored', 'answer'];
-// Between the reply and its commit: the new refresh token is lost with the process, and the old one
-// is used.
+// Between the reply and its commit: the new refresh token is lost with the process, and the old
+// token is used.
 const LOST = ['read', 'store'];
 // For a server that will be killed: its claim lasts 5 s longer.
 const CRASH_TIMEOUT = '5s';

@@ -125,7 +125,7 @@ test('the catalog, every action of it', async () => {
   assert.equal((await judge(409, await get('/api/actions?integration_id=nope'), blocked)).json.action_id, null);
   await judge(409, await get('/api/actions/nope/x'), blocked);
   await judge(409, await get('/api/actions/gmail/nope'), blocked);
-  // one of each integration through prism, the rest only with the schema
+  // one action of each integration through prism, the rest only with the schema
   let seen = 0;
   for (const { integration_id, capabilities } of list.json.items)
     for (const [at, action_id] of capabilities.entries()) {
@@ -299,7 +299,7 @@ test('flows', async () => {
   const detail = await judge(200, await get('/api/flows/templates/unread_mail_to_tasks'), ['/steps/0']);
   await judge(304, await get('/api/flows/templates/unread_mail_to_tasks', { 'if-none-match': detail.headers.get('etag') }));
   await judge(404, await get('/api/flows/templates/nope'));
-  // one waits for a person, is approved and completes; another is rejected; a third is cancelled
+  // a flow waits for a person, is approved and completes; another is rejected; a third is cancelled
   const gate = () => start('api_gate', { id: 'INBOX' }, { triggerType: 'agent' });
   const begun = await judge(200, await gate(), ['/flow', '/flow/flow', '/flow/steps/0', '/flow/steps/3', '/templates/0']);
   const id = begun.json.flowId;

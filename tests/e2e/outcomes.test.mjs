@@ -66,7 +66,7 @@ const UNKNOWN = /outcome is unknown/;
 //   message, hint                what they say
 //   retryAfter                   the header: a number of seconds, or [least, most]
 //   only                         'tool' or 'canonical'; connectionId, files: of the tool endpoint
-//   server                       'limited': one that minds limits and circuits
+//   server                       'limited': a server with limits and circuits
 //   recommends                   whether to reconnect, where the reason alone does not decide it
 const S = (status, body, more) => ({ status, ...(body !== undefined && { body }), ...more });
 const PAGE = '<!DOCTYPE html><html><head><title>Sign in</title></head></html>';

@@ -136,7 +136,7 @@ test('members of a similar endpoint are refused with the right spelling', async 
       assert.match(json.results[0].error, member(name, right));
       assert.equal(json.results[1].status, 200);
     }
-  // also if a required member is missing for it
+  // the misspelled name is reported even if it leaves a required member missing
   await refused(await call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', arguments: {} }), member('arguments', 'input'));
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'misnamed').length, 0);
   // the rest is ignored

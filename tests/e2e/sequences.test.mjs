@@ -74,7 +74,7 @@ const TEMPLATE = {
   steps: [{ key: 'share', type: 'tool_call', tool: 'store_share', input: { name: '${input.name}' }, confirmed_by: 'start' }],
 };
 
-// plan[path]: the answers to its next requests, in order. The last one answers all further ones.
+// plan[path]: the answers to its next requests, in order. The last answer is repeated.
 let stack, provider, server, account, folder, plan, seen, held;
 const reply = (status, body, headers = {}) => ({ status, body, headers });
 const FILES = 'https://files.example.com';

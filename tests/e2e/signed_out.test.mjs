@@ -27,7 +27,7 @@ async function signedIn() {
   return pages;
 }
 
-// On connections of their own, so that each worker gets some of them.
+// Each request opens a connection of its own, so that every worker gets some of them.
 const look = (cookie, server = workers) => fetch(`${server.base}/flows`, { redirect: 'manual', headers: { cookie, connection: 'close' } });
 
 async function looks(cookie) {

@@ -46,7 +46,7 @@ const serve = (...args) =>
       '--execution-timeout', `${OPEN_S}s`, '--head-timeout', `${OPEN_S}s`, ...args],
   });
 const run = (server, account, app, input = {}) => server.execute(account.key, app, 'read', input);
-// Answers the calls that hang, and later ones until more are meant to hang.
+// Answers the calls that hang, and later calls until more are meant to hang.
 function release() {
   isHolding = false;
   held.forEach(answer);

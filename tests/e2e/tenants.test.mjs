@@ -104,7 +104,7 @@ test('several connections: the default is used, none is ambiguous', async () => 
   const refused = await until('the new default is used', isBlocked);
   assert.equal(refused.status, 409, refused.text);
   assert.equal(refused.json.error_code, 'reauth_required');
-  // once it is known to be dead, the hint names the live one
+  // once the connection is known to be dead, the hint names the live connection
   const known = await until('the hint names the other', async () => {
     const reply = await isBlocked();
     return reply.json.hint.includes(`${first} (one)`) && reply;
@@ -289,7 +289,7 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
   const alone = await stack.serve();
   for (const { key } of [a, b]) assert.equal((await alone.execute(key, 'gmail', 'list_labels', {})).status, 200);
-  // The first server still has only the old key. It finds the new one in the row and says so.
+  // The first server still has only the old key. It finds the new key in the row and says so.
   await writeFile(stack.masterKeyFile, `${old}\n`);
   const late = await stack.serve();
   const blocked = await late.execute(a.key, 'gmail', 'list_labels', {});

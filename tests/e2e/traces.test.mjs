@@ -20,8 +20,8 @@ let asked = []; // of the app: its headers
 let failing = 0; // of its next replies
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
-// FEW records no trace that begins here. Of incoming ones, it records those with such ids: the last
-// 56 bits decide.
+// FEW records no trace that begins here. It records incoming traces with the ids below: the last 56
+// bits decide.
 const FEW = '0.000001';
 // A parent in another program: {traceId, spanId, headers}
 const parent = (flags = '01', bits = `000000${hex(4)}`) => {

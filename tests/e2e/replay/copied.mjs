@@ -29,7 +29,7 @@ function decoded(text) {
 // The values of a form that was recorded as text, or the text.
 const formValues = (body) => (typeof body === 'string' && /^[^=&\s{]+=/.test(body) ? body.split(/[&=]/) : body);
 
-// All values of a recording: the whole ones, and the text in which ids are searched.
+// All values of a recording: the whole values, and the text in which ids are searched.
 function contentOf({ path, query, body, reply }) {
   const values = leavesOf([path.split('/'), query ?? null, formValues(body) ?? null, reply ?? null], '').map(([, value]) => decoded(String(value)));
   return { whole: new Set(values), text: values.join('\n') };

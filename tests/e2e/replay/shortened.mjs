@@ -1,7 +1,7 @@
-// Some recordings have ids that are shorter than the vendor's: their author replaced the real ones
-// by numbered ones with too few digits. Manifests require ids as the vendor documents them, so a
-// recording is completed when it is read: the same id becomes the same longer one in request and
-// reply, and different ids stay different.
+// Some recordings have ids that are shorter than the vendor's: their author replaced the real ids
+// by numbers with too few digits. Manifests require ids as the vendor documents them, so a
+// recording is completed when it is read: an id becomes the same longer id in request and reply,
+// and different ids stay different.
 
 // For each app: the pattern of an id (its prefix, the rest), and how long the rest is.
 const IDS = {

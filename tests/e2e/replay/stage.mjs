@@ -45,7 +45,7 @@ async function bytesOf(request) {
 }
 
 export class Stage {
-  // wanted: [{app, params?, own?}]: one lane for each different one.
+  // wanted: [{app, params?, own?}]: one lane for each distinct entry.
   static async start(wanted) {
     const stage = new Stage();
     stage.lanes = new Map();
@@ -66,7 +66,7 @@ export class Stage {
     this.account = id;
     this.key = key;
     const origins = new Set();
-    const waiting = new Map(); // those of one app in order: the first of them becomes the default
+    const waiting = new Map(); // the connections of an app in order: the first becomes the default
     for (const one of wanted) {
       const name = this.#nameOf(one);
       if (this.lanes.has(name)) continue;

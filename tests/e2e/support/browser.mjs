@@ -12,11 +12,11 @@ import { chromium } from 'playwright-core';
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 const WAIT_MS = 180_000;
 const WIDTH = 1000;
-// For the pages. This process would run it.
+// Text for the pages. An import would run it in this process.
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 export const COLOR_RULES = ['color-contrast', 'link-in-text-block']; // axe-core's rules that another color scheme may break
 
-// Also works on a reply that was cut off.
+// Works on a truncated reply, too.
 const unpack = (body) => gunzipSync(body, { finishFlush: constants.Z_SYNC_FLUSH });
 
 // Forwards each exchange and records its {url, method, status, headers, body, bytes}: the body as

@@ -73,7 +73,7 @@ export class Dashboard {
   // own.
   async signIn(account, options = {}) {
     const pages = new Pages(this.base);
-    // An address may sign in ten times at once, and then once a second.
+    // An address may sign in ten times in a burst, then once per second.
     await until('the sign-in is answered', async () => (await pages.signIn(account.key)).status !== 429);
     const visit = await this.browser.visit(this.base, options);
     await visit.context.addCookies([...pages.cookies].map(([name, value]) => ({ name, value, url: this.base, httpOnly: true, sameSite: 'Lax' })));
@@ -106,9 +106,9 @@ export class Dashboard {
   }
 
   // Stores what a server would have counted for an account in the last hours (exec/tally.c): rows
-  // of [app, action, outcome, error code, calls], each as often as hours says. said: the last
-  // failure's message. buckets: the calls by duration. ago: how many hours ago the last of them
-  // was.
+  // of [app, action, outcome, error code, calls], each repeated for that number of hours. said: the
+  // last failure's message. buckets: the calls by duration. ago: the age of the latest rows in
+  // hours.
   async counted({ id }, rows, hours = 3, ago = 0) {
     const values = rows.map(([app, action, outcome, code, calls, said, bucket = 5]) => {
       const buckets = Array.from({ length: 16 }, (_, i) => (outcome !== 'blocked' && i === bucket ? calls : 0));

@@ -11,7 +11,7 @@ export function resolve(document, node) {
 
 export const isObject = (schema) => [schema.type].flat().includes('object');
 
-// Every schema inside one, itself first, each once. seen: those that were returned already.
+// A schema and every schema inside it, each once. seen: schemas that were returned already.
 export function* schemasIn(document, schema, seen = new Set()) {
   const found = resolve(document, schema);
   if (typeof found !== 'object' || seen.has(found)) return;
@@ -55,8 +55,8 @@ export function* requestSchemas(document) {
 }
 
 // A copy in which no reply allows a member that is not listed. A schema that allOf or if adds to
-// another one has no type of its own and stays open: the other one is closed. The schema of an
-// event stream is that of each event's data, as client generators read it. The whole stream is
+// another schema has no type of its own and stays open: the other schema is closed. The schema of
+// an event stream describes each event's data, as client generators read it. The whole stream is
 // text.
 export function closed(document) {
   const copy = structuredClone(document);

@@ -70,7 +70,7 @@ const fits = (version, name, value) => {
   return valid(value) ? '' : ajv.errorsText(valid.errors);
 };
 
-// Checks that a reply to that method is a message of the specification, and its result one of that
+// Checks that a reply to that method is a message of the specification, with a result of that
 // method.
 export function check(version, method, message) {
   if (!SCHEMAS) return;

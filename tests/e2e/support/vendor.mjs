@@ -7,8 +7,7 @@ import https from 'node:https';
 import { makeCertificates } from './nginx.mjs';
 import { Scripted } from './scripted.mjs';
 
-// Replies that prove a refusal, by vendor: one that the manifest's author knows, and one that is
-// unknown here.
+// Replies that prove a refusal. isKnown: the manifest's author knows the vendor.
 const NO_PROOF = [302, 303, 304, 402, 408, 460, 499];
 const PROOF_OF_ANY = [401, 403, 404, 405, 413, 415, 429];
 export const isProof = (status, isKnown) =>
@@ -22,8 +21,8 @@ const idIn = (text) => /intent_(\d+)_/.exec(text)?.[1];
 const json = (status, body, headers) => ({ status, headers, body: body === undefined ? '' : JSON.stringify(body) });
 
 // One intent of a client, as the vendor sees it. way: the kind of its effect (act). ways: that of
-// one part of it, if it is another. script: what happens to its requests, one after the other.
-// Later ones succeed.
+// a part of it that differs. script: what happens to its requests, one after the other. Later
+// requests succeed.
 export class Order {
   constructor(id, way, script, { isKnown = true, ways = {}, exists = true, gone = 404 } = {}) {
     Object.assign(this, { id, way, ways, script: [...script], isKnown, exists, gone, ledger: [], keys: new Map(), requests: 0, faults: [], story: [] });
