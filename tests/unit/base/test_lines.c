@@ -1,5 +1,5 @@
 /*
- * Lines by account: one for each key, zeroed when it is new, and no allocation for one that was
+ * Lines by account: one for each key, zeroed when it is new, and no allocation for a line that was
  * dropped a moment ago.
  */
 #include "base/lines.h"

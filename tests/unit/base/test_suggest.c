@@ -137,7 +137,7 @@ static void many_names_cost_no_more_than_the_limit(void **state)
         suggest_offer(&suggest, slice_cstr(names[i]));
     assert_null(suggest.best.ptr);
     assert_int_equal(suggest.cells_left, 0);
-    /* one that differs only in case is still found */
+    /* a name that differs only in case is still found */
     typed[0] = 'A';
     suggest_offer(&suggest, slice_cstr(typed));
     assert_true(slice_eq_cstr(suggest.best, typed));

@@ -290,7 +290,7 @@ static void a_key_in_use_proves_nothing(void **state)
 
 /* ---- what is not sent again ---- */
 
-/* The node's lease has run out when the second try is due. */
+/* The node's lease has run out when the second attempt is due. */
 static void a_second_try_that_is_not_sent_proves_nothing(void **state)
 {
     struct machine *m = *state;

@@ -632,7 +632,7 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     let_go(&asker);
 }
 
-/* Another writer was first, for example a renewal: the new grant replaces what that one stored. */
+/* Another writer was first, for example a renewal: the new grant replaces what it stored. */
 static void a_connection_that_changes_while_it_is_stored(void **state)
 {
     struct machine *m = *state;

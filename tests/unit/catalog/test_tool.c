@@ -43,7 +43,7 @@ static void references_are_replaced(void **state)
     expect(*state, "{'properties':{'p':{'$ref':'http://x/y','type':'string'}}}",
            "{'type':'string'}");
     expect(*state, "{'properties':{'p':{'$ref':'#/properties/p','minimum':1}}}", "{'minimum':1}");
-    /* If both demand something, both apply. The notes are those of the nearer one. */
+    /* If both schemas demand something, both apply. The nearer schema's notes are used. */
     expect(
         *state,
         "{'properties':{'p':{'$ref':'#/$defs/a','required':['k']}},'$defs':{'a':{'type':'object',"

@@ -6,8 +6,8 @@
 #include "unit.h"
 
 static struct arena arena;
-static struct catalog *apps; /* those of sluice */
-static struct catalog *bare; /* one whose manifest does not mention refusals */
+static struct catalog *apps; /* sluice's own manifests */
+static struct catalog *bare; /* its manifest does not mention refusals */
 
 static int set_up(void **state)
 {

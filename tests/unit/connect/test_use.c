@@ -101,7 +101,7 @@ static void many_uses_are_one_write(void **state)
     assert_int_equal(ask(ids[0], "(failure is null)::int"), 1);
     assert_int_equal(ask(ids[0], "rev"), rev);
     assert_int_equal(writes(), ARRAY_LEN(ids));
-    /* one that is used all the time is written again once its time is over, and the rest are not */
+    /* a connection in constant use is written again once its interval is over, the rest are not */
     for (int i = 0; i < 50; i++)
         connect_used(service, account, ids[0], SLICE_NONE);
     let_pass(1000 + 2 * EVERY_MS); /* also where it counts as a first use */

@@ -272,7 +272,7 @@ static void an_open_circuit_says_how_long(void **state)
     assert_true(run.out.retry_after_ms > 0);
     end(m, &run, EXEC_CIRCUIT_OPEN);
     assert_int_equal(m->store.claims.count, 0); /* nothing was claimed for it */
-    /* after that time, one may probe */
+    /* after that time, one execution may probe */
     seam_pass_ms(m->node.loop, 10000);
     seam_node_answer(&m->node, &m->store);
     start(m, &run, "plain", "put");

@@ -46,7 +46,7 @@ struct way {
     int64_t connection_id;
     struct row rows[ROWS_MAX];
     enum exec_reason reason;
-    const char *message, *hint; /* parts of them */
+    const char *message, *hint; /* substrings that they must contain */
 };
 
 #define A_TOKEN "{\"access_token\":\"t0\"}"

@@ -301,7 +301,7 @@ static void each_renewal_has_its_end(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
         const struct way *way = &ways[i];
-        struct machine *m = open_machine(); /* one that remembers no failure */
+        struct machine *m = open_machine(); /* has no record of earlier failures */
         struct course course = {.claims = 0};
         go_through(m, way, &course);
         assert_true(seam_run_has_ended(&m->run));

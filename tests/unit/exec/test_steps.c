@@ -506,7 +506,7 @@ static void a_proof_that_cannot_be_renewed(void **state)
 
 /* ---- the record ---- */
 
-/* Fails each try to end the claim until the run's client is answered. */
+/* Fails each attempt to end the claim until the run's client is answered. */
 static void lose_the_record(struct bench *b, const char *name)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(&b->run); i++) {
