@@ -27,7 +27,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
          "\"One\\n\\ntwo\""},
         {MULTI("mixed", TEXT("plain", "One\n") "," TEXT("html", "<b>two</b>")), "\"One\\n\\ntwo\""},
         {MULTI("mixed", TEXT("plain", "One") "," TEXT("plain", " ")), "\"One\""},
-        /* alternatives have the same content: one with words counts, plain text first */
+        /* alternatives have the same content: the first with words is used, plain text first */
         {MULTI("alternative", TEXT("plain", "Hi") "," TEXT("html", "<p>Hi")), "\"Hi\""},
         {MULTI("alternative", TEXT("html", "<p>Hi") "," TEXT("plain", "Hi plain")), "\"Hi plain\""},
         {MULTI("alternative", TEXT("plain", " \n\xC2\xA0\xE2\x80\x8B") "," TEXT("html", "<p>Hi")),

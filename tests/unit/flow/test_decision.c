@@ -81,7 +81,7 @@ static void a_rejection_says_nothing_that_was_not_said(void **state)
                             "and details::jsonb = jsonb_build_object('flow_id', flow)"),
                      1);
     decide(FLOW_COMMAND_REJECT);
-    command.in.note = SLICE(""); /* one that was empty */
+    command.in.note = SLICE(""); /* an empty note */
     audit();
     assert_int_equal(events("details ->> 'note' = ''"), 1);
 }

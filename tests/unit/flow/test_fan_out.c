@@ -133,7 +133,7 @@ static void a_long_retry_after_is_the_whole_steps(void **state)
     size_t done = count_facts(m, "completed"), sent = m->walk.sent;
     assert_int_equal(machine_row(m, id)->flow.waiting_for, FLOW_WAITS_RETRY);
     machine_until(m, id, FLOW_COMPLETED);
-    assert_int_equal(m->walk.sent, sent + 3 - done); /* those that had not completed */
+    assert_int_equal(m->walk.sent, sent + 3 - done); /* the items that had not completed */
 }
 
 static void outputs_that_are_too_large_together(void **state)
@@ -192,7 +192,7 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* ---- what earlier tries leave in doubt, for each item ---- */
+/* ---- what earlier attempts leave in doubt, for each item ---- */
 
 static const char one[] = "{\"confirm\":true,\"n\":[1]}";
 
@@ -218,7 +218,7 @@ static void resume_refused(struct machine *m, struct uuid id, unsigned status)
     machine_until(m, id, FLOW_FAILED);
 }
 
-/* Also after the person's retry, and after a crash in between. */
+/* This holds after the person's retry, too, and after a crash in between. */
 static void an_item_whose_reply_was_lost_stays_in_doubt(void **state)
 {
     struct machine *m = *state;

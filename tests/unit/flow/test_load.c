@@ -365,7 +365,7 @@ static void a_page_that_cannot_be_loaded(void **state)
     let_go(m);
 }
 
-/* Among waiting flows, those that have calls left through a connection. */
+/* Finds the waiting flows that have calls left through a connection. */
 static void flows_that_need_a_connection(void **state)
 {
     struct machine *m = *state;

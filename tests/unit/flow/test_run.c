@@ -285,7 +285,7 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     assert_int_equal(m->walk.sent, 0);
 }
 
-/* ---- what earlier tries leave in doubt ---- */
+/* ---- what earlier attempts leave in doubt ---- */
 
 static const char go[] = "{\"confirm\":true}";
 

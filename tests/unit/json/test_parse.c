@@ -296,7 +296,7 @@ static void test_provider_text_is_mended(void **state)
          "[\"a\xEF\xBF\xBD"
          "b\"]"},
         {SLICE_INIT("{\"k\xC3\":\"\xC3\xA4\xC3\"}"), "{\"k\\ufffd\":\"\xC3\xA4\\ufffd\"}"},
-        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* one for a sequence cut short */
+        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* a truncated sequence gives one */
         {SLICE_INIT("[\"\xE2\x82"
                     "A\xF0\x9F\x98\"]"),
          "[\"\\ufffdA\\ufffd\"]"},
@@ -314,7 +314,7 @@ static void test_provider_text_is_mended(void **state)
         {SLICE_INIT("\xEF\xBB\xBF{\"a\":1}"), "{\"a\":1}"},
         {SLICE_INIT("\xEF\xBB\xBF[\"\xFF\\ud800\"]"), "[\"\\ufffd\\ufffd\"]"},
         {SLICE_INIT("\xEF\xBB\xBF"), NULL},
-        {SLICE_INIT("\xEF\xBB\xBF\xEF\xBB\xBF{}"), NULL}, /* one is skipped */
+        {SLICE_INIT("\xEF\xBB\xBF\xEF\xBB\xBF{}"), NULL}, /* only the first mark is skipped */
         {SLICE_INIT("\xEF\xBB{}"), NULL},
         {SLICE_INIT("[\"\xFF\"}"), NULL},
         {SLICE_INIT("[\xFF]"), NULL},

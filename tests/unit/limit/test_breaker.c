@@ -358,7 +358,7 @@ static void probes_are_spread_over_accounts(void **state)
     assert_true(enter(&more, ORIGIN, bert));
     assert_true(more.is_probe);
     breaker_leave(&probes[2]);
-    assert_true(is_refused(anna)); /* one now and then */
+    assert_true(is_refused(anna)); /* only an occasional probe is let through */
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));
 }
@@ -395,7 +395,7 @@ static void the_metric_says_when_it_answers_none(void **state)
     assert_true(is_refused(anna));
 }
 
-/* If others use the server, one account's calls may be the cause, also while the others are
+/* If others use the server, one account's calls may be the cause, even while the others are
  * quiet. */
 static void one_account_of_several_sets_no_metric(void **state)
 {

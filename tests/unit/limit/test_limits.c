@@ -255,7 +255,7 @@ static void another_attempt_counts(void **state)
     struct caller *first = come(1, 0);
     assert_int_equal(limits_repeat(&first->place), 0);
     assert_int_equal(limits_repeat(&first->place), 0);
-    /* one more than it has: it goes into debt */
+    /* one token more than it has: it goes into debt */
     assert_left_ms(limits_repeat(&first->place), 10001, began_ns);
     limits_leave(&first->place, true);
     struct caller *next = come(1, 0);
@@ -353,7 +353,7 @@ static void memory_is_bounded(void **state)
     }
     assert_true(is_refused(come(39, 0)));
     assert_true(is_free(come(2, 0)));    /* its bucket was evicted */
-    assert_true(is_refused(come(1, 0))); /* one in use is not evicted */
+    assert_true(is_refused(come(1, 0))); /* a bucket in use is not evicted */
     limits_leave(&first->place, true);
 }
 

@@ -204,7 +204,7 @@ static void the_least_recently_used_goes(void **state)
     assert_non_null(cache_find(&cache, SLICE("a1")));
     assert_null(cache_peek(&cache, SLICE("b1")));
     assert_non_null(cache_find(&cache, SLICE("c1")));
-    /* also one that is under way, which still answers the requests that wait for it */
+    /* a load in flight is evicted, too, but still answers the requests that wait for it */
     start_held(&cache, 0, "d1");
     is_held = false;
     (void)ask(&cache, 1, "e1");
@@ -224,7 +224,7 @@ static bool is_of_a(const struct cache_entry *entry, const void *data)
     return entry->key.ptr[0] == 'a';
 }
 
-/* By a change of a group: one by one, and all members. */
+/* Entries are forgotten one by one, by group, and all together. */
 static void what_is_forgotten_is_loaded_again(void **state)
 {
     struct cache cache;

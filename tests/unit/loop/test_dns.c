@@ -359,7 +359,7 @@ static void a_slow_resolver_starves_nobody(void **state)
 
     gate_set(true); /* they answer at last, and count as slow from now on */
     WAIT_UNTIL(*state, gate_waiting() == 0);
-    for (size_t i = 3; i < 5; i++) /* those that waited for a slot are done, too */
+    for (size_t i = 3; i < 5; i++) /* the look-ups that waited for a slot are done, too */
         ask_and_wait(&other, *state, resolver, slow[i]);
     gate_set(false);
     spin_ms(2);

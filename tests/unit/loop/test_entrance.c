@@ -82,7 +82,7 @@ static void turn_for(struct loop *loop, size_t turns)
         loop_turn(loop, false);
 }
 
-/* Ends those that stay, in the order in which they began, until none is left. */
+/* Ends the guests that stay, in the order in which they began, until none is left. */
 static void see_off(struct loop *loop, struct guest *from, size_t count)
 {
     while (op_count(loop) > 0) {
@@ -126,7 +126,8 @@ static void two_begin_in_turn(void **state)
     while (!first.is_ended);
     assert_true(order <= 1 + A_TURN + 2 * A_TURN_GREEDY);
     size_t before = order;
-    come(loop, &late, SLICE("other")); /* after those that wait, and before them */
+    /* arrives after the guests that wait, and begins before them */
+    come(loop, &late, SLICE("other"));
     while (!late.is_ended)
         loop_turn(loop, false);
     assert_true(late.begun <= before + 1 + 2 * A_TURN_GREEDY);
@@ -169,7 +170,8 @@ static void without_memory_all_pass(void **state)
     run_to_the_end(loop);
 }
 
-/* Counts those that begin while one stays young. A pause of the machine allows another try. */
+/* Counts the guests that begin while a guest counts as young. After a pause of the machine, this is
+ * repeated. */
 static void who_has_more_than_others_waits_for_its_own(void **state)
 {
     struct loop *loop = *state;
@@ -183,7 +185,7 @@ static void who_has_more_than_others_waits_for_its_own(void **state)
         began_ns = clock_mono_ns();
         turn_for(loop, MANY);
         begun = count_begun(guests, MANY);
-        if (begun == YOUNG_MAX) { /* one that ends makes room for one */
+        if (begun == YOUNG_MAX) { /* the end of one guest makes room for another */
             guests[0].stays = false;
             op_release(&guests[0].op);
             turn_for(loop, 4);

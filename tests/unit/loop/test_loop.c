@@ -534,7 +534,7 @@ static void a_long_turn_is_seen_and_named(void **state)
     struct loop *loop = loop_with_limit(state, "10", &before);
     unsetenv("SLUICE_TURNS_OVER_MAX");
     assert_false(loop_turn_limit_passed());
-    assert_false(is_passed_by(loop, 1, OVER_MS)); /* one is allowed */
+    assert_false(is_passed_by(loop, 1, OVER_MS)); /* one turn over the limit is allowed */
     assert_true(is_passed_by(loop, 1, FAR_OVER_MS));
     assert_true(is_passed_by(loop, 2, OVER_MS));
     struct op op;

@@ -140,7 +140,7 @@ static void two_machines_agree_when_it_ends(void **unused)
     uint64_t boot_ns = clock_boot_ns();
     int64_t now_us = clock_wall_us(), off_us = 3600 * 1000000LL;
     (void)unused;
-    clock_share(now_us - off_us, boot_ns, boot_ns); /* this one is an hour ahead */
+    clock_share(now_us - off_us, boot_ns, boot_ns); /* this process is an hour ahead */
     slice text = mcp_state_seal(&request, &state);
     struct mcp_state found;
     assert_true(mcp_state_open(&request, text, &found));

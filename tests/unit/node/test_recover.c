@@ -1,6 +1,5 @@
 /*
- * Claims without a run: those that were committed late are ended according to what is known of
- * them.
+ * Claims without a run: a claim that was committed late is ended according to what is known of it.
  */
 #include "seam/walk.h"
 #include "unit.h"
