@@ -29,7 +29,7 @@ static struct flow_template *compile(slice text)
     return tmpl;
 }
 
-/* Also one past the last step. */
+/* Includes the index after the last step. */
 static void look_at_each_step(const struct flow_template *tmpl)
 {
     struct arena arena;

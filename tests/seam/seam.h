@@ -79,8 +79,8 @@ void seam_threads_hold(bool is_held);
 
 /* ---- the database (pg.c) ---- */
 
-/* Queries that were sent and wait for an answer, oldest first; NULL past the last. A query whose
- * row another one of this pool is changing appears once that one is answered. */
+/* Queries that were sent and wait for an answer, oldest first; NULL past the last. If another query
+ * of this pool is changing the same row, a query appears once the other is answered. */
 struct pg_query *seam_query(struct pg_pool *pool, size_t index);
 size_t seam_query_count(struct pg_pool *pool);
 /* The oldest of that name, or NULL. */

@@ -37,7 +37,7 @@ static inline int unit_teardown(void **state)
     return unit_end();
 }
 
-/* What main returns where its groups hold something; failed: tests of them. */
+/* The exit status of a main whose groups held memory. failed: the number of failed tests. */
 static inline int unit_result(int failed)
 {
     int end = unit_end();

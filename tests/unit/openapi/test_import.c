@@ -229,7 +229,7 @@ static void a_server_has_a_plain_path(void **state)
           "does not make an address that can be called");
     import(b, SERVERS("[{'url':'https://a.example/x%20y'}]"));
     AT("/base_url", "'https://a.example/x%20y'");
-    /* values of variables: one that cannot be part of the address is asked for */
+    /* a variable whose value cannot be part of the address becomes a parameter */
     import(b,
            SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'default':'v1/../v2'}}}]"));
     AT("/base_url", "'https://a.example/${connection.params.v}'");

@@ -647,8 +647,8 @@ static void start_result(struct pg_call *call)
     submit(call, &result);
 }
 
-/* Once a query has waited for a connection in vain, those that a client waits for end at once. Work
- * that was done is still stored, and others keep their time. */
+/* Once a query has waited for a connection in vain, queries that a client waits for fail at once.
+ * Work that was done is still stored, and other queries keep their time. */
 static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
 {
     struct pg_bench bench;

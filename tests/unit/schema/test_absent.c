@@ -44,7 +44,7 @@ static const char *const cases[][3] = {
      "{}"},
     {"{\"$ref\":\"#/$defs/o\",\"$defs\":{\"o\":{\"properties\":{\"a\":" TEXT "}}}}", "{\"a\":null}",
      "{}"},
-    /* one that accepts null, in any way */
+    /* a member that accepts null, in any way */
     {"{\"properties\":{\"a\":{\"type\":[\"string\",\"null\"]}}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":{}}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":{\"enum\":[\"x\",null]}}}", "{\"a\":null}", "{\"a\":null}"},
@@ -59,13 +59,13 @@ static const char *const cases[][3] = {
     {"{\"patternProperties\":{\"^x\":" TEXT "}" CLOSED, "{\"x1\":null}", "{\"x1\":null}"},
     {"{\"additionalProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"unevaluatedProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
-    /* one that is not declared: its sender has to get an error */
+    /* a member that is not declared: its sender has to get an error */
     {"{\"properties\":{\"a\":" TEXT "}" CLOSED, "{\"A\":null}", "{\"A\":null}"},
     {"{\"properties\":{\"a\":" TEXT "}}", "{\"b\":null}", "{\"b\":null}"},
     {"{\"properties\":{\"a\":false}}", "{\"a\":null}", "{\"a\":null}"},
     {"{}", "{\"a\":null}", "{\"a\":null}"},
     {"true", "{\"a\":null}", "{\"a\":null}"},
-    /* one that is required: the message is about its type */
+    /* a required member: the message is about its type */
     {"{\"required\":[\"a\"],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"allOf\":[{\"required\":[\"a\"]}],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}",
      "{\"a\":null}"},

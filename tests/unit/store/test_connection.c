@@ -155,7 +155,7 @@ static void test_a_bound(void **state)
     assert_int_equal(run(start_insert), OK);
     assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), ERR_LIMIT);
     done();
-    connection.id = last; /* one that exists is reported as such */
+    connection.id = last; /* an existing connection is reported as such */
     assert_int_equal(run(start_insert), OK);
     assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
     done();

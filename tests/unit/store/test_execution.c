@@ -283,7 +283,8 @@ static void test_use_of_an_app(void **state)
     done();
 }
 
-/* For a connection: each key once, without those of another connection and calls without a key. */
+/* Lists each key of a connection once, without the keys of other connections. Calls without a key
+ * are left out. */
 static void test_keys_of_a_connection(void **state)
 {
     struct uuid key = uuid_v7();

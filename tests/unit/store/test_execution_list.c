@@ -243,8 +243,8 @@ static void test_calls_of_one_moment_are_all_listed(void **state)
     other = first;
 }
 
-/* Steps that are not calls, and those that are not filled in: of many flows at once, all of these
- * may be the youngest. */
+/* Steps that are not calls, and steps that are not filled in. With many flows, all the youngest
+ * steps may be such steps. */
 static void test_other_steps_hide_no_call(void **state)
 {
     enum { CALLS = 3 };
@@ -392,7 +392,7 @@ static void test_rows_that_do_not_say_it_are_filled_in(void **state)
         pg_call_end(&call);
     }
     assert_int_equal(tools, FLOWS - 1);
-    /* one that is filled in is left unchanged */
+    /* a row that is filled in is left unchanged */
     one.integration_id = SLICE("other");
     assert_int_equal(pg_call_run(&bench, &call, start_fill, &one), OK);
     pg_call_end(&call);

@@ -161,7 +161,7 @@ static void test_adoption(void **state)
     finish_into(FLOW_RUNNING);
     assert_int_equal(moved(), ERR_NOTFOUND); /* the zombie */
 
-    begin(); /* one that had left cleanly */
+    begin(); /* a flow whose owner had left cleanly */
     run(start_leave, NULL);
     pg_call_end(&calls[0]);
     assert_int_equal(orphans_of(node), 1);

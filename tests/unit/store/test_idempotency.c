@@ -123,8 +123,8 @@ static int64_t left_s(const char *key_text)
     return items_ask(conninfo, sql);
 }
 
-/* Valid from the statement on, and longer than what the key guards. From the run's end on, it lives
- * long enough for those that wait for the run to load it. */
+/* A key is valid from the statement on, and for longer than what it guards. After the run's end, it
+ * lives long enough for the callers that wait for the run to load it. */
 static void test_the_life_of_a_key(void **state)
 {
     const struct {

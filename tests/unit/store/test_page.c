@@ -255,7 +255,7 @@ static void test_partitions_are_pruned(void **state)
                         "array[null]::uuid[], array[null]::text[], array[true], " CALLS_SET(false),
                         PG_MODE_SET),
         1);
-    /* with calls of flows: a partition of executions, and those of steps until today */
+    /* with calls of flows: a partition of executions, and the partitions of steps until today */
     assert_int_equal(partitions_read("execution_list",
                                      "null, null, null, null, null, true, " CALLS_PIPE(true),
                                      PG_MODE_PIPE),

@@ -158,8 +158,8 @@ static bool names(const struct pg_stmt *stmt, const char *verb, const char *tabl
 }
 
 /* Where a statement is sent on a sharded database (pg/pg.h): a statement without an account that
- * reads distributed tables is sent to each shard, except for those that commands send to the
- * coordinator. One that changes a table with a copy on each node is sent to the coordinator. */
+ * reads distributed tables is sent to each shard, unless a command sends it to the coordinator. A
+ * statement that changes a table with a copy on each node is sent to the coordinator. */
 static void test_statements_go_where_their_rows_are(void **state)
 {
     static const char *const distributed[] = {
@@ -284,8 +284,8 @@ static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, co
     fail_msg("%s: %s", stmt->name, why);
 }
 
-/* A scan of a table must use an index, with a condition, and on a tenant's table one that includes
- * account_id. A statement without an account may walk over small tables, or over a bounded scan. */
+/* A scan of a table must use an index, with a condition. On a tenant's table, the condition must
+ * include account_id. A statement without an account may scan small tables, or a limited range. */
 static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
 {
     /* Used by a command, which has it planned for each call. */

@@ -33,7 +33,7 @@ extern const struct stream_events end_events;
 struct tcp_listener *listen_local(struct loop *loop,
                                   void (*on_accept)(struct stream *stream, void *owner),
                                   void *owner);
-/* Connects to it. */
+/* Connects to the listener. */
 struct stream *connect_local(struct loop *loop, const struct tcp_listener *listener,
                              const struct stream_events *events, void *owner);
 

@@ -108,7 +108,7 @@ static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t e
     return make_bound_key(key, scopes, expires_at, SLICE_NONE);
 }
 
-/* By another process, which did not notify this one. */
+/* Revokes the key as another process would that does not notify this process. */
 static void revoke(const struct api_key *key)
 {
     char id[UUID_TEXT_LEN + 1], sql[200];
@@ -272,7 +272,7 @@ static void test_revoked_after_flush(void **state)
     pg_bench_close(&bench);
 }
 
-/* For one account: its keys are looked up again, those of others are not. */
+/* Evicts one account: its keys are looked up again, other accounts' keys are not. */
 struct early {
     struct pg_bench bench;
     struct vault_auth *auth;
