@@ -53,7 +53,7 @@ void budget_queue_show(const struct budget_queue *queue);
 bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t bytes,
                        enum budget_kind kind, uint64_t wait_ms,
                        void (*on_end)(struct budget_wait *wait)) MUST_CHECK;
-/* The same for an op, which is held until then: the caller returns OP_WAIT. */
+/* Waits likewise for an op, which is held until then: the caller returns OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
 /* Ends a wait without its on_end; the hold on an op is released. No effect if the op does not

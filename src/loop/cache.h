@@ -28,7 +28,7 @@ struct cache {
     struct list by_use; /* entries in the table, least recently used first */
     struct list loads;  /* under way */
     /* Counts changes by group. A fixed table, so that groups without an entry need no memory; a
-     * change that shares a counter costs one load more. */
+     * change that shares a counter costs one more load. */
     uint32_t epochs[CACHE_EPOCHS];
 };
 

@@ -18,8 +18,7 @@
 
 enum {
     ENTRIES_A_TURN = 16,
-    ENTRIES_A_TURN_GREEDY =
-        2, /* the same for an account with GREEDY times the others' mean, or more */
+    ENTRIES_A_TURN_GREEDY = 2, /* if an account has GREEDY times the others' mean, or more */
     GREEDY = 2,
     GREEDY_MIN = 32, /* and more than this many */
     YOUNG_MAX = 16,  /* an account may always have this many young requests */

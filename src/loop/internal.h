@@ -177,7 +177,7 @@ void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
 /* Its line, from now on. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class);
-/* After poll: reads those whose turn it is. The others keep their turn for the next one. */
+/* After poll: reads those whose turn it is. The others keep their place until the next turn. */
 void loop_read_ready(struct loop *loop);
 /* Some ready streams were not read; those with discarded input do not count. */
 bool loop_has_ready(const struct loop *loop);

@@ -102,7 +102,7 @@ const char *op_step_name(const struct op *op)
     return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
 }
 
-/* Moves to the step that was named, else to the next one; false if there is none. */
+/* Moves to the step that was named, else to the next step; false if there is none. */
 static bool op_advance(struct op *op)
 {
     op->step = op->step_next != FOLLOWING ? op->step_next : (uint16_t)(op->step + 1);
@@ -137,7 +137,7 @@ static inline void op_show_jump(const struct op *op)
 }
 #endif
 
-/* The table names all jumps: one that is missing is a bug. */
+/* The table names all jumps: a missing jump is a bug. */
 static void op_name_next(struct op *op, size_t step)
 {
     ASSERT(step < op->class->step_count && op->step < op->class->step_count);

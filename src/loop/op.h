@@ -107,7 +107,7 @@ struct op {
     const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its link in the run queue */
-    struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
+    struct list all_link;  /* all live ops of the loop: a stuck op can be printed */
     struct loop_garbage garbage;
     struct list waits;      /* struct op_wait.link, aborted by op_cancel */
     struct op_timer *sleep; /* the sleep that is running, aborted by op_cancel */
@@ -162,7 +162,7 @@ void op_sleep_stop(struct op_timer *timer);
 #define OP_PROBES    SLICE("probes")
 
 /* Called where a request begins. OP_NEXT: it may start; OP_WAIT: it waits in the line of
- * op->account_id, or in the given one if that is empty, because others send requests, too
+ * op->account_id, or in the given line if that is empty, because others send requests, too
  * (loop/entrance.c). entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
@@ -192,7 +192,7 @@ struct op_job {
  * it. Not OK: nothing was started, and the caller may as well call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
-/* The same for a part that takes long only if is_large: OP_WAIT. Otherwise, or if there is no
+/* Runs a part that takes long only if is_large: OP_WAIT. Otherwise, or if there is no
  * thread for it, it runs at once: OP_NEXT. */
 enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
                           void (*run)(struct op *op), const char *what);
@@ -204,7 +204,7 @@ void op_job_drop(struct op *op);
  */
 void op_print_all(struct loop *loop);
 size_t op_count(const struct loop *loop);
-/* Of the current step; "(end)" past the last. */
+/* The current step's name; "(end)" past the last. */
 const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD

@@ -65,7 +65,7 @@ void tcp_listener_accept_all(struct tcp_listener *listener);
 void tcp_listener_free(struct tcp_listener *listener);
 
 /* Connects to one socket address (TCP, TCP_NODELAY set; or AF_UNIX). events->on_open or on_closed
- * follows. write_bytes_max bounds the write queue. NULL when out of memory or descriptors. */
+ * follows. write_bytes_max limits the write queue. NULL when out of memory or descriptors. */
 struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
                            size_t write_bytes_max, const struct stream_events *events, void *owner,
                            struct err *err) MUST_CHECK;

@@ -67,8 +67,8 @@ uint64_t loop_now_ns(const struct loop *loop)
 
 /* ---- the time of each op ---- */
 
-/* The slowest step is reported only under a limit; without one a clock for every fourth step will
- * do.
+/* The slowest step is reported only under a limit; without a limit a clock for every fourth step
+ * will do.
  */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
 {

@@ -1,8 +1,8 @@
 /*
  * The tools of the catalog under their own names (gmail_send_message), with their schemas:
- * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that writes takes an
- * argument more, `idempotency_key`, and one that needs confirmation `confirm`; where the action has
- * an input of that name, with `sluice_` before it.
+ * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that writes also takes
+ * the argument `idempotency_key`, and a tool that needs confirmation `confirm`; where the action
+ * has an input of that name, with `sluice_` before it.
  */
 #include "catalog/tool.h"
 #include "mcp/method.h"

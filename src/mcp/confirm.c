@@ -1,6 +1,6 @@
 /*
- * Forms that confirm a call; see confirm.h. If a client can show one, an argument `confirm` is not
- * enough: the model writes it.
+ * Forms that confirm a call; see confirm.h. If a client can show a form, the argument `confirm` is
+ * not enough: the model writes it.
  */
 #include "mcp/confirm.h"
 

@@ -210,7 +210,7 @@ static void drop_topic(struct topic *topic)
     flow_watch_remove(&topic->watch);
 }
 
-/* After one notification the next one follows in another turn. */
+/* The next notification follows in another turn of the loop. */
 static enum op_result sent(struct listening *listening, bool is_sent)
 {
     if (!is_sent)

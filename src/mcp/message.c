@@ -1,7 +1,7 @@
 /*
  * JSON-RPC 2.0 as MCP has it, in both eras; see message.h. The headers of 2026-07-28 repeat parts
  * of the body, so that a proxy can route by them: a request in which they differ is refused;
- * otherwise a proxy would have let another call pass than the one that runs.
+ * otherwise a proxy would have let another call pass than the call that runs.
  */
 #include "mcp/message.h"
 
@@ -275,7 +275,7 @@ static bool is_as_header(struct reading *r, const char *name, slice wanted)
 
 /* ---- the message ---- */
 
-/* With the supported versions, so that the client may choose one. */
+/* The error has the supported versions, so that the client can choose one. */
 static bool refuse_version(struct reading *r, slice version)
 {
     struct json_text text;
@@ -378,8 +378,8 @@ static bool read_meta(struct reading *r)
     return true;
 }
 
-/* The members of JSON-RPC. An id must come back as it was sent, so it is one that every client can
- * compare: no fraction, no null. */
+/* The members of JSON-RPC. An id must come back as it was sent, so it is a value that every client
+ * can compare: no fraction, no null. */
 static bool read_parts(struct reading *r, const struct json *body)
 {
     struct mcp_message *message = r->message;
@@ -416,7 +416,7 @@ struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *bo
 
 /* The trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
  * header. The log line links it to the request's id, by which all other lines are found; a
- * malformed one is ignored, by the specification. */
+ * malformed header is ignored, by the specification. */
 static void read_trace(struct api_request *request, const struct mcp_message *message)
 {
     char room[TRACE_PARENT_LEN + 1];

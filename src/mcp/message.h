@@ -63,7 +63,7 @@ struct mcp_fault {
 struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *body,
                                       const struct http_head *head,
                                       struct mcp_fault *fault) MUST_CHECK;
-/* The same for a request. NULL: answered. */
+/* Parses the message of a request. NULL: answered. */
 struct mcp_message *mcp_message_read(struct api_request *request) MUST_CHECK;
 /* Whether this revision is supported. */
 bool mcp_version_is_legacy(slice version);

@@ -45,7 +45,8 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
     buf_printf(&text, "%.*s\n%lld %u\n%zu:%.*s\n", SLICE_ARG(action->tool_name),
                (long long)wanted->connection_id, wanted->pages_max, wanted->idempotency_key.len,
                SLICE_ARG(wanted->idempotency_key));
-    buf_append(&text, action->detail_json); /* a changed action is not the one that was agreed to */
+    /* a changed action is not the action that was agreed to */
+    buf_append(&text, action->detail_json);
     return finish_digest(&text, wanted->input, digest);
 }
 

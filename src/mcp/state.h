@@ -33,7 +33,7 @@ struct mcp_state {
  * memory. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32]) MUST_CHECK;
-/* The same for a start of a flow. */
+/* Likewise for a start of a flow. */
 bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
                             uint8_t digest[32]) MUST_CHECK;
 /* Text for requestState, valid from now on for MCP_STATE_MS. SLICE_NONE: no memory, or too much

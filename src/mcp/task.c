@@ -3,7 +3,7 @@
  * about and cancel a flow, with their scopes.
  *
  * The key of a form, "approval-<rev>-<step>", contains the displayed revision of the flow, and the
- * answer is a decision about that one: another question of the same step has another key.
+ * answer is a decision about that revision: another question of the same step has another key.
  */
 #include "mcp/task.h"
 
@@ -232,8 +232,8 @@ enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_messa
 
 /* ---- tasks/update, tasks/cancel ---- */
 
-/* 409: the request is no longer possible (the approval is not waiting, or is another one), which is
- * not an error here. */
+/* 409: the request is no longer possible (the approval is not waiting, or is another approval),
+ * which is not an error here. */
 static enum op_result acknowledge(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
@@ -272,8 +272,8 @@ static bool read_answer(struct arena *arena, slice key, const struct json *answe
     return true;
 }
 
-/* A flow waits for one approval at a time, so one answer is accepted. Without one the task is only
- * read, so that a client learns whether it exists. */
+/* A flow waits for one approval at a time, so one answer is accepted. Without an answer the task is
+ * only read, so that a client learns whether it exists. */
 enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message)
 {
     struct json *body = ARENA_NEW(&request->serve.op.arena, struct json);

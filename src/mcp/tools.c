@@ -31,7 +31,7 @@ struct tool {
     const char *name, *title, *about;
     const struct api_endpoint *endpoint; /* whose scope it needs */
     bool is_read, is_destructive;
-    /* passes the request to that endpoint, or to another one with the same scope */
+    /* passes the request to that endpoint, or to another endpoint with the same scope */
     enum op_result (*begin)(struct api_request *request, const struct tool *tool,
                             const struct json *arguments);
     struct input inputs[INPUTS_MAX]; /* up to the first without a name */

@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-/* A sentence of sluice's own, or one within quotes of JSON. Returns the text itself if it contains
- * no route; else in the arena. */
+/* A sentence of sluice's own, or a sentence within quotes of JSON. Returns the text itself if it
+ * contains no route; else in the arena. */
 slice mcp_words_say(slice sentence, struct arena *arena);
 /* A reply of the API, JSON: changes its hints, messages and errors, including those of a flow's
  * steps, and nothing else, since texts from apps and callers are not sluice's. */

@@ -15,7 +15,7 @@ static bool is_atom_char(char c)
 /* dot-atom: runs of atom characters with single dots between them. */
 static bool is_dot_atom(slice text, size_t max)
 {
-    /* Starting with a dot makes a leading dot a double one. */
+    /* Starting with a dot makes a leading dot a double dot. */
     char before = '.';
     for (size_t i = 0; i < text.len; before = text.ptr[i++])
         if (text.ptr[i] == '.' ? before == '.' : !is_atom_char(text.ptr[i]))

@@ -1,7 +1,7 @@
 /*
  * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read, with CRLF
  * line ends and at most 76 columns. A bare CR or LF in the text becomes CRLF: mail programs and
- * relays treat a bare one differently, which is how SMTP smuggling works.
+ * relays treat a bare CR or LF differently, which is how SMTP smuggling works.
  */
 #include "base/encode.h"
 #include "base/ascii.h"

@@ -156,8 +156,8 @@ static struct boundary boundary_of(const char *kind, slice seed)
 {
     struct boundary b;
     /* Made from the content, so that the same message always gives the same bytes: a repeated step
-     * sends exactly what the first one sent. It need not be unique; "=_" keeps it from occurring in
-     * a body. */
+     * sends exactly what the first attempt sent. It need not be unique; "=_" keeps it from
+     * occurring in a body. */
     int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
                        (unsigned long long)hash_stable(seed.ptr, seed.len));
     ASSERT(len > 0 && (size_t)len < sizeof b.text);

@@ -97,7 +97,7 @@ static enum op_result step_register(struct op *op)
         return op_jump(op, NODE_LEAVE);
     /* The claims that the last recovery has read are in the arena; its children have copied them
      * and have ended. The id is new each time: claims of the former incarnation are recovered by
-     * whichever node finds them, this one included. */
+     * whichever node finds them, including this node. */
     arena_reset(&op->arena);
     node->id = uuid_v7();
     node->sent_boot_ns = clock_boot_ns();
@@ -155,7 +155,7 @@ static void compare_clocks(struct node *node, int64_t database_us)
     node->is_clock_off = is_off;
 }
 
-/* Only the database's answer extends the lease. Without one it expires while heartbeats are
+/* Only the database's answer extends the lease. Without an answer it expires while heartbeats are
  * retried, and node_may_write refuses from then on. */
 static enum op_result step_renewed(struct op *op)
 {

@@ -27,7 +27,7 @@ static struct recovery *recovery_of(struct store_later *later)
 }
 
 /* With a key the claim stays bound to the failed execution, so that the key's next use gets that
- * answer; without one no later request can name it, and the row is deleted. */
+ * answer; without a key no later request can name it, and the row is deleted. */
 static void send_recovery(struct store_later *later)
 {
     struct recovery *recovery = recovery_of(later);
