@@ -53,8 +53,8 @@ static bool add_members(struct members *members, const struct json *properties)
     return true;
 }
 
-/* Keywords about the object as a whole, which a list of members cannot express. If there is one,
- * the body stays one input with its schema, so that nothing is lost. */
+/* Keywords about the object as a whole, which a list of members cannot express. If there is such a
+ * keyword, the body stays one input with its schema, so that nothing is lost. */
 static bool has_more_to_say(const struct json *schema)
 {
     slice names = SLICE("anyOf oneOf not if enum const $dynamicRef patternProperties minProperties "
@@ -67,7 +67,7 @@ static bool has_more_to_say(const struct json *schema)
 }
 
 /* Collects the members of an object schema and of its allOf. false: it is not an object, or it
- * describes its other members. depth bounds references that lead back to themselves. */
+ * describes its other members. depth limits references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -84,7 +84,7 @@ static bool collect(struct members *members, const struct json *schema, unsigned
     return add_members(members, JSON_GET(schema, "properties"));
 }
 
-/* Runs when all members are known: one part of an allOf may require what another one describes. */
+/* Runs when all members are known: one part of an allOf may require what another part describes. */
 static void mark_required(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -134,7 +134,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
     }
     for (size_t i = first; i < op->input_count; i++) {
         const struct import_input *input = &op->inputs[i];
-        /* Names are put between quotes as they are; one with a quote or backslash is left to
+        /* Names are put between quotes as they are; a name with a quote or backslash is left to
          * make_object. */
         is_good = is_good && is_simple_wire(input->wire);
         if (input->is_required)
@@ -258,7 +258,8 @@ static bool is_file(struct import *im, const struct json *schema)
 }
 
 /* Members of a form are texts: no objects, no files, and arrays only where names may repeat. An
- * optional member is dropped; a required one skips the operation, since every call would fail. */
+ * optional member is dropped; a required member skips the operation, since every call would fail.
+ */
 static bool drop_unfit(struct import_op *op, struct members *members, bool takes_arrays)
 {
     size_t kept = 0;

@@ -89,7 +89,7 @@ void import_weaken(struct import_op *op, const char *fmt, ...)
     va_end(args);
     if (op->reasons.len == 0)
         op->reasons = text;
-    /* A text search is enough: a reason that is part of another one adds nothing. */
+    /* A text search is enough: a reason that is part of another reason adds nothing. */
     else if (slice_find(op->reasons, text) < 0)
         op->reasons =
             arena_printf(op->im->arena, "%.*s; %.*s", SLICE_ARG(op->reasons), SLICE_ARG(text));

@@ -12,7 +12,7 @@ static bool has_type(const struct json *schema, const char *type)
     return json_has_text(value, slice_cstr(type)) || slice_eq_cstr(json_str(value), type);
 }
 
-/* depth bounds branches that refer to themselves; beyond four levels the answer is no. */
+/* depth limits branches that refer to themselves; beyond four levels the answer is no. */
 static bool may_be(struct import *im, const struct json *schema, const char *type, unsigned depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf", "allOf"};

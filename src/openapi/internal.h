@@ -97,7 +97,7 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 void import_note(struct import *im, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Whether it has a query or a fragment, after which no path can follow. */
 bool import_has_query(slice path);
-/* The operation will be skipped, for this reason alone; the first one counts. */
+/* The operation will be skipped, for this reason alone; the first reason counts. */
 void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The action can do less than the operation; repeated reasons are dropped. */
 void import_weaken(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -120,8 +120,8 @@ const struct json *import_resolve(struct import *im, const struct json *value);
 
 /* JSON, otherwise YAML. */
 struct json *import_parse(struct arena *arena, slice text, struct err *err) MUST_CHECK;
-/* The document that a $ref names before its '#' (empty: the imported one). NULL: its folder does
- * not have it, or it could not be read, which a note reports. */
+/* The document that a $ref names before its '#' (empty: the imported document). NULL: its folder
+ * does not have it, or it could not be read, which a note reports. */
 const struct json *import_file_root(struct import *im, slice reference);
 
 /* ---- schemas ---- */
@@ -147,7 +147,7 @@ struct json import_schema_convert(struct import_schema *schemas, const struct js
 void import_schema_finish(struct import_schema *schemas, struct json *root);
 /* Whether null is among the values of the schema. */
 bool import_schema_is_nullable(struct import *im, const struct json *schema);
-/* Whether some branch of the schema has that type; a schema without one may be anything, except
+/* Whether some branch of the schema has that type; a schema without types may be anything, except
  * false. */
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
 /* Left out of requests: readOnly. */
@@ -171,7 +171,7 @@ struct import_input *import_input_add(struct import_op *op, const char *location
                                       bool is_required);
 /* input.name as JMESPath: input."a-b". */
 slice import_input_path(struct import_op *op, const struct import_input *input);
-/* The same as a template: ${input.name}. */
+/* The same expression as a template: ${input.name}. */
 struct json import_input_template(struct import_op *op, const struct import_input *input);
 /* Whether text can be a member's name in a template. */
 bool import_is_plain(slice text);

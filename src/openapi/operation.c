@@ -229,7 +229,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_skip(op, "its input cannot be checked: %s", err.text);
         return;
     }
-    /* The id is taken last: a skipped operation must not take one from another. */
+    /* The id is taken last: a skipped operation must not take another's id. */
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
     struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);

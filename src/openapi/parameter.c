@@ -157,7 +157,7 @@ static struct import_input *add_parameter_input(struct import_op *op, const stru
     return input;
 }
 
-/* Dropping an optional parameter weakens; without a required one no call can succeed. */
+/* Dropping an optional parameter weakens; without a required parameter no call can succeed. */
 static void drop_parameter(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
@@ -424,7 +424,7 @@ static void make_path(struct import_op *op, slice prefix)
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));
-    /* Templates make a path little longer, so a failure on a short one means out of memory. */
+    /* Templates make a path little longer, so a failure on a short path means out of memory. */
     if (!buf_is_ok(&out) && op->path.len + prefix.len < 1000)
         import_starve(op->im);
     if (!buf_is_ok(&out))

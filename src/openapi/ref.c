@@ -17,7 +17,8 @@ static const struct json *find_target(struct import *im, slice text)
     if (text.len < 2 || text.len > REF_BYTES_MAX)
         return NULL;
     const struct json *root = import_file_root(im, file);
-    /* A reference to the whole imported document cannot be a schema; another file may be one. */
+    /* A reference to the whole imported document cannot be a schema; another file may be a schema.
+     */
     if (!root || fragment.len == 0)
         return root == im->document ? NULL : root;
     slice pointer = decode_percent_in(im->arena, fragment, false);

@@ -1,7 +1,7 @@
 /*
  * Converts schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example)
- * and 3.1 to plain JSON Schema 2020-12. A table maps each keyword; one that is not in it (xml,
- * discriminator, x-...) does not constrain values and is dropped silently. A keyword with a
+ * and 3.1 to plain JSON Schema 2020-12. A table maps each keyword; a keyword that it does not have
+ * (xml, discriminator, x-...) does not constrain values and is dropped silently. A keyword with a
  * malformed value is dropped with a line in the report: dropping one only allows more, and the
  * provider checks the value in any case.
  */
@@ -47,7 +47,7 @@ bool import_is_shallow(const struct json *value, unsigned depth)
 
 static size_t size_left(const struct json *value, size_t left)
 {
-    /* An estimate of the text, cut off at `left`: a huge value costs no more than a small one. */
+    /* An estimate of the text, cut off at `left`: a huge value costs no more than a small value. */
     size_t own = value->type == JSON_STRING || value->type == JSON_BIGNUM ? value->count + 2 : 4;
     if (own > left)
         return 0;
@@ -199,7 +199,7 @@ static bool keep_map(struct import_schema *s, const struct json *value, unsigned
     return true;
 }
 
-/* Keys are patterns: each must be one that this program can run. */
+/* Keys are patterns, each of which this program must be able to run. */
 static bool keep_pattern_map(struct import_schema *s, const struct json *value, unsigned depth,
                              struct json *out)
 {
@@ -429,7 +429,7 @@ static bool says_type(const struct json *schema)
     return false;
 }
 
-/* An array whose items may be anything lists all types: model clients refuse one without types
+/* An array whose items may be anything lists all types: model clients refuse an array without types
  * (catalog/tool.h). */
 static void type_items(struct import_schema *s, const struct json *in, struct json *out)
 {

@@ -58,7 +58,7 @@ static void consider(struct import *im, slice name, enum rank *best)
 }
 
 /* Considers requirements with a single scheme. One object with several schemes requires all of them
- * at once (OpenAPI "Security Requirement Object"), which one credential cannot meet. */
+ * at once (OpenAPI "Security Requirement Object"), which a single credential cannot meet. */
 static void consider_list(struct import *im, const struct json *security, enum rank *best)
 {
     for (uint32_t i = 0; json_is(security, JSON_ARRAY) && i < security->count; i++) {
@@ -104,7 +104,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
                         json_get_str(flow, SLICE("authorizationUrl")));
     import_set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
     for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
-        /* A bound on the manifest; the report says that all scopes are asked for. */
+        /* A limit on the manifest; the report says that all scopes are asked for. */
         if (i < SCOPES_MAX)
             put_scope(im, &names, &scopes->as.members[i], is_code);
     import_set(im, &im->auth, "scopes", names);

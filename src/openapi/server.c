@@ -56,7 +56,7 @@ static bool is_address_text(slice text)
 }
 
 /* A variable for the scheme (at the start), or with an empty default, is replaced by its default,
- * and one with a single value by that value. Any other becomes an optional parameter of the
+ * and a variable with a single value by that value. Any other becomes an optional parameter of the
  * connection if it has a default, otherwise a required one. */
 static void put_variable(struct import *im, const struct json *variables, slice name,
                          struct buf *out)

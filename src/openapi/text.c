@@ -3,7 +3,7 @@
  * the operation's own name alone, and a name that is too long or taken gets part of its hash.
  *
  * This matters because ids are in callers' code, grants and stored flows: a new operation in a
- * document must not rename another one's action.
+ * document must not rename the action of another operation.
  */
 #include "openapi/internal.h"
 
@@ -156,7 +156,7 @@ slice import_clip(struct import *im, slice text, size_t max)
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
-    /* At a blank in the second half; a text without one there is cut inside a word. */
+    /* At a blank in the second half; a text without a blank there is cut inside a word. */
     for (size_t end = kept.len; is_cut && end > kept.len / 2; end--)
         if (kept.ptr[end - 1] == ' ' || kept.ptr[end - 1] == '\n') {
             kept.len = end - 1;

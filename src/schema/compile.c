@@ -32,7 +32,7 @@ static bool find_location(struct buf *out, const struct json *at, const struct j
     for (uint32_t i = 0; *visits > 0 && i < at->count; i++) {
         bool is_object = at->type == JSON_OBJECT;
         const struct json *child = is_object ? &at->as.members[i].value : &at->as.items[i];
-        /* Scalars are not subschemas; only the target may be one (true, false). */
+        /* Scalars are not subschemas; only the target may be a scalar (true, false). */
         if (child != target && child->type < JSON_ARRAY)
             continue;
         --*visits;

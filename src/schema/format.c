@@ -236,7 +236,7 @@ static bool is_dot_atom(slice text, bool is_idn)
     return !after_dot;
 }
 
-/* The length of a quoted string with its quotes (RFC 5321 4.1.2); 0: not one. */
+/* The length of a quoted string with its quotes (RFC 5321 4.1.2); 0: not a quoted string. */
 static size_t quoted_len(slice text, bool is_idn)
 {
     for (size_t i = 1; i < text.len; i++) {
@@ -270,7 +270,7 @@ static bool is_email(slice text, bool is_idn)
     if (text.len > 0 && text.ptr[0] == '"') {
         local_len = quoted_len(text, is_idn);
     } else {
-        /* The first "@" ends the local part: unquoted it cannot hold one. */
+        /* The first "@" ends the local part: unquoted it cannot contain an "@". */
         ptrdiff_t at = slice_find_char(text, '@');
         if (at <= 0 || !is_dot_atom(slice_first(text, (size_t)at), is_idn))
             return false;
@@ -375,7 +375,7 @@ static bool is_port(slice text)
 static bool is_authority(slice text, bool is_iri)
 {
     slice rest = text, user = slice_split(&rest, '@');
-    /* The first "@": user information cannot hold another one unescaped. */
+    /* The first "@": user information cannot contain another "@" unescaped. */
     if (rest.ptr && !is_component(user, ":", is_iri, false))
         return false;
     text = rest.ptr ? rest : text;

@@ -112,7 +112,7 @@ struct matcher {
     pcre2_match_data *data;
 };
 
-/* Only threads that validate have one. */
+/* Only threads that validate have this. */
 static _Thread_local struct matcher *matcher;
 
 static void *matcher_malloc(PCRE2_SIZE size, void *unused)

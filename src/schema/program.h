@@ -69,7 +69,7 @@ struct schema_dependency {
 };
 
 struct schema_dynamic_ref {
-    slice anchor;                     /* empty: this one behaves like $ref */
+    slice anchor;                     /* empty: this reference behaves like $ref */
     const struct schema_node *target; /* its target without a dynamic scope */
 };
 
@@ -128,7 +128,7 @@ struct schema_resource {
 };
 
 struct schema_document {
-    slice uri; /* that it was found under; empty for the first one */
+    slice uri; /* that it was found under; empty for the first */
     const struct json *root;
 };
 

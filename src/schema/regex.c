@@ -119,7 +119,8 @@ static int read_unicode(struct translation *t, struct atom *atom)
     if (count == 0 || atom->code_point > CODE_POINT_MAX)
         return refuse_regex(t, t->at, "\\u needs four hex digits, or {hex digits}");
     uint32_t high = atom->code_point, low = 0;
-    /* A high surrogate followed by an escaped low one is one code point, as in a JSON string. */
+    /* A high surrogate followed by an escaped low surrogate is one code point, as in a JSON string.
+     */
     if (!is_braced && high >= 0xD800 && high <= 0xDBFF && byte_at(t, at) == '\\' &&
         byte_at(t, at + 1) == 'u' && read_hex(t->text, at + 2, 4, &low) == 4 && low >= 0xDC00 &&
         low <= 0xDFFF) {

@@ -76,7 +76,8 @@ static int enter_anchor(struct schema_compiler *compiler, const struct scan_posi
     return OK;
 }
 
-/* A subschema with an $id is a resource of its own; the root of a document already is one. */
+/* A subschema with an $id is a resource of its own; the root of a document already is a resource.
+ */
 static int enter_id(struct schema_compiler *compiler, struct scan_position *position,
                     const struct json *id)
 {

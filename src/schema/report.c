@@ -593,7 +593,7 @@ static const struct schema_node *only_of_members(const struct schema_op *op,
     return candidate;
 }
 
-/* The intended alternative, if only one is possible. */
+/* The intended alternative, if only one of them is possible. */
 static const struct schema_node *only_candidate(const struct schema_op *op,
                                                 const struct json *value)
 {

@@ -65,7 +65,7 @@ struct evaluated_space {
     size_t used;
 };
 
-/* Only threads that validate have one. */
+/* Only threads that validate have this. */
 static _Thread_local struct evaluated_space *evaluated_space;
 
 /* false: out of memory, and the run is stopped. */
@@ -150,7 +150,7 @@ static bool run_quietly(struct schema_run *run, const struct schema_node *node,
 static bool run_child(struct schema_run *run, const struct schema_node *node,
                       const struct schema_at *at, const struct json *key, uint32_t index)
 {
-    /* The path and the scope are on the C stack: SCHEMA_DEPTH_MAX bounds it. */
+    /* The path and the scope are on the C stack: SCHEMA_DEPTH_MAX limits it. */
     const struct schema_path path = {at->path, key, index};
     const struct json *value = key ? &at->value->as.members[index].value
                                    : &at->value->as.items[index];
@@ -241,7 +241,7 @@ static uint64_t character_count(slice text)
         uint64_t lanes = 0;
         for (int i = 0; i < LANE_ROUNDS_MAX && text.len - at >= sizeof(bytes); i++) {
             memcpy(&bytes, text.ptr + at, sizeof(bytes));
-            /* One in each lane whose byte has the top bit set and the next one clear. */
+            /* One in each lane whose byte has the top bit set and the next bit clear. */
             lanes += (bytes >> 7) & (~bytes >> 6) & ones;
             at += sizeof(bytes);
         }
@@ -524,8 +524,8 @@ static bool run_additional(struct schema_run *run, const struct schema_object *o
                            const struct schema_at *at, uint32_t index)
 {
     if (object->additional->verdict == VERDICT_FALSE)
-        /* The message names the property and suggests another one, which a failed subschema "false"
-         * cannot. */
+        /* The message names the property and suggests another name, which a failed subschema
+         * "false" cannot. */
         return schema_report_unknown(run, at, KW_ADDITIONAL_PROPERTIES, index);
     return run_child(run, object->additional, at, &at->value->as.members[index].key, index);
 }
@@ -650,7 +650,7 @@ static bool run_count(struct schema_run *run, const struct schema_op *op,
 static bool run_all_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
-    /* Without a report the first "no" is the answer; with one, all branches are visited. */
+    /* Without a report the first "no" is the answer; with a report, all branches are visited. */
     bool is_valid = true;
     for (uint32_t i = 0; i < op->count; i++) {
         if (schema_run_node(run, op->as.nodes[i], at))
@@ -712,7 +712,7 @@ static bool run_dynamic_ref(struct schema_run *run, const struct schema_op *op,
 {
     const struct schema_dynamic_ref *ref = op->as.dynamic_ref;
     const struct schema_node *target = ref->target;
-    /* From the innermost outwards without a break: the last one found is the outermost. */
+    /* From the innermost outwards without a break: the last scope found is the outermost. */
     const struct schema_scope *scope = ref->anchor.len > 0 ? at->scope : NULL;
     for (; scope && schema_spend(run, FUEL_OP); scope = scope->outer) {
         const struct schema_resource *resource = scope->resource;
@@ -843,7 +843,8 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
     const struct schema_scope scope = {at->scope, node->resource};
     struct schema_at here = *at;
     here.node = node;
-    /* A new scope only if the resource changes: a chain of references within one stays short. */
+    /* A new scope only if the resource changes: a chain of references within a resource stays
+     * short. */
     if (!at->scope || at->scope->resource != node->resource)
         here.scope = &scope;
     bool is_valid = node->has_unevaluated ? run_evaluating(run, node, &here)

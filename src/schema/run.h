@@ -47,7 +47,7 @@ enum {
     FUEL_OP = 3,
     FUEL_MEMBER = 12,
     FUEL_ITEM = 4,
-    FUEL_VIOLATION = 400, /* also for a known one: its text was made */
+    FUEL_VIOLATION = 400, /* also for a known violation: its text was made */
 };
 
 void schema_stop(struct schema_run *run, const char *reason);
@@ -76,7 +76,7 @@ unsigned schema_types_of(const struct json *value);
 bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
                              slice text);
 /* NULL: properties and required do not have that name. Members often come in the schema's own
- * order: *next, 0 at first, is the property after the last one found, which is tried first. */
+ * order: *next, 0 at first, is the property after the last property found, which is tried first. */
 const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next);
 

@@ -61,7 +61,7 @@ struct schema_report {
 void schema_report_init(struct schema_report *report, struct arena *arena, slice prefix);
 
 /* Whether the instance is valid. With a report, continues after the first violation and adds all it
- * finds; without one (NULL) it is faster. Instances nested deeper than SCHEMA_DEPTH_MAX are
+ * finds; without a report (NULL) it is faster. Instances nested deeper than SCHEMA_DEPTH_MAX are
  * invalid. */
 bool schema_validate(const struct schema *schema, const struct json *instance,
                      struct schema_report *report) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
- * schema_suggest: which property was meant: names that a schema knows, and how close a wrong one is
- * to them. Bounded by names and depth: a suggestion must never cost more than the check.
+ * schema_suggest: which property was meant: names that a schema knows, and how close a wrong name
+ * is to them. Bounded by names and depth: a suggestion must never cost more than the check.
  */
 #include "base/suggest.h"
 #include "schema/run.h"

@@ -79,7 +79,7 @@ void search_expand_term(const struct search_index *index, const struct search_te
             add_term(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
-/* Binary search: the position of the first word that does not sort before this one. */
+/* Binary search: the position of the first word that does not sort before this word. */
 static size_t lower_bound(const struct search_index *index, slice word)
 {
     size_t low = 0, high = index->word_count;

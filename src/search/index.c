@@ -411,9 +411,9 @@ static float impact_of(const struct builder *b, const struct entry *entry)
     return sum / (saturation + sum);
 }
 
-/* How many documents this one counts for in idf, as if all integrations had the same size:
- * otherwise the words of an app with 500 actions would be common, and those of an app with five
- * rare. */
+/* The number of documents that this document counts for in idf, as if all integrations had the same
+ * size: otherwise the words of an app with 500 actions would be common, and those of an app with
+ * five rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;
@@ -634,7 +634,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
     size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
         total += may_be_mistyped(&index->words[i]) ? index->words[i].text.len + 1 : 0;
-    /* A power of two, with at most one remainder a bucket on average; a search masks the hash. */
+    /* A power of two, with at most one remainder per bucket on average; a search masks the hash. */
     while (buckets < total)
         buckets *= 2;
     uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
@@ -646,7 +646,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
             struct buf_span word = index->words[i].text;
             slice text = slice_of(texts->ptr + word.at, word.len);
             for (size_t skip = 0; may_be_mistyped(&index->words[i]) && skip <= text.len; skip++) {
-                uint32_t hash = search_text_hash(text, skip); /* the last one skips nothing */
+                uint32_t hash = search_text_hash(text, skip); /* the last remainder skips nothing */
                 uint32_t *start = &starts[hash & (buckets - 1)];
                 if (pass == 0)
                     ++*start;

@@ -52,7 +52,7 @@ static bool is_word_end(slice text, size_t at)
 }
 
 /* The length of the quotation that begins here, with its marks; 0: none begins, or it does not end.
- * A single quote opens only at the beginning of a word and closes only at the end of one, so an
+ * A single quote opens only at the beginning of a word and closes only at the end of a word, so an
  * apostrophe is not a quotation. */
 static size_t quotation_len(slice text, size_t at)
 {
@@ -148,7 +148,7 @@ static void know_word(const struct search_index *index, struct search_part *part
                      (!(part->classes & WORD_STOP) || part->classes & WORD_FINDS);
 }
 
-/* Reads the text between the previous word and this one. Marks count only next to a blank
+/* Reads the text between the previous word and this word. Marks count only next to a blank
  * ("example.com" does not end a sentence), and a period after a short capitalized word is an
  * abbreviation: "Mr. Wu" is one sentence. */
 static void read_gap(struct search_reading *r, struct search_part *part, slice gap)

@@ -64,7 +64,7 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
 bool search_text_is_plural(slice word);
 /* Stems English words in ASCII; returns others unchanged. Borrowed until the next call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
-/* hash of a word without its byte `skip` (SIZE_MAX: of the whole) */
+/* Hashes a word without its byte `skip` (SIZE_MAX: the whole word). */
 uint32_t search_text_hash(slice word, size_t skip);
 /* Whether one insertion, deletion, substitution or exchange of neighbours turns one into the
  * other. */
@@ -111,8 +111,8 @@ struct search_synonyms {
 };
 
 enum {
-    SAME = 0, /* one may be said for the other */
-    NEAR = 1, /* what is said with one is often done by the other */
+    SAME = 0, /* either word may be used for the other */
+    NEAR = 1, /* what a query calls by one word is often done by an action with the other */
     AS_VERB = 2,
     AS_NOUN = 4,
 };

@@ -21,7 +21,7 @@
 
 /* The weight of each role, in the order of enum search_role: none, payload, aside, core. */
 static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
-/* The cap on rarity: no word counts more than one that is in this share of the documents, and an
+/* The cap on rarity: no word counts more than a word that is in this share of the documents, and an
  * unknown word counts exactly that much. A rare word of a sentence is more often incidental than
  * its subject. */
 static const float rarest_share = 0.06f;
@@ -432,7 +432,7 @@ static bool is_of_another(const struct query *q, const struct score *got)
 
 /* How much of the request the document matches; 1: all of it in the strongest fields. A question
  * does not change anything, so writes count half; a query that names an app or a channel does not
- * mean another one. */
+ * mean another app or channel. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];

@@ -75,7 +75,7 @@ uint32_t search_text_hash(slice word, size_t skip)
 bool search_text_is_one_typo(slice a, slice b)
 {
     size_t head = 0, tail = 0;
-    /* a is the longer one from here on. */
+    /* From here on, a is the longer word. */
     if (a.len < b.len) {
         slice other = a;
         a = b;
