@@ -129,7 +129,7 @@ static size_t group_end(const struct pg_batch *batch, size_t start)
     return end;
 }
 
-/* The end of the run of queries with the same parameters as the one at `start`. cmp_queries of
+/* The end of the run of queries with the same parameters as the query at `start`. cmp_queries of
  * pg/collect.c has put such queries next to each other. */
 static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
 {

@@ -55,7 +55,7 @@ static enum verdict collection_check(struct collection *c, const struct pg_query
         return c->batch->query_count ? STOP : TAKE_LAST;
     if (c->batch->query_count == c->rows_max)
         return STOP;
-    /* The first query is taken whatever its size; otherwise one above the limit would wait
+    /* The first query is taken whatever its size; otherwise a query above the limit would wait
      * forever. */
     if (c->batch->query_count && c->bytes + query->param_bytes > PG_BATCH_BYTES_MAX)
         return STOP;
@@ -85,7 +85,7 @@ static void collection_take(struct collection *c, struct pg_query *query)
 }
 
 /* In the order of the queue; queries in lines only with has_lines. Queries outside of lines are
- * being sent again and come first, so the first one with a line ends that part. */
+ * being sent again and come first, so the first query with a line ends that part. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
@@ -125,7 +125,7 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
 }
 
 /* One query of each line in turn, from where the last batch ended. A line without a suitable query
- * leaves the ring for the rest of this batch, which bounds the loop. At the end these lines are put
+ * leaves the ring for the rest of this batch, which limits the loop. At the end these lines are put
  * first: they had no turn, or fewer, and are first next time. */
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {

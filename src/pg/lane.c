@@ -254,7 +254,7 @@ static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGre
         pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
         return;
     }
-    /* Only the first error is the cause. A second one can come only with the Sync. */
+    /* Only the first error is the cause. A second error can come only with the Sync. */
     if (batch->failed_at != SIZE_MAX || batch->command_at > batch->command_count) {
         PQclear(result);
         return;
@@ -294,8 +294,8 @@ static void lane_take_result(struct pg_lane *lane, PGresult *result)
 static void on_readable(struct pg_link *link)
 {
     struct pg_lane *lane = lane_of(link);
-    unsigned nulls =
-        0; /* one ends each command; two in a row with commands left violate the protocol */
+    /* A NULL ends each command; two in a row with commands left violate the protocol. */
+    unsigned nulls = 0;
     lane->heard_ns = loop_now_ns(link->loop);
     /* PQgetResult blocks unless PQisBusy returns 0. Delivering a batch may lose or close the
      * connection, so is_up is checked each time. */
@@ -369,7 +369,7 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns)
     if (!lane->link.is_up || lane->flight_count == 0)
         return;
     const struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
-    /* An idle lane has received nothing for long, so the silence counts from the last send.
+    /* An idle lane has received nothing for a long time, so the silence counts from the last send.
      * stall_ns is above statement_timeout: a working server answers earlier, if only with an
      * error. */
     uint64_t since_ns = batch->sent_ns > lane->heard_ns ? batch->sent_ns : lane->heard_ns;

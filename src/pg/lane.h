@@ -87,7 +87,7 @@ struct pg_batch {
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
     bool is_large; /* in the queue of large reads */
-    /* An earlier batch of the pipeline failed before a Prepare that this one relies on. */
+    /* An earlier batch of the pipeline failed before a Prepare that this batch relies on. */
     bool is_unprepared;
 };
 
@@ -110,7 +110,7 @@ struct pg_pool {
     /* The pool is of a Citus cluster, or possibly of one (for commands): statements are planned by
      * their values, which name the shard, and each is committed by itself. */
     bool is_coordinator;
-    /* A query has waited for a connection in vain, and none has been established since. */
+    /* A query timed out waiting for a connection, and none has been established since. */
     bool is_unreachable;
     size_t queue_max, batch_rows_max;
     uint64_t queue_timeout_ns, stall_ns;
@@ -131,8 +131,8 @@ struct pg_pool {
     size_t writer_count, lane_count, lanes_alive;
     struct buf scratch; /* arrays of the statement being sent */
     uint64_t batch_mark;
-    /* Rows in batches in flight and in the one being collected, by hash: two rows with the same bit
-     * wait for each other, which only costs time. */
+    /* Rows in batches in flight and in the batch being collected, by hash: two rows with the same
+     * bit wait for each other, which only costs time. */
     uint64_t rows_busy[PG_ROWS_BUSY / 64];
     bool is_dirty, is_closing;
     struct loop_garbage garbage;
@@ -168,7 +168,7 @@ struct pg_router {
 
 /* pool.c */
 void pg_query_end(struct pg_query *query, int status);
-/* Back to the front of its queue: it is sent again. */
+/* Puts the query back at the front of its queue: it is sent again. */
 void pg_query_again(struct pg_query *query);
 /* The statement to send: depends on whether it may have been executed already. false: out of
  * memory. */
@@ -197,10 +197,10 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 /* line.c */
 void pg_queue_init(struct pg_queue *queue);
 void pg_queue_deinit(struct pg_queue *queue);
-/* Into the line of its tenant. ERR_BUSY: this tenant, or all together, have reached their limit of
- * waiting queries. ERR_NOMEM. */
+/* Puts the query into the line of its tenant. ERR_BUSY: this tenant, or all together, have reached
+ * their limit of waiting queries. ERR_NOMEM. */
 int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
-/* Harmless if it is in none. */
+/* Harmless if the query is in no line. */
 void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 
 /* slot.c: this pool's slot of a statement (of a shard; 0: none), made if it is new; NULL: out of
@@ -208,7 +208,7 @@ void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt,
                             int64_t shard_id) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
-/* Room for that many slots, in the lanes, too. false: out of memory. */
+/* Makes room for that many slots, in the lanes, too. false: out of memory. */
 bool pg_slots_make_room(struct pg_pool *pool, size_t room) MUST_CHECK;
 
 /* collect.c: takes queries from the queue; NULL if all that wait do so for their row, or if out of

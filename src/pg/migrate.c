@@ -64,8 +64,8 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
         unsigned version = file_version(&files[i]);
         if (version == 0)
             continue;
-        /* Numbers without gaps: the database records only the highest one, so a file inserted later
-         * would never be applied if a higher one is recorded. */
+        /* Numbers without gaps: the database records only the highest number, so a file inserted
+         * later would never be applied if a higher one is recorded. */
         if (version != m->known_count + 1)
             return err_set(m->err, ERR_INVALID, "migration %s is out of order: number %04u is due",
                            files[i].name, m->known_count + 1);
@@ -238,7 +238,7 @@ static int migrator_run(struct migrator *m, const struct pg_migrate_events *even
                      "the database is at schema version %u, but this binary knows only %u: migrate "
                      "with the newer sluice",
                      m->found, m->known_count);
-    /* versions are 1-based, so known[found] is the first missing one. */
+    /* versions are 1-based, so known[found] is the first missing migration. */
     for (unsigned i = m->found; rc == OK && i < m->known_count; i++) {
         if (events && events->on_apply)
             events->on_apply(events->owner, m->known[i].version, m->known[i].file->name);

@@ -28,8 +28,8 @@ int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file
                const struct pg_migrate_events *events, unsigned *applied,
                struct err *err) MUST_CHECK;
 
-/* The check of `serve` before it starts: *version is the highest recorded one (0: no schema). OK if
- * the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade), and all
+/* The check of `serve` before it starts: *version is the highest recorded version (0: no schema).
+ * OK if the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade), and all
  * checksums of 1..N match. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
  * pg: statements for PostgreSQL, batched. Many requests of one loop turn become one transaction:
- * while a batch is in flight on a connection the next one collects, and when it returns, all
+ * while a batch is in flight on a connection the next batch collects, and when it returns, all
  * waiting queries are sent together with one Sync, so one fsync (src/README.md "The database").
  *
  * Users: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, pass it to a
@@ -166,9 +166,9 @@ struct pg_stmt {
     /* A read that many are likely to send at a time with the same parameters: in a batch it is sent
      * once for all of these, and each gets a copy of its rows. */
     bool is_shared;
-    /* The statement to send instead if this one may have been executed already, its answer lost:
-     * the same parameters and columns, and it finds that result. So the usual case needs no check.
-     * NULL: this statement itself. */
+    /* The statement to send instead if this statement may have been executed already, its answer
+     * lost: the same parameters and columns, and it finds that result. So the usual case needs no
+     * check. NULL: this statement itself. */
     const struct pg_stmt *again;
     /* For a table of which each node of a sharded database has a copy, kept in sync by the
      * coordinator: it is sent there (shard/shards.h), as statements without an account are. */
@@ -191,7 +191,7 @@ struct pg_stmt {
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
-/* The same for columns that no other statement has. */
+/* Likewise for columns that no other statement has. */
 #define PG_TAKES(...) PG_PARAMS(((const struct pg_column[]){__VA_ARGS__}))
 #define PG_GIVES(...) PG_COLUMNS(((const struct pg_column[]){__VA_ARGS__}))
 

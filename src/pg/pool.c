@@ -66,7 +66,7 @@ void pg_pool_arm_sweep(struct pg_pool *pool)
 /* ---- queries ---- */
 
 /* A write whose answer was lost is sent again, and `status` is the result of the last attempt. It
- * settles the first one only if both must have ended alike: OK found the result, and a refused
+ * settles the first attempt only if both must have ended alike: OK found the result, and a refused
  * value is refused each time. Any other status leaves the first one unknown. */
 static int status_of_all(const struct pg_query *query, int status)
 {
@@ -131,7 +131,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     list_init(&query->link);
     list_init(&query->line_link);
     query->queued_ns = loop_now_ns(pool->loop);
-    /* Checked only while it waits: a sent query is bounded by statement_timeout. */
+    /* Checked only while it waits: statement_timeout limits a query that was sent. */
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
@@ -287,7 +287,7 @@ static struct pg_lane *pool_large_reader(struct pg_pool *pool)
 }
 
 /* Queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not count, so a slow
- * one that waits for a lock holds back nothing. */
+ * batch that waits for a lock holds back nothing. */
 static size_t pool_writing(const struct pg_pool *pool)
 {
     uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
@@ -320,7 +320,7 @@ static void on_hold_end(struct timer *timer)
 static void pool_flush(struct pg_pool *pool)
 {
     for (size_t i = 0; i < pool->writer_count; i++)
-        /* Checked before each batch: the one just sent counts as in flight. */
+        /* Checked before each batch: the batch just sent counts as in flight. */
         while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i], &pool->writes))
             continue;
     struct pg_lane *reader;

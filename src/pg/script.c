@@ -20,7 +20,7 @@ static slice dollar_tag(slice text)
 }
 
 /* Bytes of the comment, string, quoted name or dollar quote at the start of text, else 1. A doubled
- * quote inside ends one string and begins the next. */
+ * quote inside ends one string and begins another. */
 static size_t token_length(slice text)
 {
     char first = text.ptr[0];

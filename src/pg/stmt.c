@@ -17,11 +17,11 @@
  *   equality, the planner does not, so it offers no ordered walk over the whole index to build a
  *   join on; and with sequential scans off (PG_SETTINGS_PLAN) an index scan for each input row is
  *   all that is left. Key columns after the first are pinned by >= and <=: the planner may turn a
- *   second
- *   any() into a filter, and does while the table is empty; it then reads the whole
+ *   second any() into a filter, and does while the table is empty; it then reads the whole
  *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
- * as well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
- *   that another session changes then, since PostgreSQL 15.14 compares the new version's ctid.
+ *   as well but reads dead entries of the account; a lateral that yields the row's ctid misses a
+ *   row that another session changes during it, since PostgreSQL 15.14 compares the new
+ *   version's ctid.
  */
 #include "pg/stmt.h"
 
@@ -217,7 +217,7 @@ static void put_input(struct expansion *x)
     for (size_t i = 0; i < x->stmt->param_count; i++)
         buf_printf(x->out, "%s, ", x->stmt->params[i].name);
     put_sql(x, "ord))");
-    /* Two WITH lists cannot follow each other; the template's list becomes the rest of this one. */
+    /* Two WITH lists cannot follow each other; the template's list is appended to this list. */
     if (slice_starts_with(x->rest, SLICE("with "))) {
         x->rest = slice_from(x->rest, 4);
         put_sql(x, ",");
@@ -237,8 +237,8 @@ static void copy_sql(struct expansion *x)
     x->rest = slice_from(x->rest, len);
 }
 
-/* A literal may contain ':' and '@', as in a time or an address. '' inside one is two literals
- * here, which copies the same bytes. */
+/* A literal may contain ':' and '@', as in a time or an address. '' inside a literal is two
+ * literals here, which copies the same bytes. */
 static void copy_quoted(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(slice_from(x->rest, 1), '\'');

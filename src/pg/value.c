@@ -163,8 +163,8 @@ int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
     if (value->is_null || cell->len < 0)
         return (int)(cell->len < 0) - (int)value->is_null;
     slice theirs = slice_of(cell->ptr, (size_t)cell->len);
-    /* As numbers: compared as bytes, a negative one would come last. Both have the server's epoch,
-     * so times need no conversion. */
+    /* As numbers: compared as bytes, a negative number would come last. Both have the server's
+     * epoch, so times need no conversion. */
     if ((value->type == PG_I64 || value->type == PG_TIME) && theirs.len == 8) {
         slice ours = pg_value_encode(value, scratch);
         return cmp_i64((int64_t)pg_load_be64(ours.ptr), (int64_t)pg_load_be64(theirs.ptr));

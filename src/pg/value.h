@@ -17,7 +17,7 @@ void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_quer
                      size_t count, size_t i);
 /* Order as the database sorts (text in collation "C"); NULL first. */
 int pg_value_cmp(const struct pg_value *a, const struct pg_value *b);
-/* The same for a value and a cell of its type. */
+/* Compares likewise a value and a cell of its type. */
 int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell);
 /* For two cells of a type; NULL last, as in ORDER BY. */
 int pg_cell_cmp(enum pg_type type, const struct pg_cell *a, const struct pg_cell *b);

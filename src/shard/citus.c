@@ -19,7 +19,7 @@ struct citus {
     slice version; /* SLICE_NONE: the database has no Citus */
 };
 
-/* The first row of a query; rows->count is 0 without one. */
+/* The first row of a query; rows->count is 0 if there is none. */
 static int citus_ask(struct citus *citus, const char *sql, struct pg_rows *rows)
 {
     return pg_sync_text(citus->sync, sql, &citus->arena, rows, citus->err);

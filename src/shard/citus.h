@@ -11,7 +11,7 @@
 enum { CITUS_SHARDS_MAX = 1024 };
 
 struct citus_events {
-    /* one finished action, a line without its end; may be NULL */
+    /* reports a finished action, a line without its end; may be NULL */
     void (*on_done)(void *owner, slice what);
     void *owner;
 };

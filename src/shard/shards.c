@@ -46,7 +46,7 @@ static struct shards_node *node_of(struct shards *shards, int64_t group)
 }
 
 /* A pool for the node. If the node had another address, that pool ends and its queries move to the
- * new one. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
+ * new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
 static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};

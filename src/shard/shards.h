@@ -27,7 +27,7 @@ struct shards {
     } nodes[PLACEMENT_NODES_MAX];
     size_t node_count;
     struct shards_load *load; /* NULL: none is under way */
-    bool is_outdated;         /* requested while one is under way */
+    bool is_outdated;         /* requested while another is under way */
     struct list spreads;      /* struct spread, under way */
 };
 
