@@ -16,14 +16,14 @@ enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 
 #define SERVE_A_WORD .kind = SERVE_WORD, .wanted = "a word of at most 200 characters"
 
-/* An argument. A table of them ends with one without a name. */
+/* An argument. A table of arguments ends with an argument without a name. */
 struct serve_filter {
     const char *name;
     enum {
         SERVE_TEXT,  /* text that the database can store */
         SERVE_WORD,  /* the characters of ids and kinds */
         SERVE_ID,    /* a UUID */
-        SERVE_CURSOR /* the same: the page begins after that row */
+        SERVE_CURSOR /* a row's UUID: the page begins after that row */
     } kind;
     const char *words;  /* separated by spaces: the value is one of them, or the part before the
                            point of one. NULL: any of its type */
@@ -45,7 +45,7 @@ struct serve_list {
     bool is_sieved;      /* the caller leaves out rows, so a scan returns more than are wanted */
 };
 
-/* Checks the arguments in values. Returns the index of the first invalid one; -1: none. */
+/* Checks the arguments in values. Returns the index of the first invalid argument; -1: none. */
 int serve_list_read(struct serve_list *list, const struct serve_filter *filters) MUST_CHECK;
 /* "status must be ...", in the arena. The value is cut and escaped. */
 slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena);
@@ -55,8 +55,8 @@ const struct store_page *serve_list_scan(struct serve_list *list);
 /* Whether the row with this id, in the scan's order, belongs to the page; after false, no further
  * row does. */
 bool serve_list_take(struct serve_list *list, struct uuid id) MUST_CHECK;
-/* After the rows of a scan; end: the store's, nil if the scan was read to its end. Whether another
- * one follows; else the page is complete, and list->next is set. */
+/* After the rows of a scan; end: the store's, nil if the scan was read to its end. Returns whether
+ * another page follows; else the page is complete, and list->next is set. */
 bool serve_list_goes_on(struct serve_list *list, struct uuid end) MUST_CHECK;
 
 #endif

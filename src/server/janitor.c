@@ -255,7 +255,7 @@ static enum op_result step_made(struct op *op)
 {
     size_t count = 0;
     int status = store_count_result(&janitor_of(op)->query, &count);
-    /* A failure does not stop the round: the other steps do not depend on this one. */
+    /* A failure does not stop the round: the other steps do not depend on this step. */
     if (note(op, status, "partition_made", (double)count) && count > 0)
         return op_jump(op, STEP_MAKE_PARTITION);
     return OP_NEXT;

@@ -117,7 +117,7 @@ static bool are_same(const struct flow_template_set *a, const struct flow_templa
     return is_same;
 }
 
-/* Counted references keep the old ones for executions and flows that started with them. */
+/* Counted references keep the old versions for executions and flows that started with them. */
 static void swap_catalog(struct reload *reload)
 {
     struct catalog *old = *reload->config.catalog;

@@ -183,7 +183,7 @@ static int start_database(struct server *server, struct err *err)
                               : pg_pool_new(server->loop, &pool, err);
     if (!server->pool)
         return (int)err->code;
-    /* its first connections are opened now, while the schema is checked on another one */
+    /* its first connections are opened now, while the schema is checked on another connection */
     for (int i = 0; i < CONNECT_TURNS; i++)
         (void)loop_turn(server->loop, false);
     /* Blocking, which is allowed before the server listens. */

@@ -37,7 +37,7 @@ struct worker {
     struct tcp_share share; /* with its siblings; connections NULL: there is no shared memory */
 };
 
-/* A worker's reports, one byte each; a parent of another version ignores unknown ones. */
+/* A worker's reports, one byte each; a parent of another version ignores unknown reports. */
 enum worker_report {
     WORKER_READY = '1',    /* it answers requests; once */
     WORKER_RELOADED = 'r', /* the reload after SIGHUP is done */

@@ -15,7 +15,7 @@
 /* Takes NOTIFY_SOCKET and WATCHDOG_USEC from the environment, so that no child reports for this
  * process. A worker of `serve --workers` keeps the watchdog's time: it reports to its parent. */
 void systemd_open(bool is_worker);
-/* Assignments, one on each line, as for sd_notify: "READY=1\nSTATUS=...". Returns once the manager
+/* Assignments, one per line, as for sd_notify: "READY=1\nSTATUS=...". Returns once the manager
  * has received them; a failure is logged. */
 void systemd_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* RELOADING=1, with the present time; READY=1 follows once it is done. */

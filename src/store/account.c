@@ -73,8 +73,8 @@ static const struct pg_stmt account_get = {
 #define OF_BRIEF(name, type) PG_OF(#name, type, struct account_brief, name)
 
 /* Approvals by flow_approval, which needs the condition on template_key (store/flow_read.c). A
- * connection's status is not indexed: rows are read, and their number is bounded. The limit of one
- * keeps the account a search by its key. */
+ * connection's status is not indexed: rows are read, and their number is limited. LIMIT 1 keeps the
+ * account a search by its key. */
 #define BRIEF_APPROVALS                                                                      \
     "(select count(*) from (select from sluice.flow f where f.account_id = :account_id and " \
     "f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(              \

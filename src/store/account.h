@@ -12,7 +12,7 @@ struct account {
     struct uuid account_id;
     slice name;
     slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
-    slice colour;        /* "#0b6478", in lower case; SLICE_NONE: one chosen by the pages */
+    slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose it */
     int64_t created_at;  /* microseconds of the wall clock, as all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
 };

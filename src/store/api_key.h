@@ -51,7 +51,7 @@ const char *scope_name(enum api_key_scope scope);
 uint32_t scopes_next(uint32_t *set);
 
 /* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
- * ERR_NOTFOUND if there is none. Revoked and expired ones are returned: the caller checks. */
+ * ERR_NOTFOUND if there is none. Revoked and expired keys are returned: the caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
@@ -60,7 +60,7 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
-/* Of one account, oldest first, at most 1000. */
+/* Lists one account's keys, oldest first, at most 1000. */
 void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
@@ -72,7 +72,7 @@ void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op 
 struct api_key_change {
     struct audit_by by;
     struct api_key key;     /* revoke: account_id and id */
-    struct uuid replaces;   /* the key that this one replaces; nil: none */
+    struct uuid replaces;   /* the key that this key replaces; nil: none */
     int64_t replaced_until; /* the replaced key ends then, or earlier if it would have anyway */
 };
 /* Reads all members but revoked_at and last_used_at. ERR_INVALID: there is a key with that id or

@@ -1,7 +1,7 @@
 /*
  * change: notifies servers that an account's keys, connections or state were changed by another
- * process, so that they drop their cache of it. A hint by NOTIFY: a server that misses one uses its
- * cache for `cache-time` at most.
+ * process, so that they drop their cache of it. A hint by NOTIFY: a server that misses a
+ * notification uses its cache for `cache-time` at most.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H

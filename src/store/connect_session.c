@@ -76,7 +76,7 @@ static const struct pg_stmt connect_session_get = {
     .key_count = 2,
 };
 
-/* The first browser wins by taken_by; the row lock makes a second one wait and then fail the
+/* The first browser wins by taken_by; the row lock makes a second browser wait and then fail the
  * condition. Taken again by the same browser, times stay as they were: neither a reload nor a
  * replay prolongs the link. */
 static const struct pg_stmt connect_session_take = {

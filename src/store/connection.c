@@ -146,7 +146,7 @@ static const struct pg_stmt connection_credentials_set = {
 };
 
 /* Fenced by rev, which it does not change: an identity is known later than its credential, and must
- * not be written next to another one. A replay writes the same. */
+ * not be written next to another credential. A replay writes the same. */
 static const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "

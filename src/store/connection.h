@@ -44,7 +44,7 @@ struct connection {
     int64_t rev;        /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
     int64_t last_used_at; /* the last call to the app, with a delay of some seconds; 0: none yet */
-    int64_t failed_at;    /* the same for a failed call */
+    int64_t failed_at;    /* the last failed call, likewise */
     slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
 };
@@ -73,7 +73,7 @@ struct connection_page {
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
-/* Of the first CONNECTION_ENDED_SCAN by integration the ended ones, then others. */
+/* Of the first CONNECTION_ENDED_SCAN by integration the ended connections, then others. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);

@@ -85,7 +85,7 @@ static const struct pg_stmt connection_apps = {
     .is_shared = true,
 };
 
-/* The inner LIMIT bounds the count: callers only compare it with a maximum. */
+/* The inner LIMIT limits the count: callers only compare it with a maximum. */
 static const struct pg_stmt connection_count = {
     .name = "connection_count",
     .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "

@@ -128,7 +128,7 @@ static const struct pg_stmt execution_get_summary = {
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-/* The code as the API reports it is only in the summary; a row may have another one. */
+/* The code as the API reports it is only in the summary; a row may have another code. */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \

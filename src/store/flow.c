@@ -81,8 +81,8 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 
 /* A start may be requested twice, by its caller's id. A resend has to distinguish its own flow from
- * one that another request made under the same id: created_at, in microseconds and drawn once per
- * request, is the same only for its own. */
+ * a flow that another request made under the same id: created_at, in microseconds and drawn once
+ * per request, is the same only for its own. */
 #define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -111,8 +111,8 @@ static const struct pg_stmt flow_start_more =
 
 /* With an idempotency key: the key is taken first, bound at once, and flow and document follow if
  * the key was free. Else the answer is the flow or execution that has it. The id is drawn once for
- * each request, so a request that finds it under the key has made the flow, in this attempt or an
- * earlier one. */
+ * each request, so a request that finds it under the key has made the flow, in this attempt or in
+ * an earlier attempt. */
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
     "and c.execution_id = :id"
@@ -185,7 +185,7 @@ int store_flow_start_result(const struct pg_query *query)
         PG_ARG("f_api_key_id", PG_UUID)
 static const char *const ended_words[] = {"failed", "completed"};
 static const struct pg_words endings = {ended_words, ARRAY_LEN(ended_words), 0};
-/* The same as members of an attempt. */
+/* The columns above as members of an attempt. */
 static const struct pg_column finished_params[] = {
     PG_OF("f_step", PG_I64, struct flow_step, step_index),
     PG_OF("f_attempt", PG_I64, struct flow_step, attempt),

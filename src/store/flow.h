@@ -35,7 +35,7 @@ struct flow {
     int64_t rev;
     struct uuid owner; /* nil unless it runs */
     int64_t step_index;
-    int64_t attempt; /* started attempts of this step; a parked one (wait, approval) counts */
+    int64_t attempt; /* started attempts of this step; a parked attempt (wait, approval) counts */
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
@@ -105,8 +105,8 @@ struct flow_start {
      * flow's id; members of runs in flight are not used. */
     const struct claim *claim;
 };
-/* Inserts flow and document. Result: ERR_INVALID if another request has made one with this id; with
- * a claim that of store_claim_result instead: the flow was made only with CLAIM_WON. */
+/* Inserts flow and document. Result: ERR_INVALID if another request has made a flow with this id;
+ * with a claim that of store_claim_result instead: the flow was made only with CLAIM_WON. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
@@ -152,7 +152,7 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
 /*
  * Taking a flow without a running owner: each makes it running, owned by `owner`, not begun.
  * step_index, attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its
- * own in flow_step has reached its time; an approved one has its row.
+ * own in flow_step has reached its time; an approved attempt has its row.
  */
 
 enum flow_take_kind {
@@ -183,7 +183,7 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
 
-/* Any state -> cancelled; a cancelled one does not change. Result as store_flow_take_result: the
+/* Any state -> cancelled; a cancelled flow does not change. Result as store_flow_take_result: the
  * row as it is now, its previous owner in *was_owned_by (nil: none), or *was_cancelled: it was
  * cancelled before this statement, possibly by an earlier attempt of it. ERR_NOTFOUND: the account
  * has no such flow. */
@@ -227,7 +227,7 @@ void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op 
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
-/* How many flows wait, for all accounts: up to 10,000 with a time, and as many without one. */
+/* How many flows wait, for all accounts: up to 10,000 with a time, and as many without a time. */
 void store_flow_waiting(struct pg_pool *pool, struct pg_query *query, struct op *op);
 int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
@@ -239,7 +239,8 @@ int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* The same while the loop runs; texts are borrowed until the end. Result: store_done_result. */
+/* Makes it known likewise, while the loop runs; texts are borrowed until the end. Result:
+ * store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
 /* ERR_NOTFOUND. */

@@ -17,9 +17,9 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
 /* The requester is read only for the filter. Documents are read only for the requested part; of a
- * large one only the members that a list shows are sent, and it is parsed once: each -> would parse
- * the whole document. Each tool once, separated by spaces. PostgreSQL has no U+0000 in a text and
- * refuses to extract a member from a document with one, as in a mail's subject: it is replaced
+ * large document only the members that a list shows are sent, and it is parsed once: each -> would
+ * parse the whole document. Each tool once, separated by spaces. PostgreSQL has no U+0000 in a text
+ * and refuses to extract a member from a document with one, as in a mail's subject: it is replaced
  * first, as pages do. */
 #define IS_SMALL \
     "(octet_length(x.waiting_input::text) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) ")"
@@ -59,8 +59,8 @@ static const struct pg_stmt flow_askers = {
     PG_GIVES(OF(actor, PG_TEXT), OF(name, PG_TEXT)),
 };
 
-/* Of one status, up to a bound: through flow_status (store/flow_read.c). Two states are parameters,
- * since they have partial indexes without an account, which a constant would choose. */
+/* Counts one status, up to a limit: through flow_status (store/flow_read.c). Two states are
+ * parameters, since they have partial indexes without an account, which a constant would choose. */
 #define COUNT_LIMIT 1000
 #define COUNT_OF(name, condition)                                                            \
     "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \

@@ -48,7 +48,7 @@ STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 enum { FLOW_COUNT_MAX = 1000 };
 struct flow_counts {
     int64_t running, waiting, completed, failed;
-    bool has_execution, has_keys; /* keys: more than one that is not revoked */
+    bool has_execution, has_keys; /* more than one key is not revoked */
 };
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since);

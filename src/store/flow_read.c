@@ -201,9 +201,9 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 
 /* Most recent first: by the primary key backwards, or by flow_status or flow_approval. These two
  * are partial with a condition that is always true, so that a search by key does not consider them;
- * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''"). A
- * template is not indexed: a page reads 1000 flows at most and reports where it stopped. Documents
- * are most of the cost of a list, so a caller that needs only rows gets only rows. */
+ * a statement that needs such an index has to repeat that condition ("status <> ''", "template_key
+ * <> ''"). A template is not indexed: a page reads 1000 flows at most and reports where it stopped.
+ * Documents are most of the cost of a list, so a caller that needs only rows gets only rows. */
 #define LIST(only, input, asker, outputs)                                                \
     STORE_PAGE_OF_SQL(                                                                   \
         "sluice.flow", "x.*", only,                                                      \

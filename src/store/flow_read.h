@@ -45,8 +45,8 @@ struct flow_listed {
     struct flow_step *outputs;
     size_t output_count;
 };
-/* next: the `before` of the next page (store.h); nil: there are no older ones. A page of a template
- * reads STORE_PAGE_ROWS flows, of its status if it has one, and may be empty. */
+/* next: the `before` of the next page (store.h); nil: there are no older flows. A page of a
+ * template reads STORE_PAGE_ROWS flows, of its status if it has one, and may be empty. */
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
                            struct uuid *next) MUST_CHECK;
 
@@ -59,7 +59,7 @@ void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *o
 STORE_ROW_RESULT(store_flow_title_result, flow_title)
 
 /* The rev of a watched flow, for long polls and event streams on other nodes:
- * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */
+ * one query per flow, batched into one statement per turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
 /* A positive number that changes with an account's flows: with those that wait, or the newest of

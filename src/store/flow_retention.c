@@ -7,8 +7,8 @@
 #include "store/internal.h"
 
 /* An id begins with the time of its creation, and a flow ends after that: so a flow that ended
- * before a time has an id below that time's smallest, which bounds the walk of the index
- * flow_ended. updated_at decides; it is not indexed, so that transitions stay HOT. */
+ * before a time has an id below that time's smallest, which limits the walk of the flow_ended
+ * index. updated_at decides; it is not indexed, so that transitions stay HOT. */
 static const struct pg_stmt flows_ended = {
     .name = "flows_ended",
     .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow e "

@@ -47,7 +47,7 @@ static const struct pg_stmt flow_take_resume = {
     .access = PG_WRITE,
 };
 
-/* The state before this statement: `t` is the new row, and a subquery sees the old one. */
+/* The state before this statement: `t` is the new row, and a subquery sees the old row. */
 #define BEFORE(column)                         \
     "(select o." column " from sluice.flow o " \
     "where o.account_id = t.account_id and o.id = t.id)"

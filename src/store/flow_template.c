@@ -1,7 +1,7 @@
 /*
  * The versions of templates that flows run. A version is the hash of its body: rows are never
- * updated, and any number of processes may insert the same one. Flows refer to it without a foreign
- * key, whose check would lock this row at each start.
+ * updated, and any number of processes may insert the same version. Flows refer to it without a
+ * foreign key, whose check would lock this row at each start.
  */
 #include "store/flow.h"
 #include "store/internal.h"

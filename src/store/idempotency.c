@@ -69,7 +69,7 @@ static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
-/* A run without a client's key claims one made of its own id: no other run can have taken it, so
+/* A run without a client's key claims a key made of its own id: no other run can have taken it, so
  * the first attempt does not check. */
 static const struct pg_stmt claim_own_again = INSERT_STMT(
     "claim_own_again", "'in_flight', :owner", " on conflict do nothing", .match = PG_MATCH_NONE);
@@ -117,8 +117,8 @@ static const struct pg_stmt claim_recover = {
     .spread_max = CLAIM_RECOVER_MAX,
 };
 
-/* Oldest first: runs end, so claims that stay at the front for long are orphans, and the limit
- * cannot hide one among younger claims. */
+/* Oldest first: runs end, so claims that stay at the front for a long time are orphans, and the
+ * limit cannot hide one among younger claims. */
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
     .sql = "select :ord, c.* from @input lateral (" CLAIM

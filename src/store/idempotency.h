@@ -1,9 +1,9 @@
 /*
  * idempotency: claims. A claim is the intent of a run (every write, and reads with a key), written
  * before the provider is called: which node runs which action, under which key. With a client's
- * idempotency key the row stays, bound to the finished execution, until it expires; without one the
- * run claims a key of its own, made of its id (it never equals a client's: those have no control
- * characters), and the row is deleted when the run ends.
+ * idempotency key the row stays, bound to the finished execution, until it expires; without such a
+ * key the run claims a key of its own, made of its id (it never equals a client's: those have no
+ * control characters), and the row is deleted when the run ends.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
@@ -70,7 +70,7 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
  * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
-/* The same with a fingerprint and the id of a run under way: a run that finds it waits for the
+/* Stores likewise a fingerprint and the id of a run under way: a run that finds it waits for the
  * run's execution. Forget: deletes that row, if it has that id. store_done_result. */
 void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);

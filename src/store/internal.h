@@ -128,7 +128,7 @@ static inline struct pg_value store_kind(enum audit_kind kind)
     return pg_text(audit_kind_name(kind));
 }
 
-/* The same for operator commands. For store_exec_sync rows and arena may be NULL. */
+/* Likewise for operator commands. For store_exec_sync rows and arena may be NULL. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                     const struct pg_value *values, size_t count, struct arena *arena,
                     struct pg_rows *rows, struct err *err) MUST_CHECK;
@@ -153,7 +153,7 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
-/* The same for the rows of a partial index: " and x.status = 'failed'"; `read` is row e from a row
+/* Likewise for the rows of a partial index: " and x.status = 'failed'"; `read` is row e from a row
  * x: each read row is copied, so for a wide one name the columns. */
 #define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
     "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
@@ -166,7 +166,7 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
     "from (select r.*, row_number() over (order by " order ") as n from (" scan " limit 1000" \
     ") r) e) p where p.is_match or p.is_cut order by " order " limit :count_max"
 /* As store_list_result, with the matching rows, and where the next page continues (before that id):
- * nil if this one has read its whole range. */
+ * nil if this page has read its whole range. */
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
@@ -252,8 +252,8 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
     STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
 /* clang-format on */
 
-/* The key parameter of a claim: the client's, or one made of the execution's id, which begins with
- * U+0001 and so never equals a client's; its text is kept in the query. */
+/* The key parameter of a claim: the client's, or a key made of the execution's id, which begins
+ * with U+0001 and so never equals a client's; its text is kept in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);
 
 #endif

@@ -52,15 +52,15 @@ static const struct pg_stmt node_leave = {
 };
 
 /* An array as text, of the nodes whose lease ran out before a time; no row if there is none. The
- * oldest first: a row without claims and flows is removed after an hour, so the limit hides none
- * for long. */
+ * oldest first: a row without claims and flows is removed after an hour, so the limit does not hide
+ * any row for a long time. */
 #define NODES_BEFORE(columns, time)                                                            \
     "select :ord, " columns " from (select t.node_id, t.left_at is not null as has_left "      \
     "from sluice.node t where t.lease_until <= " time " order by t.lease_until limit 1000) n " \
     "having count(*) > 0"
 
 /* Rows of other tables are found in a separate step, since those are spread over the nodes of a
- * sharded database and this one is not. Death is final, so nothing changes between the two. */
+ * sharded database and this table is not. Death is final, so nothing changes between the two. */
 #define DEAD_OF(name) PG_OF(#name, PG_TEXT, struct node_dead, name)
 static const struct pg_stmt node_dead = {
     .name = "node_dead",

@@ -18,7 +18,7 @@ void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id);
 /* The database's time of the renewal. ERR_NOTFOUND if the lease had run out: register again under a
- * new id, and drop everything that the old one owned. */
+ * new id, and drop everything that the old id owned. */
 int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
 /* A clean end: the lease runs out now, so that anything left is recovered at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -2,8 +2,8 @@
  * Pages of lists by id; the statements are STORE_PAGE_SQL of internal.h.
  *
  * A page reads STORE_PAGE_ROWS rows of the index at most, so a filter that matches little costs no
- * more than one that matches all. The row where it stopped is returned even if it does not match,
- * with is_cut, so that the next page begins after it.
+ * more than a filter that  matches all. The row where it stopped is returned even if it does not
+ * match, with is_cut, so that the next page begins after it.
  */
 #include "store/internal.h"
 

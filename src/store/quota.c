@@ -16,8 +16,8 @@ static const struct pg_column find_params[] = {
 #define OF(name, type) PG_OF(#name, type, struct quota_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
-/* "offset :count_max limit 1" is the newest row too many; it costs as many index entries as are
- * kept. LEFT JOIN, so that an account without one still advances the page. */
+/* "offset :count_max limit 1" is the newest row too many; it reads as many index entries as are
+ * kept. LEFT JOIN, so that an account without such a row still advances the page. */
 #define FIND(table)                                                                                \
     {                                                                                              \
         .name = "quota_find_" table,                                                               \

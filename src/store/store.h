@@ -40,7 +40,7 @@ static inline int store_hit_result(const struct pg_query *query)
     return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
 }
 /* Of statements whose columns are members of a struct of `size` bytes: the first row, ERR_NOTFOUND
- * without one; all rows, an array in the op's arena. Members without a column are zero. */
+ * if there is none; all rows, an array in the op's arena. Members without a column are zero. */
 int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
 void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
                         int *status) MUST_CHECK;

@@ -133,7 +133,7 @@ static const struct pg_stmt tally_due = {
 };
 
 /* Folded rows are deleted before the sum is inserted, since a slot may have the key of its first
- * part. Blocked ones have no buckets, their sums are NULL. A resend finds nothing. */
+ * part. Blocked calls have no buckets, their sums are NULL. A resend finds nothing. */
 /* clang-format off */
 #define FOLDED(n) ", sum(g.buckets[" #n "])"
 #define FOLDS                                                                                   \
