@@ -83,7 +83,7 @@ static void session_take(mbedtls_ssl_context *ssl, struct buf *out)
     mbedtls_ssl_session_free(&session);
 }
 
-/* A session that cannot be used is not an error: the handshake is then a full one. */
+/* A session that cannot be used is not an error: the handshake is then a full handshake. */
 static void on_prepare(struct tls_engine *engine)
 {
     struct client_handshake *handshake = client_of(engine)->handshake;
@@ -135,7 +135,7 @@ static void on_opened(struct tls_engine *engine)
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
     /* No peer gets here unverified: a certificate was checked now, or the resumed session comes
-     * from a handshake in this context that checked one. */
+     * from a handshake in this context that checked the certificate. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {
         int64_t until = clock_wall_us() / 1000000 + client->context->session_age_max_s;

@@ -53,7 +53,7 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
     if (!buf_is_ok(pem))
         return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, ROOT_FILE_BYTES_MAX);
     int failed = mbedtls_x509_crt_parse(&context->roots, (const unsigned char *)pem->ptr, pem->len);
-    /* The library says only how many failed, so the good ones are counted in its list. */
+    /* The library says only how many failed, so the valid certificates are counted in its list. */
     for (const mbedtls_x509_crt *root = &context->roots; root && root->raw.p; root = root->next)
         context->root_count++;
     if (failed == MBEDTLS_ERR_X509_ALLOC_FAILED || failed == MBEDTLS_ERR_PEM_ALLOC_FAILED)

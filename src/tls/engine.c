@@ -287,7 +287,7 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_handshake_step(engine);
         return;
     }
-    /* The records are decrypted from the reader's buffer. Only an incomplete one is copied
+    /* The records are decrypted from the reader's buffer. Only an incomplete record is copied
      * below. */
     engine->borrowed = bytes;
     engine_pump(engine);
@@ -297,8 +297,8 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_keep(engine, &engine->in, rest);
 }
 
-/* Buffered bytes are delivered before new ones are read: otherwise a reader that pauses often would
- * let the buffer grow. */
+/* Buffered bytes are delivered before new bytes are read: otherwise a reader that pauses often
+ * would let the buffer grow. */
 static void on_wake(struct loop_task *task)
 {
     struct tls_engine *engine = CONTAINER_OF(task, struct tls_engine, wake);

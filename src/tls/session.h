@@ -31,7 +31,7 @@ void tls_sessions_deinit(struct tls_sessions *sessions);
  * now_wall_s. *good_until_s is the time it was stored with. */
 slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wall_s,
                        int64_t *good_until_s);
-/* Copies both, replaces an older one. A session that cannot be stored is dropped. */
+/* Copies both, replaces an older session. A session that cannot be stored is dropped. */
 void tls_sessions_put(struct tls_sessions *sessions, slice key, slice bytes, int64_t good_until_s);
 void tls_sessions_drop(struct tls_sessions *sessions, slice key);
 

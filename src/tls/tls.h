@@ -4,11 +4,11 @@
  * resumption in both versions.
  *
  * A context holds the trust roots, the rules and the cache of sessions that can be resumed; it is
- * reference-counted, so a reload (SIGHUP) makes a new one while sessions under way keep the old
- * one. Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An idle
- * open session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs about
- * 30 KiB. Mbed TLS 3.6 does not support a TLS 1.3 KeyUpdate: the session of a peer that sends one
- * ends with an error. Loop thread only.
+ * reference-counted, so a reload (SIGHUP) makes a new context while sessions under way keep the old
+ * context. Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An
+ * idle open session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs
+ * about 30 KiB. Mbed TLS 3.6 does not support a TLS 1.3 KeyUpdate: the session of a peer that sends
+ * one ends with an error. Loop thread only.
  */
 #ifndef TLS_TLS_H
 #define TLS_TLS_H
@@ -84,7 +84,7 @@ struct tls_info {
     uint64_t handshake_cpu_ns; /* thread CPU time of the handshake so far */
 };
 
-/* stream is one that tls_client_start returned, after its on_open. */
+/* stream: returned by tls_client_start, after its on_open. */
 struct tls_info tls_client_info(const struct stream *stream);
 
 #endif

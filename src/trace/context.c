@@ -51,7 +51,7 @@ bool trace_parent_read(slice text, struct trace_context *context)
         !read_bytes(text.ptr + SPAN_AT, context->span.bytes, 8))
         return false;
     (void)read_bytes(text.ptr + FLAGS_AT, &context->flags, 1);
-    context->flags &= TRACE_SAMPLED | TRACE_RANDOM; /* unknown ones are not passed on (3.2.2.5) */
+    context->flags &= TRACE_SAMPLED | TRACE_RANDOM; /* unknown flags are not passed on (3.2.2.5) */
     return true;
 }
 
@@ -85,7 +85,7 @@ bool trace_state_fits(slice text)
         return false;
     while (rest.len > 0) {
         slice member = slice_trim(slice_split(&rest, ','));
-        /* Empty ones are allowed (3.3.1.1). */
+        /* Empty members are allowed (3.3.1.1). */
         if (member.len > 0 && !is_member(member))
             return false;
     }

@@ -33,7 +33,7 @@ struct trace_context {
     uint8_t flags;
     bool is_recorded; /* spans under it are exported by this process */
     bool is_remote;   /* span is another program's */
-    bool is_root;     /* there is no span yet: the next one begins the trace */
+    bool is_root;     /* there is no span yet: the next span begins the trace */
     slice state;      /* tracestate; borrowed, SLICE_NONE: none */
 };
 
@@ -44,9 +44,10 @@ bool trace_parent_read(slice text, struct trace_context *context) MUST_CHECK;
 slice trace_parent_write(const struct trace_context *context, char room[TRACE_PARENT_LEN + 1]);
 /* Whether it may be passed on as tracestate (3.3.1); otherwise only it is dropped. */
 bool trace_state_fits(slice text);
-/* A new span under that one: in the same trace, with its own id. */
+/* A new span below the parent: in the same trace, with its own id. */
 struct trace_context trace_child(const struct trace_context *parent);
-/* The same with an id that any process can derive: the first bytes of a hash of name in space. */
+/* A new span likewise, with an id that any process can derive: the first bytes of a hash of name in
+ * space. */
 struct trace_context trace_child_named(const struct trace_context *parent, struct uuid space,
                                        slice name);
 

@@ -65,7 +65,7 @@ struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
  * check is filled, and op is not held. false: op is held until the answer is there. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
-/* The same for a key that is known by its hash, and for a session (web/session.h). */
+/* Likewise for a key that is known by its hash, and for a session (web/session.h). */
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;

@@ -110,7 +110,7 @@ static void write_users(struct web_request *request, struct json_writer *w, slic
     json_close(w, ']');
 }
 
-/* Of the hours with calls. */
+/* The sums of the hours with calls. */
 static void write_use_chart(struct json_writer *w, const struct connection_users *use)
 {
     struct chart_column columns[HOURS] = {0};

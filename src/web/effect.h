@@ -14,14 +14,14 @@
 slice effect_verb(const struct catalog_action *action);
 /* The icon of sprite.html for the action's effect. */
 slice effect_icon(const struct catalog_action *action);
-/* By the manifest it cannot be reverted. */
+/* Whether the action cannot be reverted, by its manifest. */
 bool effect_is_final(const struct catalog_action *action);
 /* The inputs that view_recipients shows under their own names, in lower case, separated by spaces:
  * "to cc bcc". */
 slice effect_fields(const struct catalog_action *action, struct arena *arena);
 /* Whether an address of that domain is outside; never without home-domains. */
 bool effect_leaves(const struct web *web, slice domain);
-/* The same for an approval's stored domains, an array of texts; NULL: none. */
+/* Likewise for an approval's stored domains, an array of texts; NULL: none. */
 bool effect_any_leaves(const struct web_request *request, const struct json *domains);
 
 /* The recipients of calls: each address once. */

@@ -59,7 +59,7 @@ static slice said_of(const struct execution *execution, const struct json *summa
                                    : json_get_str(summary, SLICE("message"));
 }
 
-/* The same for a blocked run, whose reason's name is in the audit trail. */
+/* Likewise for a blocked run, whose reason's name is in the audit trail. */
 static slice code_of_blocked(slice reason)
 {
     const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};
@@ -230,7 +230,7 @@ static int add_executions(struct web_request *request, struct uuid *end)
         struct row row = row_of(request, &list[i]);
         add_row(request, &row);
     }
-    /* It has read much and found little: this bounds the cost of a page. */
+    /* It has read much and found little: this limits the cost of a page. */
     if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
         runs->list.scans_left = 1;
     return status;

@@ -9,7 +9,7 @@
 /* Escaped: & < > " ' and bytes that are not UTF-8 (U+FFFD); control characters except tab and
  * newline become U+FFFD, too. */
 void html_text(struct buf *out, slice text);
-/* The same for text to be read, not to be sent again: invisible characters appear as \uXXXX, and a
+/* Escapes text that is read, not sent again: invisible characters appear as \uXXXX, and a
  * text with right-to-left letters is isolated (U+2068, U+2069), so that it never moves the text
  * around it. */
 void html_visible(struct buf *out, slice text);

@@ -26,9 +26,9 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 /* A member "mark": the letters and the background of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
-/* The same for an app by its id, which is its name if the catalog does not have it. */
+/* Likewise for an app by its id, which is its name if the catalog does not have it. */
 void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id);
-/* The same with the app's own icon, as app_icon.html declares it: for pages that show each app
+/* Likewise with the app's own icon, as app_icon.html declares it: for pages that show each app
  * once, since the path is included. app NULL: not in the catalog. */
 struct catalog_integration;
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
