@@ -32,7 +32,8 @@ static const struct status_words *status_words(unsigned status)
     };
     static const struct status_words redirect = {
         300, "answered with a redirect, which is not followed",
-        NOTHING "The resource may have been renamed or moved and may now have "
+        NOTHING "The redirect is not followed. The resource may have been renamed or moved and "
+                "may now have "
                 "another name or id. If not, the manifest's base_url or the connection's "
                 "address is out of date."};
     const struct status_words *row = table;

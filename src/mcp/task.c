@@ -285,7 +285,8 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
     if (!json_is(message->answers, JSON_OBJECT))
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "params.inputResponses must be an object");
-    for (uint32_t i = 0; i < message->answers->count; i++) {
+    /* without forms tasks/get shows no question, so this answers none */
+    for (uint32_t i = 0; message->has_forms && i < message->answers->count; i++) {
         const struct json_member *member = &message->answers->as.members[i];
         if (read_answer(&request->serve.op.arena, json_str(&member->key), &member->value, body,
                         &is_approved))

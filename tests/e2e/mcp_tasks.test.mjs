@@ -148,6 +148,9 @@ test('no form if the client shows none, or if the key may not approve', async ()
   const { key } = form(await get(taskId));
   const forged = await update(taskId, answer(key, true), CLIENT, narrow);
   assert.deepEqual([forged.status, forged.error.message], [403, 'This API key lacks the scope "approve"']);
+  // no form was shown to them, so nothing can be answered
+  const never = new Mcp(server.base, await stack.key(account.id, ['--forms', 'never', '--unattended-writes', 'refuse']));
+  for (const [options, at] of [[PLAIN, mcp], [CLIENT, never]]) await update(taskId, answer(key, true), options, at);
   const cancelled = await new Mcp(server.base, reader).ask('tasks/cancel', { taskId }, CLIENT);
   assert.deepEqual([cancelled.status, cancelled.error.message], [403, 'This API key lacks the scope "execute:write"']);
   assert.equal((await get(taskId)).status, 'input_required');
