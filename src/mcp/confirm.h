@@ -28,8 +28,8 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
 enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message *message,
                                 struct exec_request *wanted);
 
-/* For start.c, too. */
-/* A line for each member of the input, complete; the buffer fails if it has too much. */
+/* These are for start.c, too. A line for each member of the input, complete; the buffer fails if
+ * the form has no room for one. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input);
 /* Asks. text: of the form; SLICE_NONE: more than a form can show. state: the call and its
  * connection, the rest is filled in. */
@@ -41,7 +41,7 @@ enum op_result mcp_confirm_refuse_state(struct api_request *request, const char 
 enum mcp_answer { MCP_ANSWER_NONE, MCP_ANSWER_YES, MCP_ANSWER_NO };
 enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp_state *state,
                                    slice *key, int64_t *guards_until);
-/* Binds the key to no run for as long as the state could be accepted, and answers. */
+/* A "no": spends the key, so that no run begins with it while the state is valid. Answers. */
 enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted);
 
 /* The action to run. NULL: unknown, which the execution will report. */

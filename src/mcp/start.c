@@ -71,7 +71,7 @@ static enum op_result ask(struct api_request *request, const struct flow_request
 
 /* ---- the answer ---- */
 
-/* As in an execution (confirm.c): a key without a flow. */
+/* A flow cannot begin with a spent key, whatever the claim names as its action. */
 static enum op_result take_no(struct api_request *request, const struct flow_request *in)
 {
     const struct exec_request none = {
