@@ -28,6 +28,16 @@ enum {
     CARRIED_MAX = 1024,
 };
 
+static struct metric entered_metric =
+    METRIC_INIT("sluice_loop_requests_total",
+                "Requests that entered: alone (no other account sent any), shared (at once), or "
+                "held until their "
+                "account's turn.",
+                METRIC_COUNTER);
+
+static const char *const entered_labels[ENTERED] = {"entered=\"alone\"", "entered=\"shared\"",
+                                                    "entered=\"held\""};
+
 /* Exists while requests of the account wait or are young, and in the turn in which some began. */
 struct entry_line {
     struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
@@ -212,6 +222,8 @@ void loop_entrance_init(struct loop *loop)
     list_init(&entrance->quiet);
     loop_task_init(&entrance->task, on_turn);
     timer_init(&entrance->timer, loop, on_grown_old);
+    for (size_t i = 0; i < ENTERED; i++)
+        entrance->series[i] = metric_series(&entered_metric, slice_cstr(entered_labels[i]));
 }
 
 void loop_entrance_deinit(struct loop *loop)
@@ -245,8 +257,10 @@ enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
     slice account = op->account_id.len > 0 ? op->account_id : line_name;
     uint64_t now_ns = loop_now_ns(op->loop);
     ASSERT(account.len > 0 && account.len <= UUID_TEXT_LEN && !op->entry);
-    if (!is_shared(entrance, account, now_ns))
+    if (!is_shared(entrance, account, now_ns)) {
+        metric_add(entrance->series[ENTERED_ALONE], 1);
         return OP_NEXT;
+    }
     grow_old(entrance, now_ns);
     drop_quiet(entrance);
     struct entry_line *line = lines_get(&entrance->lines, account);
@@ -258,9 +272,11 @@ enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
     if (!line->waiting_count && !line_had_its_turn(entrance, line) &&
         !line_is_full(entrance, line)) {
         entry_begin(entrance, entry);
+        metric_add(entrance->series[ENTERED_SHARED], 1);
         return OP_NEXT;
     }
     entry_wait(entrance, entry);
+    metric_add(entrance->series[ENTERED_HELD], 1);
     loop_task_queue_next_turn(op->loop, &entrance->task);
     op_hold(op, "its account's turn");
     return OP_WAIT;

@@ -40,6 +40,10 @@ struct loop_jobs {
 };
 
 /* entrance.c */
+/* How a request entered: without requests of other accounts beside it, at once, or after a wait for
+ * its account's turn. */
+enum entered { ENTERED_ALONE, ENTERED_SHARED, ENTERED_HELD, ENTERED };
+
 struct loop_entrance {
     struct loop *loop;
     struct lines lines;      /* struct entry_line, by account */
@@ -52,6 +56,7 @@ struct loop_entrance {
     char last[UUID_TEXT_LEN]; /* the account of the last request */
     size_t last_len;
     uint64_t shared_until_ns;
+    struct metric_series *series[ENTERED];
 };
 
 /* reads.c */

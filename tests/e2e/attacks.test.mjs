@@ -200,32 +200,29 @@ test('a flood of statements', (t) =>
 
 const STRANGERS = 100; // connections
 const TURNS_MAX = 8; // of the loop, that a readable connection of an account or an app may wait
-const PAGES_MAX = 2; // of the strangers together in one turn, whatever share of the machine the quiet account's client gets
 const BODY = 200_000;
 const QUIET = ['read_small'];
 
-const turnsOf = (metrics) => Number(/^sluice_loop_turn_cpu_seconds_count (\d+)/m.exec(metrics)[1]);
-
 // Judged by counts: beside the attack one connection of a quiet account is served without a failure and in its turn, and
-// what it and its app send is read within so many turns.
+// what it and its app send is read within so many turns. How many pages begin in a turn is a unit test's (loop/test_entrance):
+// a client that gets no processor for a while leaves the strangers alone, and then they have no limit.
 async function isFair(t, begin, quiet = QUIET) {
   const read = () => work(SECONDS, quiet, 1);
   server = await serve();
   try {
     const alone = await read(); // what is made once, is
-    const before = turnsOf(await server.metrics());
     const attackers = await Promise.all(begin());
     const beside = await read();
     const counts = await Promise.all(attackers.map((one) => one.stop()));
     const metrics = await server.metrics();
     const turns = (of) => Number(new RegExp(`^sluice_loop_read_wait_turns_max\\{of="${of}"\\} (\\d+)`, 'm').exec(metrics)?.[1]);
-    const all = turnsOf(metrics) - before;
+    const held = Number(/^sluice_loop_requests_total\{entered="held"\} (\d+)/m.exec(metrics)[1]);
     const ms = (one) => one.medians[0].toFixed(2);
-    const told = `${beside.replies} replies beside ${alone.replies}, ${ms(alone)} to ${ms(beside)} ms; waited turns: ${['apps', 'accounts', 'strangers'].map((of) => `${of} ${turns(of)}`).join(', ')}; the attackers had ${JSON.stringify(counts)} in ${all} turns`;
+    const told = `${beside.replies} replies beside ${alone.replies}, ${ms(alone)} to ${ms(beside)} ms; waited turns: ${['apps', 'accounts', 'strangers'].map((of) => `${of} ${turns(of)}`).join(', ')}; the attackers had ${JSON.stringify(counts)}, ${held} held`;
     t.diagnostic(told);
     assert.equal(beside.refused, 0, beside.why);
     assert.ok(turns('apps') <= TURNS_MAX && turns('accounts') <= TURNS_MAX, told);
-    assert.ok(counts.every((one) => (one[200] ?? 0) <= PAGES_MAX * all), told);
+    assert.ok(held > 0 || !counts.some((one) => one[200]), told); // their pages wait for the strangers' turn
   } finally {
     await server.stop();
     stack.forget(server);

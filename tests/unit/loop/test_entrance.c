@@ -1,5 +1,6 @@
 /* loop/entrance: the order in which several accounts begin. An account that is alone passes. */
 #include "base/clock.h"
+#include "loop/internal.h"
 #include "testing.h"
 
 enum { MANY = 100, A_TURN = 16, A_TURN_GREEDY = 2, YOUNG_MAX = 16, YOUNG_NS = 5 * 1000 * 1000 };
@@ -101,9 +102,15 @@ static void run_to_the_end(struct loop *loop)
         loop_turn(loop, false);
 }
 
+static size_t entered(const struct loop *loop, enum entered how)
+{
+    return (size_t)metric_get(loop->entrance.series[how]);
+}
+
 static void one_alone_passes(void **state)
 {
     struct loop *loop = *state;
+    size_t before = entered(loop, ENTERED_ALONE);
     come_many(loop);
     mem_fail_at(1, 1); /* it takes no memory */
     while (order < MANY) {
@@ -112,6 +119,7 @@ static void one_alone_passes(void **state)
             assert_null(guests[i].op.entry);
     }
     mem_fail_at(0, 0);
+    assert_int_equal(entered(loop, ENTERED_ALONE) - before, MANY);
     run_to_the_end(loop);
 }
 
@@ -119,6 +127,8 @@ static void two_begin_in_turn(void **state)
 {
     struct loop *loop = *state;
     struct guest first, late;
+    size_t alone = entered(loop, ENTERED_ALONE), shared = entered(loop, ENTERED_SHARED),
+           held = entered(loop, ENTERED_HELD);
     come(loop, &first, SLICE("other"));
     come_many(loop);
     do
@@ -132,6 +142,9 @@ static void two_begin_in_turn(void **state)
         loop_turn(loop, false);
     assert_true(late.begun <= before + 1 + 2 * A_TURN_GREEDY);
     assert_true(order < MANY);
+    assert_int_equal(entered(loop, ENTERED_ALONE) - alone, 1);
+    assert_int_equal(entered(loop, ENTERED_SHARED) - shared, A_TURN + 1);
+    assert_int_equal(entered(loop, ENTERED_HELD) - held, MANY - A_TURN);
     run_to_the_end(loop);
     for (size_t i = 1; i < MANY; i++)
         assert_true(guests[i].begun > guests[i - 1].begun); /* in the order of their arrival */
