@@ -63,7 +63,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
     buf_printf(&text, "id: %lld\ndata: ", (long long)view->rev);
-    buf_append(&text, view->text); /* JSON: no line break in it */
+    buf_append(&text, api_flow_wait_text(&state->wait, view)); /* JSON: no line break in it */
     buf_append(&text, SLICE("\n\n"));
     int rc = buf_is_ok(&text) ? http_reply_chunk(request->serve.exchange, buf_slice(&text))
                               : ERR_NOMEM;
@@ -163,17 +163,19 @@ static enum op_result begin_events(struct api_request *request)
 {
     struct stream_state *state = ARENA_NEW(&request->serve.op.arena, struct stream_state);
     slice last = http_request_header(request->serve.exchange, SLICE("Last-Event-ID"));
-    struct uuid id;
     if (!state)
         return api_reply_no_memory(request);
-    if (!api_flow_id(request, &id))
+    if (!api_flow_wait_init(request, &state->wait))
         return OP_DONE;
     if (!slice_to_i64(last, &state->sent_rev)) /* malformed: as if there were none */
         state->sent_rev = 0;
-    api_flow_wait_init(request, &state->wait, id);
     request->state = state;
     request->on_gone = gone_events;
     return start_stream_load(request, state);
 }
 
-const struct api_endpoint api_flows_events = {.scope = SCOPE_READ, .begin = begin_events};
+const struct api_endpoint api_flows_events = {
+    .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"fields"}},
+    .begin = begin_events,
+};

@@ -22,8 +22,12 @@ struct api_flow_wait {
     struct flow_watch watch;
     struct serve_stream stream;
     bool is_notified; /* a change has not been taken yet */
+    bool is_summary;  /* ?fields=summary: the views are without documents */
 };
-void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id);
+/* Reads the path's id and `fields`. false: answered. */
+bool api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;
+/* Borrowed from the view. */
+slice api_flow_wait_text(const struct api_flow_wait *wait, const struct flow_view *view);
 /* From here on changes, and the end of the key, are noticed; for at most ms_max. */
 void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max);
 /* Before the answer, and when the client has disconnected, begun or not: callbacks must not reach

@@ -176,7 +176,8 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 
 /* ---- start ---- */
 
-/* The templates are included so that a client that shows the flow needs no second request. */
+/* The templates are included so that a client that shows the flow needs no second request. A model
+ * has them in its list of tools. */
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;
@@ -186,7 +187,8 @@ static enum op_result finish_start(struct api_request *request)
     struct json_writer *w = api_reply_open(request, FLOW_VIEW_BYTES_MAX);
     json_member_uuid(w, "flowId", state->command.flow_id);
     json_member_raw(w, "flow", state->command.view_json);
-    put_templates(request, w);
+    if (!request->outer)
+        put_templates(request, w);
     serve_header(&request->serve, "ETag", api_flow_etag(request, state->command.rev));
     if (state->command.is_replayed)
         serve_header(&request->serve, "Idempotent-Replayed", SLICE("true"));

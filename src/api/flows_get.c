@@ -8,6 +8,8 @@
 #include "api/flow_path.h"
 #include "api/listing.h"
 
+#define SUMMARY "summary (no input, context or output), or left out"
+
 /* ---- waiting for changes ---- */
 
 static void on_change(struct flow_watch *watch)
@@ -17,13 +19,26 @@ static void on_change(struct flow_watch *watch)
     serve_stream_wake(&wait->stream);
 }
 
-void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id)
+bool api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait)
 {
-    wait->id = id;
+    slice fields = api_query_text(request, "fields");
+    if (!api_flow_id(request, &wait->id))
+        return false;
+    wait->is_summary = slice_eq_cstr(fields, "summary");
+    if (fields.ptr && !wait->is_summary) {
+        (void)api_reply_error(request, 400, "fields must be " SUMMARY);
+        return false;
+    }
     wait->watch = (struct flow_watch){.account_id = request->serve.grant.account_id,
-                                      .flow_id = id,
+                                      .flow_id = wait->id,
                                       .wants_view = true,
                                       .on_change = on_change};
+    return true;
+}
+
+slice api_flow_wait_text(const struct api_flow_wait *wait, const struct flow_view *view)
+{
+    return wait->is_summary ? view->summary : view->text;
 }
 
 void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max)
@@ -53,7 +68,7 @@ struct get {
     struct api_flow_wait wait;
     struct flow_view *view; /* the newest view so far: a reference */
     int64_t first_rev; /* the first view's; the request waits for a change of it; 0: no view yet */
-    bool is_until_settled;
+    enum { UNTIL_CHANGE, UNTIL_SETTLED, UNTIL_ENDED } until;
 };
 
 static void release(struct get *get)
@@ -80,14 +95,16 @@ static enum op_result wait_for_change(struct api_request *request, struct get *g
     return api_wait(request, finish_flow_get);
 }
 
-/* ?until=change (the default) or settled: until it no longer runs. */
-static bool read_until(struct api_request *request, bool *is_until_settled)
+/* ?until=change (the default), settled (it no longer runs) or ended (nor does it wait). */
+static bool read_until(struct api_request *request, struct get *get)
 {
     slice until = api_query_text(request, "until");
-    *is_until_settled = slice_eq_cstr(until, "settled");
-    if (!until.ptr || *is_until_settled || slice_eq_cstr(until, "change"))
+    get->until = slice_eq_cstr(until, "settled") ? UNTIL_SETTLED
+                 : slice_eq_cstr(until, "ended") ? UNTIL_ENDED
+                                                 : UNTIL_CHANGE;
+    if (!until.ptr || get->until != UNTIL_CHANGE || slice_eq_cstr(until, "change"))
         return true;
-    (void)api_reply_error(request, 400, "until must be change or settled");
+    (void)api_reply_error(request, 400, "until must be change, settled or ended");
     return false;
 }
 
@@ -102,7 +119,8 @@ static bool knows_enough(struct api_request *request, struct get *get)
         !flow_is_running_here(request->api->config.flow, request->serve.grant.account_id,
                               get->wait.id, &rev))
         return false;
-    if (!get->is_until_settled && wanted.ptr && !api_has_etag(request, api_flow_etag(request, rev)))
+    if (get->until == UNTIL_CHANGE && wanted.ptr &&
+        !api_has_etag(request, api_flow_etag(request, rev)))
         return false;
     get->wait.watch.rev = get->first_rev = rev;
     return true;
@@ -118,22 +136,35 @@ static bool is_known_revision(struct api_request *request, const struct get *get
     return get->first_rev == 0 || get->first_rev == rev;
 }
 
+/* An ended flow never changes again. */
+static bool is_wanted(struct api_request *request, const struct get *get)
+{
+    if (flow_view_has_ended(get->view))
+        return true;
+    switch (get->until) {
+    case UNTIL_CHANGE:
+        return !is_known_revision(request, get);
+    case UNTIL_SETTLED:
+        return get->view->status != FLOW_RUNNING;
+    case UNTIL_ENDED:
+        break;
+    }
+    return false;
+}
+
 /* While there is time left, the server does not drain and the view is not the one that the client
- * waits for: settled, or changed. An ended flow never changes again. */
+ * waits for. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
-    bool is_wanted = get->is_until_settled
-                         ? get->view->status != FLOW_RUNNING
-                         : flow_view_has_ended(get->view) || !is_known_revision(request, get);
-    return loop_now_ns(request->serve.op.loop) < get->wait.stream.until_ns && !is_wanted &&
-           !http_server_is_draining(request->serve.exchange->server);
+    return loop_now_ns(request->serve.op.loop) < get->wait.stream.until_ns &&
+           !is_wanted(request, get) && !http_server_is_draining(request->serve.exchange->server);
 }
 
 static enum op_result reply_view(struct api_request *request, struct get *get)
 {
     enum op_result result = OP_DONE;
     if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev)))
-        result = api_reply(request, 200, get->view->text);
+        result = api_reply(request, 200, api_flow_wait_text(&get->wait, get->view));
     release(get);
     return result;
 }
@@ -202,17 +233,12 @@ static enum op_result begin_flow_get(struct api_request *request)
 {
     struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
     uint64_t wait_s;
-    struct uuid id;
-    bool is_until_settled;
     if (!get)
         return api_reply_no_memory(request);
-    if (!api_flow_id(request, &id) ||
-        !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) ||
-        !read_until(request, &is_until_settled))
+    if (!api_flow_wait_init(request, &get->wait) ||
+        !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) || !read_until(request, get))
         return OP_DONE;
-    api_flow_wait_init(request, &get->wait, id);
-    get->is_until_settled = is_until_settled;
-    get->wait.watch.is_until_settled = is_until_settled && !request->on_view;
+    get->wait.watch.is_until_settled = get->until != UNTIL_CHANGE && !request->on_view;
     request->state = get;
     request->on_gone = gone_get;
     if (wait_s > 0)
@@ -224,7 +250,7 @@ static enum op_result begin_flow_get(struct api_request *request)
 
 const struct api_endpoint api_flows_get = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"wait", "until"}},
+    .query = &(const struct api_names){.own = {"wait", "until", "fields"}},
     .begin = begin_flow_get,
 };
 
@@ -239,9 +265,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
                 .words = "running waiting completed failed cancelled pending",
                 .wanted = "pending, running, waiting, completed, failed or cancelled"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
-    [FIELDS] = {.name = "fields",
-                .words = "summary",
-                .wanted = "summary (no input, no context), or left out"},
+    [FIELDS] = {.name = "fields", .words = "summary", .wanted = SUMMARY},
     {.name = "cursor", .kind = SERVE_CURSOR, .wanted = "the id of a flow"}};
 
 static enum op_result finish_flow_list(struct api_request *request)

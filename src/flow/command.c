@@ -118,7 +118,7 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 {
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
-    flow_view_write(&text, whole, tmpl);
+    flow_view_write(&text, whole, tmpl, false);
     command->view_json = arena_take(answer_arena(command), &text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;

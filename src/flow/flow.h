@@ -173,10 +173,10 @@ void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */
 
-/* {flow, steps} and the record alone (src/api/README.md "Flows"), appended; a summary has neither
- * input nor context. All is derived from the row, the document and the finished attempts. */
+/* {flow, steps} and the record alone (src/api/README.md "Flows"), appended; a summary has no input,
+ * context or output. All is derived from the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
-                     const struct flow_template *tmpl);
+                     const struct flow_template *tmpl, bool is_summary);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl, bool is_summary);
 static inline slice flow_whole_title(const struct flow_whole *whole,

@@ -153,7 +153,7 @@ slice flow_load_render_view(struct flow_load *load)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, &load->whole, load->tmpl);
+    flow_view_write(&text, &load->whole, load->tmpl, false);
     return arena_take(&load->op.arena, &text);
 }
 

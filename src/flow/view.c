@@ -119,17 +119,19 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
 }
 
 /* A waiting step has no row yet: its input is in the flow's document. After a retry's pause it is
- * that of the last attempt again. */
+ * that of the last attempt again. A summary has only the error. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
-                          const struct step_view *step)
+                          const struct step_view *step, bool is_summary)
 {
     bool is_waiting = step->is_current && whole->flow.status == FLOW_WAITING;
     bool is_done = step->last && step->last->is_completed;
     slice input = step->last ? step->last->input : SLICE_NONE;
     if (is_waiting && whole->waiting_input.ptr)
         input = whole->waiting_input;
-    json_member_raw(w, "input", input);
-    json_member_raw(w, "output", is_done ? step->last->output : SLICE_NONE);
+    if (!is_summary) {
+        json_member_raw(w, "input", input);
+        json_member_raw(w, "output", is_done ? step->last->output : SLICE_NONE);
+    }
     json_member_raw(w, "error", shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
 }
 
@@ -168,21 +170,21 @@ static int64_t attempt_count(const struct step_view *step, const struct flow *fl
 
 static void put_step_view(struct json_writer *w, const struct flow_whole *whole,
                           const struct flow_step_def *def, size_t index,
-                          const struct step_view *step)
+                          const struct step_view *step, bool is_summary)
 {
     json_open(w, '{');
     json_member_str(w, "stepKey", def->key);
     json_member_i64(w, "stepIndex", (int64_t)index);
     json_member_str(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
     json_member_str(w, "status", slice_cstr(step->status));
-    put_documents(w, whole, step);
+    put_documents(w, whole, step, is_summary);
     json_member_i64(w, "attemptCount", attempt_count(step, &whole->flow));
     put_times(w, &whole->flow, step);
     json_close(w, '}');
 }
 
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
-                     const struct flow_template *tmpl)
+                     const struct flow_template *tmpl, bool is_summary)
 {
     struct json_writer w;
     size_t at = 0;
@@ -190,7 +192,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_open(&w, '{');
     json_key(&w, "flow");
     put_record(&w, &whole->flow, whole->title, whole->input, whole->steps, whole->step_count, tmpl,
-               false);
+               is_summary);
     json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {
         struct step_view step = {.is_current = i == flow_current_index(&whole->flow, tmpl)};
@@ -200,7 +202,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
                 step.first = step.last;
         }
         step.status = step_status(&step, &whole->flow, i);
-        put_step_view(&w, whole, &tmpl->steps[i], i, &step);
+        put_step_view(&w, whole, &tmpl->steps[i], i, &step, is_summary);
     }
     json_close(&w, ']');
     json_close(&w, '}');

@@ -30,7 +30,9 @@ struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whol
     struct buf text;
     struct flow_view *view = NULL;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, whole, tmpl);
+    flow_view_write(&text, whole, tmpl, false);
+    size_t len = text.len;
+    flow_view_write(&text, whole, tmpl, true);
     if (buf_is_ok(&text))
         view = mem_alloc(sizeof(*view) + text.len);
     if (view) {
@@ -41,7 +43,8 @@ struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whol
             .flow_id = whole->flow.id,
             .rev = whole->flow.rev,
             .status = whole->flow.status,
-            .text = slice_of(view->room, text.len),
+            .text = slice_of(view->room, len),
+            .summary = slice_of(view->room + len, text.len - len),
         };
         memcpy(view->room, text.ptr, text.len);
         list_init(&view->link);
@@ -78,12 +81,17 @@ bool flow_view_has_ended(const struct flow_view *view)
 
 /* ---- the cache ---- */
 
+static size_t bytes_of(const struct flow_view *view)
+{
+    return view->text.len + view->summary.len;
+}
+
 static void evict(struct flow_view_cache *set, struct flow_view *view)
 {
     (void)map_remove(&set->by_flow, uuid_slice(&view->flow_id));
     list_unlink(&view->link);
-    ASSERT(set->bytes >= view->text.len);
-    set->bytes -= view->text.len;
+    ASSERT(set->bytes >= bytes_of(view));
+    set->bytes -= bytes_of(view);
     flow_view_unref(view);
 }
 
@@ -101,14 +109,14 @@ struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid 
 void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
 {
     flow_view_cache_drop(set, view->flow_id, INT64_MAX);
-    if (view->text.len > CACHED_VIEW_BYTES_MAX)
+    if (bytes_of(view) > CACHED_VIEW_BYTES_MAX)
         return;
-    while (set->bytes + view->text.len > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
+    while (set->bytes + bytes_of(view) > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
         evict(set, LIST_ITEM(set->all.next, struct flow_view, link));
     if (map_put(&set->by_flow, uuid_slice(&view->flow_id), view, NULL) != OK)
         return; /* out of memory: the next request loads it again */
     list_push_back(&set->all, &flow_view_ref(view)->link);
-    set->bytes += view->text.len;
+    set->bytes += bytes_of(view);
 }
 
 void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev)

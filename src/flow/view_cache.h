@@ -19,7 +19,8 @@ struct flow_view {
     struct uuid account_id, flow_id;
     int64_t rev;
     enum flow_status status;
-    slice text; /* {flow, steps} */
+    slice text;    /* {flow, steps} */
+    slice summary; /* that without documents: no input, context or output */
     struct loop *loop;
     struct loop_garbage garbage;
     struct list link;

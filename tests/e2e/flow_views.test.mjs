@@ -85,6 +85,28 @@ test('a wait, an approval on another server, and the end', async () => {
   assert.equal((await get(two, id)).text, done.text);
 });
 
+const DOCUMENTS = { flow: ['input', 'context'], step: ['input', 'output'] };
+const without = (object, names) => Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
+const summaryOf = ({ flow, steps }) => ({ flow: without(flow, DOCUMENTS.flow), steps: steps.map((step) => without(step, DOCUMENTS.step)) });
+
+test('a summary is the view without documents: read, waited for, as events, on any server', async () => {
+  const id = await start('probe_approve', { subject: 'in brief' });
+  const waiting = (await get(one, id, '?wait=20&until=settled')).json;
+  const ended = get(two, id, '?wait=20&until=ended&fields=summary');
+  for (const server of [one, two]) {
+    const summary = await get(server, id, '?fields=summary');
+    assert.deepEqual(summary.json, summaryOf(waiting));
+    assert.equal(summary.headers.get('etag'), (await get(server, id)).headers.get('etag'));
+  }
+  const stream = await fetch(`${one.base}/api/flows/${id}/events?fields=summary`, { headers: { authorization: `Bearer ${account.key}` } });
+  assert.equal((await post(one, `${id}/approve`)).status, 200);
+  const events = (await stream.text()).split('\n').filter((line) => line.startsWith('data: ')).map((line) => JSON.parse(line.slice(6)));
+  const done = (await get(one, id)).json;
+  assert.equal(done.flow.status, 'completed');
+  assert.deepEqual([events[0], events.at(-1), (await ended).json], [summaryOf(waiting), summaryOf(done), summaryOf(done)]);
+  for (const path of [`${id}?fields=all`, `${id}/events?fields=all`, `${id}?until=end`]) assert.equal((await get(one, path)).status, 400, path);
+});
+
 test('a change by another server is visible at once: no cached view is shown again', async () => {
   const id = await start('probe_approve', { subject: 'seen and cancelled' });
   for (let i = 0; i < 3; i++) assert.equal((await get(one, id)).json.flow.status, 'waiting');

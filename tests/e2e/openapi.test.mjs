@@ -312,6 +312,7 @@ test('flows', async () => {
   const waiting = await judge(200, await get(`/api/flows/${id}`), ['/flow', '/steps/0', '/steps/2']);
   assert.equal(waiting.json.steps[2].status, 'waiting');
   await judge(304, await get(`/api/flows/${id}`, { 'if-none-match': waiting.headers.get('etag') }));
+  await judge(200, await get(`/api/flows/${id}?fields=summary`), ['/flow', '/steps/0', '/steps/2']);
   await judge(304, await get(`/api/flows/${id}?wait=1`, { 'if-none-match': waiting.headers.get('etag') }));
   await judge(200, await command(id, 'resume'), ['/flow']);
   await judge(409, await command(id, 'approve', { stepKey: 'nope' }));

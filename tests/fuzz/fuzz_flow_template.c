@@ -49,7 +49,7 @@ static void look_at_each_step(const struct flow_template *tmpl)
             .step_count = 1,
         };
         buf_clear(&view);
-        flow_view_write(&view, &whole, tmpl);
+        flow_view_write(&view, &whole, tmpl, false);
         if (buf_is_ok(&view))
             check(json_parse(&arena, buf_slice(&view), &json_limits_request, NULL) != NULL ||
                   arena.is_exhausted);

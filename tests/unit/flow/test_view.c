@@ -75,13 +75,45 @@ static void add(struct bench *b, int64_t step, int64_t attempt, const char *outp
     };
 }
 
+/* Whether `part` is `whole` without these two members. */
+static bool is_without(const struct json *part, const struct json *whole, const char *one,
+                       const char *other)
+{
+    bool is_so = part->count + 2 == whole->count && json_get(whole, slice_cstr(one)) &&
+                 json_get(whole, slice_cstr(other));
+    for (uint32_t i = 0; is_so && i < part->count; i++) {
+        slice name = json_str(&part->as.members[i].key);
+        const struct json *value = json_get(whole, name);
+        is_so = !slice_eq_cstr(name, one) && !slice_eq_cstr(name, other) && value &&
+                json_equal(&part->as.members[i].value, value);
+    }
+    return is_so;
+}
+
+/* In every state the summary is the view without its documents. */
+static void check_summary(struct bench *b)
+{
+    buf_clear(&b->out);
+    flow_view_write(&b->out, &b->whole, b->tmpl, true);
+    const struct json *summary =
+        json_parse(&b->arena, buf_slice(&b->out), &json_limits_request, NULL);
+    assert_non_null(summary);
+    assert_true(
+        is_without(JSON_GET(summary, "flow"), JSON_GET(b->view, "flow"), "input", "context"));
+    const struct json *steps = JSON_GET(summary, "steps"), *whole = JSON_GET(b->view, "steps");
+    assert_int_equal(steps->count, whole->count);
+    for (uint32_t i = 0; i < steps->count; i++)
+        assert_true(is_without(&steps->as.items[i], &whole->as.items[i], "input", "output"));
+}
+
 static void look(struct bench *b)
 {
     buf_clear(&b->out);
-    flow_view_write(&b->out, &b->whole, b->tmpl);
+    flow_view_write(&b->out, &b->whole, b->tmpl, false);
     assert_true(buf_is_ok(&b->out));
     b->view = json_parse(&b->arena, buf_slice(&b->out), &json_limits_request, NULL);
     assert_non_null(b->view);
+    check_summary(b);
 }
 
 static void check_at(struct bench *b, const char *pointer, const char *want, int line)
