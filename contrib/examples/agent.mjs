@@ -47,9 +47,8 @@ await tool('run_action', { integration_id, action_id, input });
 const taskParent = { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' };
 const { flowId } = await tool('start_flow', { template: 'unread_mail_to_tasks', input: { maxResults: 1, taskParent } });
 const waiting = await tool('get_flow', { flow_id: flowId, wait: 30 });
-const approval = waiting.steps.find((step) => step.stepKey === waiting.flow.currentStep);
 // A model has no tool for this: the person's program approves.
-const verb = (await person(`The flow will write:\n${JSON.stringify(approval.input, null, 2)}`)) ? 'approve' : 'cancel';
+const verb = (await person(`The flow will write:\n${JSON.stringify(waiting.to_approve, null, 2)}`)) ? 'approve' : 'cancel';
 await fetch(new URL(`/api/flows/${flowId}/${verb}`, base), { method: 'POST', headers });
 const { flow } = await tool('get_flow', { flow_id: flowId, wait: 30 });
 console.log(`the flow is ${flow.status}`);

@@ -42,6 +42,8 @@ struct mcp_message {
     bool is_subscription;        /* its result contains the subscription's id */
     bool is_replayed;            /* the result is that of an earlier call */
     bool is_structured;          /* a program wants the tool's result, too */
+    bool wants_steps;            /* a flow's result has the whole steps */
+    bool wants_context;          /* and the flow's input and context */
     slice state;                 /* requestState; SLICE_NONE: none */
     const struct json *answers;  /* inputResponses; an object, or NULL */
     bool is_agreed;              /* the person at the client agreed to this call */

@@ -170,8 +170,7 @@ static const struct api_endpoint start_flow = {
     .begin = begin_start_flow,
 };
 
-/* The members of POST /api/flows/start. Unknown members are passed on, so that their right names
- * are reported. */
+/* The arguments are members of POST /api/flows/start. */
 enum op_result mcp_start_flow(struct api_request *request, const struct json *arguments)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -183,11 +182,6 @@ enum op_result mcp_start_flow(struct api_request *request, const struct json *ar
     *body = json_object();
     for (uint32_t i = 0; i < arguments->count; i++) {
         slice name = json_str(&arguments->as.members[i].key);
-        if (slice_has_word(SLICE("flowTemplate triggerType"), name)) {
-            request->envelope = &mcp_tool_result; /* otherwise it would replace this envelope */
-            return api_reply_error(request, 400, "%.*s is not an argument of start_flow",
-                                   SLICE_ARG(name));
-        }
         json_object_set(arena, body, slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
                         arguments->as.members[i].value);
     }

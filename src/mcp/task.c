@@ -8,6 +8,7 @@
 #include "mcp/task.h"
 
 #include "json/scan.h"
+#include "mcp/flow_view.h"
 #include "mcp/stream.h"
 
 enum {
@@ -19,50 +20,11 @@ enum {
 
 #define APPROVAL_KEY "approval-"
 
-/* Parts of a view. */
-struct facts {
-    slice flow, status, rev; /* status: without quotes; rev: digits */
-    slice step, step_key;    /* the current one */
-    size_t step_number, step_count;
-};
-
-/* ---- a flow's view ---- */
-
-static slice text_of(slice object, const char *name, struct arena *arena)
-{
-    return json_scan_str(json_scan_get(object, slice_cstr(name), arena), arena);
-}
-
-static struct facts read_facts(slice view, struct arena *arena)
-{
-    struct facts facts = {.flow = json_scan_get(view, SLICE("flow"), arena)};
-    struct json_scan steps;
-    slice key, step;
-    facts.status = text_of(facts.flow, "status", arena);
-    facts.rev = json_scan_get(facts.flow, SLICE("rev"), arena);
-    facts.step_key = text_of(facts.flow, "currentStep", arena);
-    json_scan_open(&steps, json_scan_get(view, SLICE("steps"), arena));
-    while (json_scan_next(&steps, &key, &step)) {
-        facts.step_count++;
-        if (!slice_eq(text_of(step, "stepKey", arena), facts.step_key))
-            continue;
-        facts.step = step;
-        facts.step_number = facts.step_count;
-    }
-    return facts;
-}
-
-static bool waits_for_approval(const struct facts *facts, struct arena *arena)
-{
-    return slice_eq_cstr(facts->status, "waiting") &&
-           slice_eq_cstr(text_of(facts->step, "stepType", arena), "approval");
-}
-
 /* ---- the form of an approval ---- */
 
 /* The step's document, one member on each line: values as JSON, in which no line break can start a
  * new line. SLICE_NONE: more than a form can show. */
-static slice write_approval(const struct facts *facts, struct arena *arena)
+static slice write_approval(const struct mcp_flow_facts *facts, struct arena *arena)
 {
     struct json_scan input;
     struct buf form;
@@ -79,7 +41,7 @@ static slice write_approval(const struct facts *facts, struct arena *arena)
     return arena_take(arena, &form);
 }
 
-static void put_approval_form(struct json_writer *w, const struct facts *facts, slice text)
+static void put_approval_form(struct json_writer *w, const struct mcp_flow_facts *facts, slice text)
 {
     char key[KEY_BYTES_MAX];
     slice name = SLICE_JOIN(key, SLICE(APPROVAL_KEY), facts->rev, SLICE("-"), facts->step_key);
@@ -95,12 +57,12 @@ static void put_approval_form(struct json_writer *w, const struct facts *facts, 
 /* ---- the task ---- */
 
 /* Only the words of the template and of sluice: texts from apps are inside a result's boundary. */
-static slice say_status(const struct facts *facts, bool is_approval, bool is_failed,
-                        struct arena *arena)
+static slice say_status(const struct mcp_flow_facts *facts, bool is_failed, struct arena *arena)
 {
-    const char *what = is_failed     ? "failed"
-                       : is_approval ? "waits for the approval of a person"
-                                     : (slice_eq_cstr(facts->status, "waiting") ? "waits" : "runs");
+    const char *what = is_failed ? "failed"
+                       : facts->is_approval
+                           ? "waits for the approval of a person"
+                           : (slice_eq_cstr(facts->status, "waiting") ? "waits" : "runs");
     return arena_printf(arena, "Step %zu of %zu, %.*s, %s", facts->step_number, facts->step_count,
                         SLICE_ARG(facts->step_key), what);
 }
@@ -118,9 +80,8 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
                   slice view)
 {
     const struct mcp_message *message = request->outer;
-    struct facts facts = read_facts(view, arena);
-    bool is_approval = waits_for_approval(&facts, arena);
-    bool may_ask = is_approval && message->has_forms && api_may(request, SCOPE_APPROVE, NULL);
+    struct mcp_flow_facts facts = mcp_flow_read(view, arena);
+    bool may_ask = facts.is_approval && message->has_forms && api_may(request, SCOPE_APPROVE, NULL);
     slice text = may_ask ? write_approval(&facts, arena) : SLICE_NONE;
     const char *status = task_status(facts.status, text.ptr != NULL);
     bool has_ended = strcmp(status, "completed") == 0,
@@ -130,7 +91,7 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
     json_member_raw(w, "taskId", json_scan_get(facts.flow, SLICE("id"), arena));
     json_member_str(w, "status", slice_cstr(status));
     if (!is_cancelled && (!has_ended || is_failed))
-        json_member_str(w, "statusMessage", say_status(&facts, is_approval, is_failed, arena));
+        json_member_str(w, "statusMessage", say_status(&facts, is_failed, arena));
     json_member_raw(w, "createdAt", json_scan_get(facts.flow, SLICE("createdAt"), arena));
     json_member_raw(w, "lastUpdatedAt", json_scan_get(facts.flow, SLICE("updatedAt"), arena));
     json_member_raw(w, "ttlMs", SLICE("null")); /* however long a person takes to approve */
@@ -141,17 +102,17 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
         return;
     json_member_open(w, "result", '{');
     json_member_str(w, "resultType", SLICE("complete"));
-    mcp_tool_result_put(w, request, arena, view, is_failed);
+    mcp_tool_result_put(w, request, arena, mcp_flow_lean(request, arena, view), is_failed);
     json_close(w, '}');
 }
 
 void mcp_flow_progress(struct api_request *request, slice view)
 {
     struct arena *arena = &request->serve.op.arena;
-    struct facts facts = read_facts(view, arena);
+    struct mcp_flow_facts facts = mcp_flow_read(view, arena);
     size_t done = facts.step_number > 0 ? facts.step_number - 1 : 0;
     mcp_stream_progress(request, (int64_t)done, (int64_t)facts.step_count,
-                        say_status(&facts, waits_for_approval(&facts, arena), false, arena));
+                        say_status(&facts, false, arena));
 }
 
 /* ---- start_flow ---- */
@@ -165,7 +126,8 @@ static enum op_result reply_started(struct api_request *request, unsigned status
     struct mcp_result result;
     if (status != 200)
         return mcp_tool_result.reply(request, status, json_text, owner);
-    struct facts facts = read_facts(json_scan_get(json_text, SLICE("flow"), arena), arena);
+    struct mcp_flow_facts facts =
+        mcp_flow_read(json_scan_get(json_text, SLICE("flow"), arena), arena);
     mcp_result_begin_as(&result, request->outer, "task", 1024);
     json_member_raw(&result.w, "taskId", json_scan_get(facts.flow, SLICE("id"), arena));
     json_member_str(&result.w, "status", SLICE("working"));
@@ -180,7 +142,7 @@ static enum op_result reply_started(struct api_request *request, unsigned status
 const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message)
 {
     static const struct api_envelope started = {.reply = reply_started};
-    return message->has_tasks ? &started : &mcp_tool_result;
+    return message->has_tasks ? &started : &mcp_flow_result;
 }
 
 /* ---- tasks/get ---- */
@@ -194,7 +156,8 @@ static enum op_result refuse_task(struct api_request *request, unsigned status, 
     struct arena *arena = &request->serve.op.arena;
     if (status != 400 && status != 404)
         return mcp_refusal.reply(request, status, json_text, owner);
-    slice sentence = status == 404 ? SLICE("Task not found") : text_of(json_text, "error", arena);
+    slice sentence = status == 404 ? SLICE("Task not found")
+                                   : mcp_flow_text(json_text, "error", arena);
     return mcp_reply_error(request, request->outer, 200, MCP_INVALID_PARAMS, SLICE_NONE, "%.*s",
                            SLICE_ARG(sentence));
 }
@@ -301,7 +264,7 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
 static enum op_result cancel_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
-    struct facts facts = read_facts(json_text, &request->serve.op.arena);
+    struct mcp_flow_facts facts = mcp_flow_read(json_text, &request->serve.op.arena);
     const char *task = task_status(facts.status, false);
     if (status != 200 || strcmp(task, "working") != 0)
         return acknowledge(request, status, json_text, owner);

@@ -10,9 +10,9 @@
 #include "catalog/tool.h"
 #include "flow/template.h"
 #include "json/scan.h"
+#include "mcp/flow_view.h"
 #include "mcp/method.h"
 #include "mcp/start.h"
-#include "mcp/task.h"
 #include "mcp/words.h"
 
 enum {
@@ -72,23 +72,11 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
     return mcp_start_flow(request, arguments);
 }
 
-/* A wait ends when the flow no longer runs, which is what a model waits for. */
 static enum op_result call_get_flow(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
-    struct arena *arena = &request->serve.op.arena;
-    struct json *query = ARENA_NEW(arena, struct json);
-    const struct json *wait = JSON_GET(arguments, "wait");
-    if (!query)
-        return api_reply_no_memory(request);
-    *query = json_object();
-    if (wait)
-        json_object_set(arena, query, SLICE("wait"), *wait);
-    json_object_set(arena, query, SLICE("until"), json_string(SLICE("settled")));
-    request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
-    if (((const struct mcp_message *)request->outer)->progress)
-        request->on_view = mcp_flow_progress;
-    return api_hand_on(request, tool->endpoint, query, &mcp_tool_result);
+    (void)tool;
+    return mcp_get_flow(request, arguments);
 }
 
 static const struct tool tools[] = {
@@ -135,11 +123,16 @@ static const struct tool tools[] = {
            "Calls with the same key and the same input start one flow and return its current state",
            false}}},
     {"get_flow", "Read a flow",
-     "Returns a flow with its steps. If a step waits for approval, a person has to approve it.",
+     "Returns the state of a flow, its steps, and its last output or the approval that it waits "
+     "for. A person has to approve it.",
      &api_flows_get, .is_read = true, .begin = call_get_flow,
      .inputs = {{"flow_id", "string", "The flow's id, as start_flow returns it", true},
                 {"wait", "integer",
-                 "Wait up to this many seconds, at most 60, until the flow no longer runs",
+                 "Wait up to this many seconds, at most 60, until the flow no longer runs", false},
+                {"until", "string",
+                 "ended: wait also while the flow waits for an approval or a time", false},
+                {"include", "array",
+                 "steps: every step's input and output; context: the flow's input and outputs",
                  false}}},
     {"list_connections", "List connections",
      "The connections of this account: their app, label, login and status, and which one is the "
@@ -173,6 +166,8 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
         /* Without it some clients send an object without members. */
         if (strcmp(tool->inputs[i].type, "object") == 0)
             json_member_bool(w, "additionalProperties", true);
+        if (strcmp(tool->inputs[i].type, "array") == 0)
+            json_member_raw(w, "items", SLICE("{\"type\":\"string\"}"));
         json_close(w, '}');
     }
     json_close(w, '}');
@@ -267,6 +262,47 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 
 /* ---- tools/call ---- */
 
+static bool has_input(const struct tool *tool, slice name)
+{
+    for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++)
+        if (slice_eq_cstr(name, tool->inputs[i].name))
+            return true;
+    return false;
+}
+
+/* The endpoint would ignore it, unless it knows the right name, and says so. SLICE_NONE: none. */
+static slice unknown_argument(const struct tool *tool, const struct json *arguments)
+{
+    const struct api_names *members = tool->endpoint->members;
+    for (uint32_t i = 0; i < arguments->count; i++) {
+        slice name = json_str(&arguments->as.members[i].key);
+        bool is_misspelt = false;
+        for (size_t k = 0; members && k < API_NAMES_OTHER_MAX && members->other[k].name; k++)
+            is_misspelt = is_misspelt || slice_eq_cstr(name, members->other[k].name);
+        if (!has_input(tool, name) && !is_misspelt)
+            return name;
+    }
+    return SLICE_NONE;
+}
+
+static enum op_result call_own_tool(struct api_request *request, const struct tool *tool,
+                                    const struct json *arguments)
+{
+    slice unknown = unknown_argument(tool, arguments);
+    if (!unknown.ptr)
+        return tool->begin(request, tool, arguments);
+    struct arena_text text;
+    arena_text_init(&text, &request->serve.op.arena, CATALOG_TOOL_TEXT_MAX);
+    for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++) {
+        arena_text_add(&text, i > 0 ? SLICE(", ") : SLICE_NONE);
+        arena_text_add(&text, slice_cstr(tool->inputs[i].name));
+    }
+    request->envelope = &mcp_tool_result;
+    return api_reply_error(request, 400, "%s has no argument %.*s. Its arguments are %.*s.",
+                           tool->name, SLICE_ARG(json_excerpt(unknown, &request->serve.op.arena)),
+                           (int)text.len, text.ptr);
+}
+
 /* The seven names never collide with the catalog's: a tool's name there begins with an integration
  * and an underscore, and no integration is called search, describe, run, start, get, list or
  * connect. The API refers to one of them with the service's prefix: sluice.connect_app. */
@@ -288,7 +324,7 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
                     : message->name;
     for (size_t i = 0; i < ARRAY_LEN(tools); i++)
         if (slice_eq_cstr(own, tools[i].name))
-            return tools[i].begin(request, &tools[i], arguments);
+            return call_own_tool(request, &tools[i], arguments);
     return mcp_action_tool_call(request, message, arguments);
 }
 

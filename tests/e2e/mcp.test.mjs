@@ -259,6 +259,10 @@ test('a failure is a result that says what to do, and only an unknown name is an
   await wrong('describe_action', { integration_id: 'gmail', action_id: 'nope' }, /action_not_found/);
   await wrong('get_flow', { flow_id: 'nope' }, /Flow not found/);
   await wrong('start_flow', { template: 'nope' }, /Unknown flow template/);
+  for (const tool of (await mcp.ask('tools/list')).result.tools) {
+    const args = Object.fromEntries((tool.inputSchema.required ?? []).map((name) => [name, name === 'input' ? {} : 'x']));
+    await wrong(tool.name, { ...args, lines: 3 }, /lines/); // an argument that is not in the tool's schema
+  }
   await wrong('connect_app', { integration_id: 'nope' }, /There is no integration "nope"/);
   const unknown = await mcp.ask('tools/call', { name: 'gmail_send_mesage', arguments: {} });
   assert.equal(unknown.error.code, -32602);
@@ -334,20 +338,59 @@ test('resources', async () => {
   }
 });
 
+test('a flow in a result is lean, and include adds the rest', async () => {
+  const view = async (id) => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json;
+  const read = async (flow_id, args = {}) => contentOf(await mcp.call('get_flow', { flow_id, ...args }));
+  const flowOf = ({ flow }, ...more) => Object.fromEntries(['id', 'rev', 'title', 'templateKey', 'status', ...more].map((name) => [name, flow[name]]));
+  const stepsOf = ({ steps }, ...more) => steps.map((step) => Object.fromEntries(
+    ['stepKey', 'status', ...more].filter((name) => step[name] !== null && step[name] !== undefined).map((name) => [name, step[name]])));
+  const started = await mcp.call('start_flow', { template: 'probe_approve', input: { subject: 'lean' } });
+  const id = contentOf(started).flowId;
+  const asks = await read(id, { wait: 60 });
+  const whole = await view(id);
+  const waiting = whole.steps.find((step) => step.status === 'waiting');
+  assert.ok(waiting.input && asks.hint.includes(`${server.base}/flows/${id}`), asks.hint);
+  assert.deepEqual(asks, { flow: flowOf(whole, 'currentStep'), steps: stepsOf(whole, 'expiresAt'), to_approve: waiting.input, hint: asks.hint });
+  const steps = await read(id, { include: ['steps'] });
+  assert.deepEqual(steps, { flow: flowOf(whole, 'currentStep'), steps: whole.steps });
+  assert.deepEqual(await read(id, { include: ['context', 'steps'] }), { flow: flowOf(whole, 'input', 'context', 'currentStep'), steps: whole.steps });
+  for (const include of ['steps', ['all'], [1], [['steps']], {}]) assert.match((await read(id, { include })).error, /^include must be a list of/);
+  assert.match((await read(id, { until: 'soon' })).error, /^until must be/);
+  // The wait of a person's decision.
+  const decided = read(id, { wait: 60, until: 'ended' });
+  assert.equal((await server.call(account.key, 'POST', `/api/flows/${id}/approve`)).status, 200);
+  const ended = await decided, end = await view(id);
+  const last = end.steps.findLast((step) => step.output !== null);
+  assert.deepEqual(ended, { flow: flowOf(end, 'currentStep'), steps: stepsOf(end), output_of: last.stepKey, output: last.output });
+  assert.equal(ended.flow.status, 'completed');
+  // A failed step has its error, and a large output its size.
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status: 404 } }]);
+  const fails = contentOf(await mcp.call('start_flow', { template: 'api_gate', input: { id: 'INBOX' } })).flowId;
+  const failed = await read(fails, { wait: 60 });
+  await stack.provider.faults([]);
+  assert.deepEqual(failed, { flow: flowOf(await view(fails), 'currentStep'), steps: stepsOf(await view(fails), 'error') });
+  assert.equal(failed.steps[0].error.code, 'execution_failed');
+  const large = contentOf(await mcp.call('start_flow', { template: 'probe_chain', input: { subject: 'x'.repeat(40_000), confirm: true } })).flowId;
+  const cut = await read(large, { wait: 60 });
+  assert.ok(cut.output_bytes > 40_000 && !cut.output && cut.hint, JSON.stringify(cut));
+  assert.equal((await read(large, { include: ['steps'] })).steps.findLast((step) => step.output).output.subject.length, 40_000);
+});
+
 test('a flow and a connect link', async () => {
   const template = (await server.call(account.key, 'GET', '/api/flows/templates')).json.templates.find((one) => /unread/i.test(one.description)).key;
   const started = await mcp.call('start_flow', { template, input: {} });
   assert.equal(started.isError, undefined, JSON.stringify(contentOf(started)));
   const { flowId } = contentOf(started);
-  assert.equal(contentOf(started).flow.flow.triggerType, 'agent');
+  assert.deepEqual(Object.keys(contentOf(started)), ['flowId', 'flow']);
   const done = await mcp.call('get_flow', { flow_id: flowId, wait: 60 });
   assert.equal(contentOf(done).flow.status, 'completed');
+  assert.equal((await server.call(account.key, 'GET', `/api/flows/${flowId}`)).json.flow.triggerType, 'agent');
   const read = await mcp.ask('resources/read', { uri: `sluice://flows/${flowId}` });
   assert.equal(JSON.parse(read.result.contents[0].text).flow.id, flowId);
   const large = await mcp.call('start_flow', { template: 'probe_chain', input: { subject: 'x'.repeat(1_100_000), confirm: true } });
-  assert.deepEqual([contentOf(large).truncated, typeof contentOf(large).flowId], [true, 'string'], JSON.stringify(large).slice(0, 500));
   const id = contentOf(large).flowId;
-  assert.deepEqual([contentOf(await mcp.call('get_flow', { flow_id: id })).truncated, inside(large).json.flowId], [true, id]);
+  const whole = contentOf(await mcp.call('get_flow', { flow_id: id, include: ['context'] }));
+  assert.deepEqual([whole.truncated, whole.flowId, inside(large).json.flowId], [true, id, id]);
   assert.match((await mcp.ask('resources/read', { uri: `sluice://flows/${id}` })).error.message, /Too large/);
   const link = await mcp.call('connect_app', { integration_id: 'notion' });
   assert.match(contentOf(link).url, /^http.*\/connect\//);

@@ -87,7 +87,8 @@ test('an approval is a form, and the person approves exactly what it shows', asy
   const before = (await stack.provider.ledger()).length;
   assert.equal((await update(taskId, answer(key, true, { note: 'go' }))).status, 200);
   const done = await reaches(taskId, 'completed');
-  assert.deepEqual([done.result.isError, contentOf(done.result).flow.context.ask.note], [undefined, 'go']);
+  const { flow } = (await server.call(account.key, 'GET', `/api/flows/${taskId}`)).json;
+  assert.deepEqual([done.result.isError, contentOf(done.result).flow.status, flow.context.ask.note], [undefined, 'completed', 'go']);
   assert.equal((await stack.provider.ledger()).length, before + 1);
   assert.equal((await update(taskId, answer(key, true))).status, 200);
   assert.equal((await stack.provider.ledger()).length, before + 1);

@@ -1,0 +1,203 @@
+/*
+ * Flows for a model; see flow_view.h. A whole view repeats each document up to three times: as the
+ * output of a step, in the context, and in the input of a later step. A model seldom needs more
+ * than the last one. `include` adds the rest.
+ */
+#include "mcp/flow_view.h"
+
+#include <stdio.h>
+
+#include "json/scan.h"
+#include "mcp/task.h"
+
+/* ---- a view's facts ---- */
+
+slice mcp_flow_text(slice object, const char *name, struct arena *arena)
+{
+    return json_scan_str(json_scan_get(object, slice_cstr(name), arena), arena);
+}
+
+struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena)
+{
+    struct mcp_flow_facts facts = {.flow = json_scan_get(view, SLICE("flow"), arena)};
+    struct json_scan steps;
+    slice key, step;
+    facts.status = mcp_flow_text(facts.flow, "status", arena);
+    facts.rev = json_scan_get(facts.flow, SLICE("rev"), arena);
+    facts.step_key = mcp_flow_text(facts.flow, "currentStep", arena);
+    json_scan_open(&steps, json_scan_get(view, SLICE("steps"), arena));
+    while (json_scan_next(&steps, &key, &step)) {
+        facts.step_count++;
+        slice output = json_scan_get(step, SLICE("output"), arena);
+        if (json_scan_type(output) != JSON_NULL) {
+            facts.output = output;
+            facts.output_of = json_scan_get(step, SLICE("stepKey"), arena);
+        }
+        if (!slice_eq(mcp_flow_text(step, "stepKey", arena), facts.step_key))
+            continue;
+        facts.step = step;
+        facts.step_number = facts.step_count;
+    }
+    facts.is_approval = slice_eq_cstr(facts.status, "waiting") &&
+                        slice_eq_cstr(mcp_flow_text(facts.step, "stepType", arena), "approval");
+    return facts;
+}
+
+/* ---- the lean view ---- */
+
+/* Members that are in `names` and not null. */
+static void put_members(struct json_writer *w, slice object, slice names, struct arena *arena)
+{
+    struct json_scan scan;
+    slice key, value;
+    json_scan_open(&scan, object);
+    while (json_scan_next(&scan, &key, &value)) {
+        slice name = json_scan_str(key, arena);
+        if (json_scan_type(value) != JSON_NULL && slice_has_word(names, name)) {
+            json_key_slice(w, name);
+            json_put_raw(w, value);
+        }
+    }
+}
+
+/* A document that is too large for a result is replaced by its size. */
+static void put_document(struct json_writer *w, const char *name, slice document)
+{
+    char size[32];
+    if (!document.ptr || json_scan_type(document) == JSON_NULL)
+        return;
+    if (document.len <= MCP_OUTPUT_BYTES) {
+        json_member_raw(w, name, document);
+        return;
+    }
+    (void)snprintf(size, sizeof(size), "%s_bytes", name);
+    json_member_i64(w, size, (int64_t)document.len);
+}
+
+/* The approval that waits, or the last output. */
+static void put_present(struct json_writer *w, const struct mcp_flow_facts *facts,
+                        struct arena *arena)
+{
+    if (facts->is_approval) {
+        put_document(w, "to_approve", json_scan_get(facts->step, SLICE("input"), arena));
+        return;
+    }
+    if (!facts->output.ptr)
+        return;
+    json_member_raw(w, "output_of", facts->output_of);
+    put_document(w, "output", facts->output);
+}
+
+/* Words of sluice. SLICE_NONE: nothing to say. */
+static slice flow_hint(const struct api_request *request, const struct mcp_flow_facts *facts,
+                       struct arena *arena)
+{
+    bool is_large = facts->output.len > MCP_OUTPUT_BYTES;
+    if (facts->is_approval)
+        return arena_printf(arena,
+                            "A person approves or rejects this at %s/flows/%.*s. get_flow with "
+                            "`wait` and until \"ended\" waits for that.",
+                            request->api->public_url,
+                            SLICE_ARG(mcp_flow_text(facts->flow, "id", arena)));
+    return is_large ? SLICE("get_flow with include [\"steps\"] has the output.") : SLICE_NONE;
+}
+
+slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view)
+{
+    const struct mcp_message *message = request->outer;
+    struct mcp_flow_facts facts = mcp_flow_read(view, arena);
+    struct json_text text;
+    struct json_scan steps;
+    slice key, step;
+    struct json_writer *w = json_text_begin(&text, FLOW_VIEW_BYTES_MAX);
+    json_open(w, '{');
+    json_member_open(w, "flow", '{');
+    put_members(w, facts.flow,
+                message->wants_context ? SLICE("id rev title templateKey status currentStep input "
+                                               "context")
+                                       : SLICE("id rev title templateKey status currentStep"),
+                arena);
+    json_close(w, '}');
+    json_member_open(w, "steps", '[');
+    json_scan_open(&steps, json_scan_get(view, SLICE("steps"), arena));
+    while (json_scan_next(&steps, &key, &step)) {
+        if (message->wants_steps) {
+            json_put_raw(w, step);
+            continue;
+        }
+        json_open(w, '{');
+        put_members(w, step, SLICE("stepKey status error wakeAt expiresAt"), arena);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    if (!message->wants_steps)
+        put_present(w, &facts, arena);
+    slice hint = message->wants_steps ? SLICE_NONE : flow_hint(request, &facts, arena);
+    if (hint.ptr)
+        json_member_str(w, "hint", hint);
+    json_close(w, '}');
+    return json_text_take(&text, arena);
+}
+
+/* ---- results ---- */
+
+static enum op_result reply_flow(struct api_request *request, unsigned status, slice json_text,
+                                 struct op *owner)
+{
+    struct arena *arena = &request->serve.op.arena;
+    slice id = json_scan_get(json_text, SLICE("flowId"), arena);
+    if (status != 200)
+        return mcp_tool_result.reply(request, status, json_text, owner);
+    slice lean = mcp_flow_lean(request, arena,
+                               id.ptr ? json_scan_get(json_text, SLICE("flow"), arena) : json_text);
+    if (id.ptr && lean.ptr)
+        lean =
+            arena_printf(arena, "{\"flowId\":%.*s,\"flow\":%.*s}", SLICE_ARG(id), SLICE_ARG(lean));
+    return lean.ptr ? mcp_tool_result.reply(request, 200, lean, owner)
+                    : api_reply_no_memory(request);
+}
+
+const struct api_envelope mcp_flow_result = {.reply = reply_flow};
+
+/* ---- get_flow ---- */
+
+/* include: what the result has besides the lean view. false: answered. */
+static bool read_include(struct api_request *request, const struct json *include)
+{
+    struct mcp_message *message = request->outer;
+    bool is_list = !include || include->type == JSON_NULL || include->type == JSON_ARRAY;
+    for (uint32_t i = 0; is_list && json_is(include, JSON_ARRAY) && i < include->count; i++) {
+        slice word = json_str(&include->as.items[i]);
+        bool is_steps = slice_eq_cstr(word, "steps"), is_context = slice_eq_cstr(word, "context");
+        message->wants_steps = message->wants_steps || is_steps;
+        message->wants_context = message->wants_context || is_context;
+        is_list = is_steps || is_context;
+    }
+    if (is_list)
+        return true;
+    request->envelope = &mcp_tool_result;
+    (void)api_reply_error(request, 400, "include must be a list of: steps, context");
+    return false;
+}
+
+/* By default a wait ends when the flow no longer runs, which is what a model waits for. */
+enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *query = ARENA_NEW(arena, struct json);
+    const struct json *wait = JSON_GET(arguments, "wait"), *until = JSON_GET(arguments, "until");
+    if (!query)
+        return api_reply_no_memory(request);
+    *query = json_object();
+    if (wait)
+        json_object_set(arena, query, SLICE("wait"), *wait);
+    bool is_default = !until || until->type == JSON_NULL;
+    json_object_set(arena, query, SLICE("until"),
+                    is_default ? json_string(SLICE("settled")) : *until);
+    request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
+    if (!read_include(request, JSON_GET(arguments, "include")))
+        return OP_DONE;
+    if (((const struct mcp_message *)request->outer)->progress)
+        request->on_view = mcp_flow_progress;
+    return api_hand_on(request, &api_flows_get, query, &mcp_flow_result);
+}

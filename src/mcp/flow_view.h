@@ -1,0 +1,29 @@
+/*
+ * The tool get_flow, and a flow as a model reads it. Private to the mcp room.
+ */
+#ifndef MCP_FLOW_VIEW_H
+#define MCP_FLOW_VIEW_H
+
+#include "mcp/method.h"
+
+/* Parts of a view {flow, steps}. Texts without quotes may be in the arena. */
+struct mcp_flow_facts {
+    slice flow, status, rev; /* status: without quotes; rev: digits */
+    slice step, step_key;    /* the current one */
+    size_t step_number, step_count;
+    slice output, output_of; /* the last output as JSON, and the quoted key of its step */
+    bool is_approval;        /* the flow waits for one */
+};
+struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena);
+/* A member that is a string, without quotes; SLICE_NONE: there is none. */
+slice mcp_flow_text(slice object, const char *name, struct arena *arena);
+
+enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments);
+/* The envelope of a flow's view {flow, steps}, and of a start {flowId, flow: its view}: the result
+ * has the lean view. */
+extern const struct api_envelope mcp_flow_result;
+/* The lean view, in the arena: the state of the flow, its steps by name and status, the approval
+ * that waits or the last output, and a hint of where a person decides. SLICE_NONE: no memory. */
+slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view);
+
+#endif
