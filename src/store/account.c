@@ -1,14 +1,14 @@
 /*
- * Accounts, changed by operator commands only: servers learn of them through their API keys, and
- * read the frame of their pages. A change is a function of the schema, which also makes the audit
- * event (sql/0024_changes.sql).
+ * Accounts, changed by operator commands only: servers notice a change through the account's API
+ * keys, and read an account for the frame of their pages. A change is a function of the schema,
+ * which also makes the audit event (sql/0024_changes.sql).
  */
 #include "store/account.h"
 
 #include "base/clock.h"
 #include "store/internal.h"
 
-/* Constants as part of a statement's text. */
+/* The limits as constants that can be part of a statement's text. */
 #define ACCOUNT_BRIEF_LIMIT 100
 #define ACCOUNT_BRIEF_READ  1000
 _Static_assert(ACCOUNT_BRIEF_LIMIT == ACCOUNT_BRIEF_MAX, "as callers know it");
@@ -19,8 +19,9 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct account_change, account.name, __VA_ARGS__)
 
-/* Not replayable, and it need not be: an operator whose answer was lost lists the accounts before
- * creating one again. Names are for people: no index is on them, and two accounts may share one. */
+/* Not replayable, and does not have to be: an operator whose answer was lost lists the accounts
+ * before creating one again. Names are for people: they have no index, and two accounts may
+ * share one. */
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "
@@ -72,9 +73,9 @@ static const struct pg_stmt account_get = {
 
 #define OF_BRIEF(name, type) PG_OF(#name, type, struct account_brief, name)
 
-/* Approvals by flow_approval, which needs the condition on template_key (store/flow_read.c). A
- * connection's status is not indexed: rows are read, and their number is limited. LIMIT 1 keeps the
- * account a search by its key. */
+/* Approvals are read through flow_approval, which needs the condition on template_key
+ * (store/flow_read.c). A connection's status is not indexed, so rows are read, up to a limit.
+ * LIMIT 1 makes the planner look the account up by its key. */
 #define BRIEF_APPROVALS                                                                      \
     "(select count(*) from (select from sluice.flow f where f.account_id = :account_id and " \
     "f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(              \

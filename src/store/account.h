@@ -12,7 +12,7 @@ struct account {
     struct uuid account_id;
     slice name;
     slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
-    slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose it */
+    slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose a colour */
     int64_t created_at;  /* microseconds of the wall clock, as all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
 };
@@ -23,8 +23,8 @@ struct account_change {
     struct account account;
     bool is_again; /* create: also if another account has the name */
 };
-/* Reads account_id and name. Not replayed. *other: nil, or the account that has the name, and then
- * nothing was done. */
+/* Reads account_id and name. Not replayed. *other: nil, or the account that already has the
+ * name; then nothing was created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
@@ -36,15 +36,16 @@ void store_account_change(struct pg_pool *pool, struct pg_query *query, struct o
 
 /* Operator commands: */
 
-/* All, oldest first, in the arena; at most 10,000. */
+/* All accounts, oldest first, in the arena; at most 10,000. */
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;
 /* ERR_NOTFOUND with a sentence. */
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
 
-/* The frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX; of an account's connections
- * ACCOUNT_BRIEF_CONNECTIONS are read. ERR_NOTFOUND: the account no longer exists. */
+/* The account's data for the frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX; at
+ * most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. ERR_NOTFOUND: the
+ * account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
     slice name, mark, colour; /* as of the account */

@@ -1,7 +1,7 @@
 /*
- * Rows of an account in all tables. The database makes the statements from its own catalog, with
- * its quoting; this file only inserts the account's id, in canonical form. Tables are listed at
- * each call, so that a table of a later migration is covered.
+ * Rows of an account in all tables. The database makes the statements from its own catalog and
+ * quotes the names; this file only inserts the account's id, in canonical form. Tables are listed
+ * at each call, so a table that a later migration adds is covered.
  */
 #include "store/account_rows.h"
 
@@ -18,10 +18,10 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
     "c.relnamespace = 'sluice'::regnamespace and exists (select from pg_attribute a " \
     "where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped) "
 
-/* Makes the cursor's statement for each table that is not a partition; the account first, as a
- * reader of the export wants it. `%s` and `%I` are for format(), `%%s` stays for put_account. Rows
- * are in the order of the primary key. translate() turns newlines between members of a json column
- * into blanks, so that a row is one line; inside a string they are escaped already.
+/* Makes the cursor's statement for each table that is not a partition; `account` comes first, as
+ * a reader of the export expects. `%s` and `%I` are for format(), `%%s` stays for put_account.
+ * Rows are in the order of the primary key. translate() turns newlines between members of a json
+ * column into blanks, so that a row is one line; newlines in strings are already escaped.
  * execution.summary is a text that holds JSON, hence its cast. */
 static const char export_sql[] =
     "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
@@ -38,9 +38,9 @@ static const char export_sql[] =
     "from pg_class c where c.relkind in ('r', 'p') and not c.relispartition and " HAS_ACCOUNT_ID
     "order by c.relname <> 'account', c.relname";
 
-/* Deletes a batch from each table that contains rows itself (partitions, not their parents). By
- * ctid, which is found by the key's index and is stable within the statement: a DELETE has no
- * LIMIT. */
+/* Deletes a batch from each table that contains rows itself (partitions, not their parents). The
+ * rows are selected by ctid, because a DELETE has no LIMIT; ctids are found by the key's index
+ * and are stable within the statement. */
 static const char erase_sql[] =
     "select format('with gone as (delete from sluice.%1$I t where t.account_id = %%s and t.ctid = "
     "any(array(select k.ctid from sluice.%1$I k where k.account_id = %%s limit 1000)) "
@@ -136,8 +136,8 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
     struct err ignored;
     export->rows = 0;
     arena_init(&x.arena, BATCH_ARENA_BYTES_MAX);
-    /* Repeatable read: all tables as of one moment, while servers continue to write. Read only, so
-     * nothing is locked. No statement_timeout: a large table takes as long as it takes. */
+    /* Repeatable read: all tables as of one moment, while servers continue to write. Read only,
+     * so nothing is locked. There is no statement_timeout, because a large table may take long. */
     int result = pg_sync_run(sync,
                              "begin isolation level repeatable read, read only; "
                              "set local timezone to 'UTC'; set local statement_timeout to 0",
@@ -198,8 +198,8 @@ int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, 
         int result = each_table(sync, erase_sql, account_id, erase_table, &erasing, err);
         if (result != OK)
             return result;
-        /* Each pass removes rows or is the last pass, so the depth of the references limits their
-         * number. */
+        /* Each pass except the last removes rows, so the depth of the references limits the
+         * number of passes. */
     } while (erasing.refused > 0 && erasing.rows > before);
     *rows = erasing.rows;
     if (erasing.refused == 0)

@@ -1,7 +1,7 @@
 /*
- * account_rows: every row of an account, whatever table it is in: for export and erasure. Tables
- * are found in the schema's catalog by their column account_id, so that a table that a later
- * migration adds is covered without a change here. Blocking, for operator commands; servers may run
+ * account_rows: every row of an account, in any table, for export and erasure. Tables are found in
+ * the schema's catalog by their column account_id, so a table that a later migration adds is
+ * covered without a change here. Calls block; they are for operator commands, and servers may run
  * at the same time.
  */
 #ifndef STORE_ACCOUNT_ROWS_H
@@ -14,14 +14,14 @@ enum {
 };
 
 struct account_export {
-    /* One row as a line of JSON without its newline: {"table": name, "row": {...}}. Columns of
-     * bytes (sealed credentials, hashes) are left out; `<name>_bytes` says how many there were. Not
-     * OK ends the export with that. */
+    /* Receives one row as a line of JSON without its newline: {"table": name, "row": {...}}.
+     * Columns of bytes (sealed credentials, hashes) are left out; `<name>_bytes` gives their
+     * length. A result other than OK ends the export with that status. */
     int (*on_line)(void *owner, slice line, struct err *err);
     void *owner;
     uint64_t rows; /* out */
 };
-/* All rows as they are at one moment, the account's own first. */
+/* Exports all rows as they are at one moment, the account's own row first. */
 int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err) MUST_CHECK;
 
@@ -30,7 +30,7 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
  * are left for the next call. */
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err) MUST_CHECK;
-/* Unfinished runs of the account that servers have claimed: writes under way. */
+/* Counts the account's unfinished runs that servers have claimed, that is, writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
 /* Deletes the account itself, after its rows. ERR_INVALID while a row refers to the account. */

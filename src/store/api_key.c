@@ -12,7 +12,7 @@
 
 /* ---- scopes ---- */
 
-/* A word of several scopes comes before theirs. */
+/* A name that means several scopes comes before their own names. */
 static const struct {
     enum api_key_scope scope;
     slice name;
@@ -111,10 +111,10 @@ static const struct pg_column key_columns[] = {
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
     OF(sessions_ended_at, PG_TIME)};
-/* By the unique index on hash (api_key_hash), one row at most. Account and session are read with
- * it, each by its primary key, so that a request is authorized from one snapshot and one query.
- * session_hash is NULL if the key itself is used: `exists` is then false. The caller checks expiry
- * and revocation, with the right error for each. */
+/* Looked up by the unique index on hash (api_key_hash): one row at most. Account and session are
+ * read with it, each by its primary key, so that a request is authorized from one snapshot and
+ * one query. session_hash is NULL if the key itself is used: `exists` is then false. The caller
+ * checks expiry and revocation, with the right error for each. */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
@@ -167,8 +167,8 @@ static const struct pg_stmt api_key_create = {
     .is_copied = true,
 };
 
-/* The columns of api_key_find, so that read_row serves both; the columns of a session are
- * constants. By the primary key, whose ids are ordered by time. */
+/* Returns the same columns as api_key_find, so that read_row serves both; the columns of a
+ * session are constants. Walks the primary key, whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
     .sql =
@@ -207,7 +207,8 @@ static const struct pg_stmt session_end = {
     .is_copied = true,
 };
 
-/* greatest() ignores NULL and never goes back, so replays and races of two sign-outs end alike. */
+/* greatest() ignores NULL and the value never decreases, so a replay or a race of two sign-outs
+ * has the same result. */
 static const struct pg_stmt sessions_end = {
     .name = "sessions_end",
     .sql = "update sluice.api_key t set sessions_ended_at = greatest(t.sessions_ended_at, :now) "

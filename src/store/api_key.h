@@ -46,17 +46,18 @@ int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
 slice scopes_format(uint32_t scopes, char out[33]);
 /* "read" for SCOPE_READ, "execute" for both of its scopes ... */
 const char *scope_name(enum api_key_scope scope);
-/* Removes from the set what its next word means, in that order: the set of the word; 0: none left.
- */
+/* Removes from the set the scopes of the next name, in the order of the text form, and returns
+ * them; 0: none left. */
 uint32_t scopes_next(uint32_t *set);
 
-/* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
- * ERR_NOTFOUND if there is none. Revoked and expired keys are returned: the caller checks. */
+/* session_hash: the hash of the dashboard session that the key opened; NULL: the key itself is
+ * used. Result: ERR_NOTFOUND if there is no such key. Revoked and expired keys are returned: the
+ * caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
-/* Records the use; the caller does it at most once a minute for each key. store_done_result. */
+/* Records the use; the caller calls this at most once a minute for each key. store_done_result. */
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
@@ -65,7 +66,8 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
-/* The display name, revoked or not: its name, else its first characters. store_text_result. */
+/* The key's display name, revoked or not: its name or, without a name, its first characters.
+ * store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
 /* A change of a key, with its audit event. Not replayed: ERR_CLOSED if the answer was lost. */
@@ -73,7 +75,7 @@ struct api_key_change {
     struct audit_by by;
     struct api_key key;     /* revoke: account_id and id */
     struct uuid replaces;   /* the key that this key replaces; nil: none */
-    int64_t replaced_until; /* the replaced key ends then, or earlier if it would have anyway */
+    int64_t replaced_until; /* when the replaced key ends, unless it would have ended earlier */
 };
 /* Reads all members but revoked_at and last_used_at. ERR_INVALID: there is a key with that id or
  * hash, or no such account; store_hit_result: the key to replace is revoked or does not exist. */
@@ -83,17 +85,17 @@ void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct o
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
 
-/* Sessions that a key opened, ended before their time. store_done_result, replayable: one, which
- * would have ended at expires_at; all that begin before `before`. */
+/* Ends sessions that a key opened before their time: one session, which would have ended at
+ * expires_at, or all that begin before `before`. store_done_result, replayable. */
 void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
                        int64_t expires_at);
 void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid key_id, int64_t before);
-/* Forgets those that would have ended by now; at most 1000. store_done_result. */
+/* Removes records of sessions that would have expired by now; at most 1000. store_done_result. */
 void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
-/* An operator's command: of one account, oldest first. */
+/* For operator commands: lists one account's keys, oldest first. */
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err) MUST_CHECK;
 

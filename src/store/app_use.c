@@ -1,6 +1,6 @@
 /*
- * The calls of one app: looked up by the keys of tallies and executions, since neither has an index
- * by app. The starts of longer slots (store/tally.h) are also starts of shorter ones.
+ * The calls of one app, looked up by the keys of tallies and executions, since neither table has an
+ * index by app. The start of a longer slot (store/tally.h) is also the start of a shorter slot.
  */
 #include "store/app_use.h"
 

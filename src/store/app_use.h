@@ -1,5 +1,5 @@
 /*
- * app_use: how much an account uses one app, and by which keys, for the page of a connection.
+ * app_use: how much an account uses one app, and with which keys, for the page of a connection.
  */
 #ifndef STORE_APP_USE_H
 #define STORE_APP_USE_H
@@ -8,16 +8,16 @@
 
 enum { APP_USE_NEWEST = 200 };
 
-/* An account's calls of an app by the range's steps (`at`, succeeded, failed and blocked of each
- * sum are set), up to `until`: each TALLY_SLOT_S of the range is looked up by key, so it costs the
- * same however many other apps there are. A step without calls has no row. */
+/* Sums an account's calls of an app for each step of the range, up to `until` (sets `at`,
+ * succeeded, failed and blocked of each sum). Each TALLY_SLOT_S of the range is looked up by
+ * key, so the cost does not depend on the number of other apps. A step without calls has no row. */
 void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                    struct uuid account_id, slice integration_id, const struct tally_range *range,
                    int64_t until);
 STORE_LIST_RESULT(store_app_use_result, tally_sum)
 
-/* The keys whose calls went through a connection, by name: those among the account's newest
- * APP_USE_NEWEST executions; calls of flows are not among these. Result in the op's arena. */
+/* The keys that called through a connection, by name: those among the account's newest
+ * APP_USE_NEWEST executions, which do not include calls of flows. Result in the op's arena. */
 struct app_key {
     struct uuid id;
     slice name; /* SLICE_NONE: the key no longer exists */

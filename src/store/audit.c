@@ -1,6 +1,6 @@
 /*
  * Audit events: inserted, listed, never updated. The table is partitioned by day of the id; a list
- * is a page of STORE_PAGE_SQL, so it prunes partitions outside its range.
+ * is a page of STORE_PAGE_SQL, so partitions outside its range are pruned.
  */
 #include "store/audit.h"
 
@@ -55,7 +55,7 @@ enum audit_kind audit_kind_find(slice name)
 
 #define OF(name, type, ...) PG_OF(#name, type, struct audit_event, name, __VA_ARGS__)
 
-/* The id is drawn by the caller, once: a replay meets its own row and leaves it. */
+/* The caller draws the id once: a replay conflicts with its own row and leaves it unchanged. */
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
     .sql = "insert into sluice.audit_event "
@@ -69,8 +69,8 @@ static const struct pg_stmt audit_insert = {
     .access = PG_WRITE,
 };
 
-/* `key` finds `key` and `key.created` but not `keyring`: hence the point, and the colon for an
- * actor. left(), not LIKE, since a kind may contain `_`, which LIKE takes for any character. */
+/* `key` must match `key` and `key.created` but not `keyring`: hence the dot, and the colon for
+ * an actor. left(), not LIKE, since a kind may contain `_`, which LIKE treats as a wildcard. */
 static const struct pg_stmt audit_list = {
     .name = "audit_list",
     .sql = STORE_PAGE_SQL("sluice.audit_event",

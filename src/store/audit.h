@@ -7,8 +7,8 @@
 
 #include "store/store.h"
 
-/* All kinds of events, with their text in lists. The part before the point is a group, whose kinds
- * are together here. The last kind was written by earlier versions: their rows keep their words. */
+/* All kinds of events, with their text in lists. The part before the dot is a group; kinds of a
+ * group are adjacent. Only earlier versions wrote the last kind: their rows keep that name. */
 #define AUDIT_KINDS(X)                                                                            \
     X(ACCOUNT_CREATED, "account.created", "The account was created")                              \
     X(ACCOUNT_CHANGED, "account.changed", "The account's mark or colour was changed")             \
@@ -36,7 +36,8 @@
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")
 #define AUDIT_KIND_ENUM(name, text, sentence) AUDIT_##name,
 enum audit_kind { AUDIT_KINDS(AUDIT_KIND_ENUM) AUDIT_KIND_COUNT };
-/* All names as one text, with a space before each; and the pattern of a filter by kind. */
+/* All names as one text, with a space before each name; and the description of a valid filter by
+ * kind. */
 #define AUDIT_KIND_WORD(name, text, sentence) " " text
 #define AUDIT_KIND_WORDS                      AUDIT_KINDS(AUDIT_KIND_WORD)
 #define AUDIT_KIND_WANTED                     "one of, or the first word of:" AUDIT_KIND_WORDS
@@ -44,7 +45,7 @@ slice audit_kind_name(enum audit_kind kind);
 slice audit_kind_sentence(enum audit_kind kind);
 /* "key" of "key.created" */
 slice audit_kind_group(enum audit_kind kind);
-/* From a row's kind, or a filter's; AUDIT_KIND_COUNT: no kind has that name. */
+/* The kind with the name in a row or a filter; AUDIT_KIND_COUNT: no kind has that name. */
 enum audit_kind audit_kind_find(slice name);
 
 /* The caller of a change, for the event of that change; borrowed like the event's other members. */
@@ -52,7 +53,7 @@ struct audit_by {
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */
     slice address; /* the client's, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
-    slice means;   /* through what: "dashboard"; SLICE_NONE for the API */
+    slice means;   /* the face, such as "dashboard"; SLICE_NONE: the API */
 };
 
 struct audit_event {
@@ -66,15 +67,16 @@ struct audit_event {
 
 /* A copy in the arena, without means. */
 struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
-/* The key of an actor "key:<id>"; nil: another actor. */
+/* The key of an actor "key:<id>"; nil: the actor is not a key. */
 struct uuid audit_actor_key(slice actor);
 
 /* Replayable. store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
 
-/* The account's events, newest first. kind: "key.created", or "key" for all that begin with it;
- * actor: "key:<id>", or "key" likewise; SLICE_NONE: all. next as in store_execution_list_result. */
+/* The account's events, newest first. kind: "key.created", or "key" for all kinds that begin
+ * with it; actor: "key:<id>", or "key" likewise; SLICE_NONE: all. next: as in
+ * store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor);

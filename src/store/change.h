@@ -12,13 +12,13 @@
 
 enum { STORE_CHANGE_INTEGRATION_MAX = 64, STORE_CHANGE_TEXT_MAX = UUID_TEXT_LEN + 1 + 64 };
 
-/* The payload: all of the account, or (integration_id not SLICE_NONE) its connections to one app.
- */
+/* The payload for all of the account or, if integration_id is not SLICE_NONE, for its
+ * connections to one app. */
 slice store_change_format(struct uuid account_id, slice integration_id,
                           char out[STORE_CHANGE_TEXT_MAX + 1]);
-/* false: not one of these payloads. integration_id: SLICE_NONE, or a part of text. */
+/* false: text is not such a payload. integration_id: SLICE_NONE, or a part of text. */
 bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id) MUST_CHECK;
-/* Within a transaction it is sent when that commits. */
+/* Within a transaction the notification is sent when the transaction commits. */
 int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id,
                              struct err *err) MUST_CHECK;
 

@@ -1,8 +1,8 @@
 /*
- * Connect links. A link goes through insert, take, use, and stays for a day after its end. Each of
- * these steps is one UPDATE by the primary key whose conditions are the fence: one of any number of
- * browsers takes the link, and it makes one connection. Each is replayable because its condition
- * also holds for the state after its own first attempt.
+ * Connect links. A link goes through insert, take, use, and is kept for a day after its end. Each
+ * of these steps is one UPDATE by the primary key whose conditions are the fence: of any number of
+ * browsers only one takes the link, and it makes one connection. Each is replayable because its
+ * condition also holds for the state after its own first attempt.
  */
 #include "store/connect_session.h"
 
@@ -12,8 +12,8 @@
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct connect_session_change, session.name, __VA_ARGS__)
 
-/* token_hash is of 256 random bits: a conflict can only be with this statement's own first
- * attempt. */
+/* token_hash is the hash of 256 random bits: a conflict can only be with this statement's own
+ * first attempt. */
 static const struct pg_stmt connect_session_insert = {
     .name = "connect_session_insert",
     .sql = "with made as " STORE_EVENT_SQL(
@@ -67,7 +67,7 @@ static const struct pg_column session_columns[] = {
     OF(account_name, PG_TEXT),
     OF(account_mark, PG_TEXT),
     OF(account_colour, PG_TEXT)};
-/* The account's data for the page comes along, by its primary key. */
+/* Also returns the account's data for the page, looked up by its primary key. */
 static const struct pg_stmt connect_session_get = {
     .name = "connect_session_get",
     .sql = "select :ord, " SESSION_SELECT " @read(sluice.connect_session)",
@@ -76,9 +76,9 @@ static const struct pg_stmt connect_session_get = {
     .key_count = 2,
 };
 
-/* The first browser wins by taken_by; the row lock makes a second browser wait and then fail the
- * condition. Taken again by the same browser, times stay as they were: neither a reload nor a
- * replay prolongs the link. */
+/* The first browser wins by taken_by; the row lock makes a second browser wait, and its
+ * condition then fails. If the same browser takes the link again, the times stay as they were:
+ * neither a reload nor a replay prolongs the link. */
 static const struct pg_stmt connect_session_take = {
     .name = "connect_session_take",
     .sql = "with changed as (update sluice.connect_session t "
@@ -99,8 +99,8 @@ static const struct pg_stmt connect_session_take = {
     .access = PG_WRITE,
 };
 
-/* Before the connection is inserted: the row binds the link to one connection id, so that neither a
- * form sent twice nor a process that dies in between can make a second connection. */
+/* Runs before the connection is inserted: the row binds the link to one connection id, so that
+ * neither a form sent twice nor a process that dies in between can make a second connection. */
 static const struct pg_stmt connect_session_use = {
     .name = "connect_session_use",
     .sql = "update sluice.connect_session t set used_at = coalesce(t.used_at, :now), "
@@ -113,7 +113,8 @@ static const struct pg_stmt connect_session_use = {
     .access = PG_WRITE,
 };
 
-/* Only for the connection that the caller had bound, so it cannot undo another's use. */
+/* Only for the connection that the caller had bound, so this cannot undo the use by another
+ * caller. */
 static const struct pg_stmt connect_session_unuse = {
     .name = "connect_session_unuse",
     .sql = "update sluice.connect_session t set used_at = null, made_id = null "
@@ -125,8 +126,9 @@ static const struct pg_stmt connect_session_unuse = {
     .access = PG_WRITE,
 };
 
-/* A range of the primary key, filtered: no index on key_hash, because an account has few links at a
- * time (they are removed a day after their end) and the count limits how many a key may have. */
+/* A range of the primary key, filtered: key_hash needs no index, because an account has few
+ * links at a time (they are removed a day after their end) and this count limits the links of a
+ * key. */
 static const struct pg_stmt connect_session_count = {
     .name = "connect_session_count",
     .sql = "select :ord, t.n from @input lateral (select count(*) filter (where c.expires_at > "

@@ -26,11 +26,11 @@ struct connect_session {
     struct uuid key_id;                 /* the key that created it */
     uint8_t key_hash[API_KEY_HASH_LEN]; /* the same key's */
     bool is_reconnect;
-    int64_t connection_id; /* the one to reconnect; 0: makes a new one */
+    int64_t connection_id; /* the connection to reconnect; 0: makes a new one */
     slice email, subject;  /* only this identity may be connected; SLICE_NONE: any */
     slice return_url;      /* SLICE_NONE: none */
     int64_t created_at;
-    int64_t expires_at; /* until it is taken; after that the end for the browser that took it */
+    int64_t expires_at; /* end of the link; once taken, its end for the browser that took it */
     /* out */
     slice account_name, account_mark, account_colour; /* store/account.h */
     int64_t taken_at, used_at;                        /* 0: not yet */
@@ -51,27 +51,27 @@ void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, 
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* Gets it likewise, taken until `until` by the first browser, which may take it again without a
- * second event (taken_by is the hash of a random value of its page, so that a form sent twice is
- * one). ERR_NOTFOUND for all others, and past expires_at. */
+/* Takes the link until `until` and returns it. Only the first browser gets it; it may take the
+ * link again without a second event (taken_by is the hash of a random value of its page, so that
+ * a form sent twice counts as one). ERR_NOTFOUND for all others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
-/* The links of a key that may still connect something: store_count_result. */
+/* Counts the links of a key that may still connect an app: store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
-/* Before a connection is stored: the link makes this one and no other. store_hit_result:
- * ERR_NOTFOUND if it has made another, was not taken, or has ended. */
+/* Binds the link to this connection before the connection is stored, so that the link makes no
+ * other. store_hit_result: ERR_NOTFOUND if it has made another, was not taken, or has ended. */
 void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id);
-/* It was not stored after all: the link may be used again. store_done_result. */
+/* The connection was not stored after all: the link may be used again. store_done_result. */
 void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id,
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id);
-/* Links that ended a day ago (until then their page shows the outcome); at most 1000.
+/* Removes links that ended a day ago (until then their page shows the outcome); at most 1000.
  * store_done_result. */
 void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 

@@ -75,10 +75,10 @@ static const struct pg_stmt connection_get = {
     .key_count = 2,
 };
 
-/* Goes alone, since the inserts of a set would not count one another. The count stops at count_max
- * rows of the primary key's index, and leaves out a row of this id: a replay at the limit must find
- * its own row. "do update" changes nothing; it is there because only an updated row is returned,
- * and with it the token that shows which request made the row. */
+/* Goes alone, since the inserts of a set would not count one another. The count stops at
+ * count_max rows of the primary key's index, and leaves out a row of this id: a replay at the
+ * limit must find its own row. "do update" changes nothing; it makes the statement return the
+ * row, whose token shows which request made it. */
 static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
@@ -108,19 +108,19 @@ static const struct pg_stmt connection_insert = {
     .goes_alone = true,
 };
 
-/* The fence. A replay finds its own token one revision on, and returns the same again. All
- * statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not count
+/* The fence. A replay finds its own token one revision later, and returns the same result again.
+ * All statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not count
  * twice. */
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
-/* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may
- * belong to another user. */
+/* A renewal leaves the identity unchanged. A new grant replaces it even if the new identity is
+ * unknown, because the grant may belong to another user. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
-/* scopes: another kind of credential brings its own, possibly none; for the same kind NULL means
- * that the provider did not repeat them (RFC 6749 section 5.1). If auth_kind is NULL the comparison
- * is, too, and `case` takes its other branch. */
+/* scopes: if the kind of credential changes, its scopes replace the old ones, even if there are
+ * none; for the same kind NULL means that the provider did not repeat them (RFC 6749 section
+ * 5.1). If auth_kind is NULL, so is the comparison, and `case` takes its other branch. */
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
@@ -145,8 +145,8 @@ static const struct pg_stmt connection_credentials_set = {
     .access = PG_WRITE,
 };
 
-/* Fenced by rev, which it does not change: an identity is known later than its credential, and must
- * not be written next to another credential. A replay writes the same. */
+/* Fenced by rev, which it does not change: an identity becomes known after its credential, and
+ * must not be written next to another credential. A replay writes the same. */
 static const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "

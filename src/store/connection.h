@@ -1,7 +1,7 @@
 /*
  * connection: an account's grant on one app: sealed credentials (vault/seal.h), their key id, and
- * their health. Changes are compare-and-set on `rev`, and carry an operation token, so that one
- * sent again after a lost connection returns the actual result.
+ * their health. Changes are compare-and-set on `rev`, and carry an operation token, so that a
+ * change that is sent again after a lost connection returns the actual result.
  */
 #ifndef STORE_CONNECTION_H
 #define STORE_CONNECTION_H
@@ -51,19 +51,21 @@ struct connection {
 
 const char *connection_status_name(enum connection_status status);
 bool connection_identity_is_known(const struct connection_identity *identity);
-/* The name that people know: the email, else the label, else the subject; SLICE_NONE. */
+/* The name that people know: the email, else the label, else the subject; SLICE_NONE if there is
+ * none of these. */
 slice connection_identity_text(const struct connection_identity *identity);
 
 /* connection_list.c: */
 
-/* The choices for a call that names no connection: the integration's default first, then the oldest
- * live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none,
- * one or several. The result is as that of a page. */
+/* The choices for a call that names no connection: the integration's default first, then the
+ * oldest live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there
+ * is none, one or several. Read the result like that of a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
 
-/* A page of the connections of one integration, or of all by integration; oldest first. */
+/* A page of the connections of one integration, or of all connections by integration; oldest
+ * first. */
 struct connection_page {
     slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* continues after this connection, the last of the page before;
@@ -73,11 +75,11 @@ struct connection_page {
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
-/* Of the first CONNECTION_ENDED_SCAN by integration the ended connections, then others. */
+/* Of the first CONNECTION_ENDED_SCAN connections by integration, the ended ones, then others. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
-/* A list in op's arena; none is an empty list, not an error. */
+/* A list in op's arena; without connections an empty list, not an error. */
 STORE_LIST_RESULT(store_connection_list_result, connection)
 
 /* An account's connections of one integration. */
@@ -90,7 +92,7 @@ struct connection_app {
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
-/* How many the account has, up to count_max: store_count_result. */
+/* Counts the account's connections, up to count_max: store_count_result. */
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
 
@@ -100,11 +102,11 @@ void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id);
 STORE_ROW_RESULT(store_connection_get_result, connection)
-/* Reads all members but rev and the times. count_max: how many the account may have, 0: any number;
- * several processes that connect at the same moment may exceed it. is_default is allowed only if no
- * other connection of that integration is the default: else ERR_INVALID (SQLSTATE 23505). Result:
- * ERR_LIMIT at count_max; *is_own is false if there is a connection with that id already, which is
- * left unchanged. */
+/* Reads all members but rev and the times. count_max: the account's maximum, 0: no limit;
+ * several processes that connect at the same moment may exceed it. is_default is allowed only if
+ * no other connection of that integration is the default: else ERR_INVALID (SQLSTATE 23505).
+ * Result: ERR_LIMIT at count_max; *is_own is false if there is already a connection with that
+ * id, which is left unchanged. */
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection *connection, size_t count_max);
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
@@ -117,29 +119,29 @@ struct connection_credentials {
     slice auth_kind;    /* SLICE_NONE: as before */
     slice scopes;       /* SLICE_NONE: as before, if auth_kind is, too */
     int64_t expires_at; /* 0: unknown */
-    bool is_grant_new;  /* not a renewal: the row's identity is replaced, known or not */
+    bool is_grant_new;  /* not a renewal: the row's identity is replaced, even by an unknown one */
     struct connection_identity identity;
 };
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
 
-/* What was found out about the credential that the row has at rev; rev stays. store_done_result: a
- * row that has another credential by now is left unchanged. */
+/* Stores facts that were found about the credential that the row has at rev; rev stays.
+ * store_done_result: a row that has another credential by now is left unchanged. */
 void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
 /* connection_manage.c: changes by a person or a program, each with its audit event. Result: the
- * integration's id (store_text_result); a lost answer is ERR_CLOSED, and doing it again is
+ * integration's id (store_text_result); a lost answer is ERR_CLOSED, and repeating the change is
  * harmless. */
 struct connection_change {
     struct uuid account_id;
     int64_t id;
     struct audit_by by;
 };
-/* The former default of the same integration is cleared. ERR_INVALID: another connection became the
- * default at the same moment; retry. */
+/* The former default of the same integration is cleared. ERR_INVALID: another connection became
+ * the default at the same moment, so retry. */
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change);
 /* label: at most CONNECTION_LABEL_MAX characters (else ERR_INVALID). */
@@ -164,9 +166,10 @@ struct connection_loss {
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);
 
-/* No other holder may refresh its token for lease_ms, by the database's clock. Repeated by the same
- * holder, the lease starts again. store_hit_result: ERR_NOTFOUND if another holder has it, or if
- * the row has another rev by now. A change of credentials or status ends the claim. */
+/* Claims the refresh: no other holder may refresh the token for lease_ms, by the database's
+ * clock. If the same holder repeats it, the lease starts again. store_hit_result: ERR_NOTFOUND
+ * if another holder has it, or if the row has another rev by now. A change of credentials or
+ * status ends the claim. */
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
                             unsigned lease_ms);
@@ -186,11 +189,11 @@ void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct connection_use *use);
 
 /* Operator commands. */
-/* All of the account, in the order of pages. */
+/* All connections of the account, in the order of pages. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;
-/* One page of connections of all accounts that are sealed under another key than key_id, for
- * `keys rotate`; after is the last (account, id) of the page before. */
+/* One page of connections of all accounts that are sealed with a key other than key_id, for
+ * `keys rotate`; after is the last (account, id) of the previous page. */
 int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
                                 struct uuid after_account, int64_t after_id,
                                 struct connection **list, size_t *count,

@@ -1,16 +1,16 @@
 /*
- * Connections: queries without an id. The choices for a call, pages of a list, and a summary for
- * each app of an account. None reads more than it returns, however many connections an account has,
- * except the last, which counts them.
+ * Connections: queries without an id: the choices for a call, pages of a list, and a summary for
+ * each app of an account. Each reads no more than it returns, however many connections an account
+ * has, except the last, which counts all of them.
  */
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
 enum { LIST_PAGE_MAX = 500 }; /* an operator's command only */
 
-/* Three searches, each by an index and bounded: the default by connection_default, the oldest live
- * ones by connection_live, two of any status by connection_integration (enough to know whether
- * there is one or several). UNION removes duplicates. OFFSET 0 keeps the rows' lookup by key from
+/* Three searches, each by an index and bounded: the default by connection_default, the oldest
+ * live connections by connection_live, two of any status by connection_integration (enough to
+ * tell one from several). UNION removes duplicates. OFFSET 0 keeps the rows' lookup by key from
  * being merged into a join over the whole account (pg/stmt.c). */
 static const struct pg_stmt connection_choice = {
     .name = "connection_choice",
@@ -30,8 +30,8 @@ static const struct pg_stmt connection_choice = {
     .is_shared = true,
 };
 
-/* Both pages walk connection_integration from where the previous page ended, in its order, without
- * a sort. */
+/* Both pages walk connection_integration from where the previous page ended, in index order,
+ * without a sort. */
 #define PAGE_OF(condition, order)                                                                  \
     "select :ord, c.* from @input lateral (select " CONNECTION_SELECT                              \
     " from sluice.connection t where t.account_id = :account_id and " condition " order by " order \
@@ -127,8 +127,9 @@ void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
 }
 
-/* Makes room for LIST_PAGE_MAX more after the first count of *list. Doubled, so that copies stay
- * linear; an older array stays in the arena until the command ends. */
+/* Makes space for LIST_PAGE_MAX more after the first count of *list. The size is doubled, so
+ * that the total cost of copies is linear; an older array stays in the arena until the command
+ * ends. */
 static bool reserve_page(struct arena *arena, struct connection **list, size_t count, size_t *room)
 {
     if (count + LIST_PAGE_MAX <= *room)

@@ -18,9 +18,9 @@
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
-/* `changed`, whose `returning` follows. The other default of the same integration is cleared first.
- * `(select count(*) from cleared) >= 0` is always true: it makes the first update run to its end
- * before a row of the second is touched, so that the unique index finds no two defaults. Such a
+/* `changed`, whose `returning` follows. The other default of the same integration is cleared
+ * first. `(select count(*) from cleared) >= 0` is always true: it makes the first update finish
+ * before the second touches a row, so that the unique index finds no two defaults. Such a
  * statement goes alone, since two of one integration in a set would each see the table as it was
  * before both. */
 #define CONNECTION_MAKE_DEFAULT                                                                   \
@@ -41,7 +41,7 @@ static const struct pg_stmt connection_default_set = {
     .goes_alone = true,
 };
 
-/* The length is a CHECK of the table (22 and 23 are ERR_INVALID). */
+/* A CHECK of the table limits the length (classes 22 and 23 are ERR_INVALID). */
 static const struct pg_stmt connection_label_set = {
     .name = "connection_label_set",
     .sql = "with changed as (update sluice.connection t set label = :label, rev = t.rev + 1, "

@@ -10,9 +10,9 @@
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_loss, name, __VA_ARGS__)
 
 /* rev stays: it fences the credentials, which a claim does not change. So a token that arrives
- * after the lease has ended is still stored, as long as no other writer has stored one. The lease
- * is measured by the database's clock, which all processes share. A replay by the same holder
- * begins it again. */
+ * after the lease has ended is still stored, as long as no other writer has stored one. The
+ * lease is measured by the database's clock, which all processes share. A replay by the same
+ * holder starts it again. */
 static const struct pg_stmt connection_claim = {
     .name = "connection_claim",
     .sql = "update sluice.connection t set refreshing_by = :holder, "
@@ -37,10 +37,10 @@ static const struct pg_stmt connection_release = {
     .access = PG_WRITE,
 };
 
-/* Status and audit event are one statement, so there is one event for each loss: the second process
- * to find it fails the fence, and its `gone` is empty. At a replay `gone` has the row again and the
- * event, whose id is the same, conflicts with itself. `gone` carries the event's columns, so that
- * the INSERT is of exactly the rows that were changed. */
+/* Status and audit event are one statement, so there is one event for each loss: the second
+ * process to find it fails the fence, and its `gone` is empty. At a replay `gone` has the row
+ * again, and the event conflicts with its first copy, which has the same id. `gone` carries the
+ * event's columns, so that the INSERT is for exactly the rows that were changed. */
 static const struct pg_stmt connection_lost = {
     .name = "connection_lost",
     .sql = "with gone as (update sluice.connection t set status = 'reauth_required', "

@@ -5,7 +5,7 @@
 #include "store/internal.h"
 
 /* rev stays: it fences credentials and health, which this does not touch. Several servers report
- * the same connection, in any order: the latest time wins. greatest() ignores NULL; if no call
+ * the same connection, in any order: the latest time wins. greatest() ignores NULL. If no call
  * failed, :failed_at is NULL, the condition is not true, and the former failure stays. */
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_use, name, __VA_ARGS__)
 static const struct pg_stmt connection_use = {

@@ -1,6 +1,6 @@
 /*
  * Executions: inserted once, when they have ended. Both inserting statements are first sent without
- * a check for a conflict; only if the answer of a commit was lost is their `again` form sent
+ * a check for a conflict; their `again` form is sent only if the answer of a commit was lost
  * (pg/pg.h).
  */
 #include "store/execution.h"
@@ -45,12 +45,11 @@ static const struct pg_stmt execution_insert =
 static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  MEMBERS};
 
-/* The claim is the fence: only if it is still this node's (execution_id and owner match) is the
- * execution inserted. If the lease ran out and another node ended the run, `moved` is empty,
- * nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may already be
- * deleted; an execution with this id, owner and time is then the result of the first attempt. `:ord
- * in
- * (...)` is a hashed subplan, so a set is not matched pair by pair. */
+/* The claim is the fence: the execution is inserted only if the claim is still this node's
+ * (execution_id and owner match). If the lease ran out and another node ended the run, `moved`
+ * is empty, nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may
+ * already be deleted; an execution with this id, owner and time is then the result of the first
+ * attempt. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair. */
 #define FINISH_STORE                                                                             \
     "and t.execution_id = :id and t.owner = :owner "                                             \
     "returning :ord as ord, :account_id as account_id, :id as id, "                              \
@@ -66,9 +65,9 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
-/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner. The
- * key's life began with the claim and may have ended by now; requests that wait for its run load it
- * again within a second (exec/claim.c), and must find it. */
+/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner.
+ * The key's life began with the claim and may have ended by now. It is extended, because
+ * requests that wait for its run load it again within a second (exec/claim.c), and must find it. */
 #define FINISH_KEEP                                                       \
     "update sluice.idempotency_key t set state = 'bound', owner = null, " \
     "expires_at = greatest(t.expires_at, now() + interval '5 seconds') "  \
@@ -96,9 +95,9 @@ static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_
     row ".api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = " row \
         ".account_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
 #define ASKED_BY_COLUMNS OF(api_key_id, PG_UUID), OF(api_key_name, PG_TEXT), OF(attempts, PG_I64)
-/* A small summary comes with the row; for a large one only its size, which the pointer of an
- * out-of-line text contains. The caller then sends execution_get_summary, on the lane of large
- * reads. */
+/* A small summary is read with the row. Of a large one only the size is read, which the pointer
+ * to an out-of-line text contains; the caller then sends execution_get_summary, on the lane of
+ * large reads. */
 static const struct pg_stmt execution_get = {
     .name = "execution_get",
     .sql = "select :ord, t.account_id, t.id, t.integration_id, t.action_id, t.connection_id, "
@@ -128,7 +127,7 @@ static const struct pg_stmt execution_get_summary = {
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-/* The code as the API reports it is only in the summary; a row may have another code. */
+/* The error code as the API reports it is only in the summary; the row may have another. */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \
@@ -149,10 +148,10 @@ static const struct pg_stmt execution_get_summary = {
         IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
 
 /* A call of a flow has no id: its position in the list is a UUIDv7 of its time, with the
- * microsecond after the version and a unique part at the end. Read through flow_step_call, from
- * each partition that may have one: a flow is older than its steps, so later partitions are left
- * out. Calls whose flow retention has removed are not listed; the lookup must not turn into a read
- * of all flows. */
+ * microsecond after the version and a unique part at the end. Rows are read through
+ * flow_step_call, from each partition that may have one: a flow is older than its steps, so
+ * later partitions are left out. Calls of flows that retention has removed are not listed; the
+ * lookup must not turn into a read of all flows. */
 #define CALL_US "(extract(epoch from x.started_at) * 1000000)::bigint"
 #define CALL_ID                                                                  \
     "(lpad(to_hex(" CALL_US " / 1000), 12, '0') || '7' || lpad(to_hex(" CALL_US  \
@@ -176,8 +175,8 @@ static const struct pg_stmt execution_get_summary = {
                          "f where "                                                               \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
-/* Both in one order: each returns as many as are wanted, and the first scan that was cut ends the
- * page. The columns of flows and their templates are looked up by key. */
+/* Merges both lists in one order: each returns as many rows as are wanted, and the first scan
+ * that was cut ends the page. The columns of flows and their templates are looked up by key. */
 #define LIST_SQL(only, called)                                                                   \
     "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "         \
     "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "          \

@@ -19,21 +19,21 @@ struct execution {
     struct uuid owner; /* the node that wrote it */
     slice summary; /* the stored JSON text, returned byte for byte; SLICE_NONE if it was not read
                       because it is larger than STORE_SUMMARY_INLINE_BYTES */
-    size_t summary_bytes;   /* set if one execution is read */
+    size_t summary_bytes;   /* set when one execution is read */
     struct uuid api_key_id; /* the caller; nil: unknown, as in rows of the previous version */
     slice api_key_name;     /* only if one is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
-    /* For a list with calls of flows; flow_id nil: an execution. For a call the id is only its
-     * position in the list, and the summary is its error, as in a flow_step. */
+    /* For a list with calls of flows. flow_id nil: an execution. The id of a call is only its
+     * position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
     bool is_fan_out; /* one row, with one call for each item */
 };
 
-/* A larger summary is not read with its row but by itself, so that queries for small ones do
- * not wait for it, and its reader knows the size beforehand. */
+/* A larger summary is read separately from its row, so that queries for small ones do not wait
+ * for it, and its reader knows the size in advance. */
 #define STORE_SUMMARY_INLINE_BYTES 65536
-/* Lists contain only small summaries of succeeded executions: these hold the output. */
+/* Lists contain only small summaries of succeeded executions, because these hold the output. */
 #define STORE_SUMMARY_LISTED_BYTES 4096
 
 /* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */
@@ -46,26 +46,26 @@ enum claim_end {
     CLAIM_RELEASE, /* free again; also for claims without a client's key */
 };
 
-/* Ends a claim with a result: the claim row is bound or deleted and the execution inserted, in one
- * statement, if the claim (account, key, execution id, owner) is still this node's. key as in
- * store_claim. Replayable. store_hit_result: ERR_NOTFOUND: no longer this node's (recovered by
- * another node after its lease had run out); nothing was written. */
+/* Ends a claim with a result. If the claim (account, key, execution id, owner) is still this
+ * node's, one statement binds or deletes the claim row and inserts the execution. key: as in
+ * store_claim. Replayable. store_hit_result: ERR_NOTFOUND: no longer this node's (another node
+ * recovered it after its lease had run out); nothing was written. */
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
 
-/* Its row, with the summary unless that is large. Result: ERR_NOTFOUND. */
+/* Reads one execution, with its summary unless that is large. Result: ERR_NOTFOUND. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_execution_get_result, execution)
 
-/* Only the summary, whatever its size, on the lane of large reads. store_text_result. */
+/* Reads only the summary, whatever its size, on the lane of large reads. store_text_result. */
 void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
 
-/* The account's executions, newest first; failed ones with their summary, which has no output, the
- * others without (SLICE_NONE) unless with_summary is set and it has at most
- * STORE_SUMMARY_LISTED_BYTES. next: where the next page continues, as `before`; nil at the end of
- * the range. */
+/* Lists the account's executions, newest first. Failed ones have their summary, which has no
+ * output; the others have it only if with_summary is set and it is at most
+ * STORE_SUMMARY_LISTED_BYTES, else SLICE_NONE. next: where the next page continues, as `before`;
+ * nil at the end of the range. */
 struct execution_filter {
     slice integration_id;   /* SLICE_NONE: of all */
     slice action_id;        /* likewise, as the next */
@@ -74,7 +74,7 @@ struct execution_filter {
     slice error_code; /* selects failures by the code that the API reports; others may be returned,
                          too */
     bool with_summary;
-    bool with_calls; /* from flows, those that are filled in (flow_step_fill), by their time */
+    bool with_calls; /* calls of flows that are filled in (flow_step_fill), by their time */
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,
