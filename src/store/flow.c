@@ -57,7 +57,7 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
 static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
-/* As in store_claim_result: the conflicting row, if any, is the key's. */
+/* As in store_claim_result: a conflicting row, if there is one, is that of the key. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
                                                       STORE_FLOW_OF(id, PG_UUID),
@@ -65,8 +65,8 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
                                                       START_MORE,
                                                       PG_ARG("fingerprint", PG_BYTES),
                                                       PG_ARG("lifetime_ms", PG_I64)};
-/* The addition for a resend: the first attempt inserts rows that cannot exist, and need not
- * check. */
+/* The addition for a resend. The first attempt inserts rows that cannot exist yet, so it does
+ * not have to check. */
 #define AGAIN " on conflict do nothing"
 
 #define FLOW_COLUMNS                                                                        \
@@ -80,9 +80,9 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define DOC_COLUMNS "account_id, flow_id, input, actor, waiting_input"
 #define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 
-/* A start may be requested twice, by its caller's id. A resend has to distinguish its own flow from
- * a flow that another request made under the same id: created_at, in microseconds and drawn once
- * per request, is the same only for its own. */
+/* A start may be requested twice under the id that its caller gave. A resend has to distinguish
+ * its own flow from a flow that another request made under the same id: created_at, in
+ * microseconds and drawn once per request, is the same only for its own. */
 #define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -101,7 +101,7 @@ static const struct pg_stmt flow_start_again =
     START_STMT("flow_start_again", start_params, "", "", "", "", AGAIN, START_IS_OURS, );
 static const struct pg_stmt flow_start =
     START_STMT("flow_start", start_params, "", "", "", "", "", "", .again = &flow_start_again);
-/* Statements of their own, so that a start without a title and a trace costs nothing extra. */
+/* Separate statements, so that a start without a title and a trace costs nothing extra. */
 #define MORE                 start_more_params, ", title", ", :title", ", trace", ", :trace"
 #define START_MORE_STMT(...) START_STMT(__VA_ARGS__)
 static const struct pg_stmt flow_start_more_again =
@@ -109,10 +109,10 @@ static const struct pg_stmt flow_start_more_again =
 static const struct pg_stmt flow_start_more =
     START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
 
-/* With an idempotency key: the key is taken first, bound at once, and flow and document follow if
- * the key was free. Else the answer is the flow or execution that has it. The id is drawn once for
- * each request, so a request that finds it under the key has made the flow, in this attempt or in
- * an earlier attempt. */
+/* A start with an idempotency key: the key is taken first and bound at once, and flow and
+ * document follow if the key was free. Otherwise the answer is the flow or execution that has
+ * it. The id is drawn once for each request, so a request that finds it under the key has made
+ * the flow, in this attempt or in an earlier attempt. */
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
     "and c.execution_id = :id"
@@ -175,8 +175,8 @@ int store_flow_start_result(const struct pg_query *query)
 
 /* ---- the owner's transitions ---- */
 
-/* The columns of the finished attempt, at the end of both statements' parameters; all NULL if there
- * is none, and STEPPED then inserts nothing. */
+/* The columns of the finished attempt, at the end of both statements' parameters. They are all
+ * NULL if there is no attempt, and STEPPED then inserts nothing. */
 #define FINISHED_PARAMS                                                                      \
     PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT),      \
         PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),                   \
@@ -199,7 +199,7 @@ static const struct pg_column finished_params[] = {
     PG_OF("f_action_id", PG_TEXT, struct flow_step, action_id),
     PG_OF("f_api_key_id", PG_UUID, struct flow_step, api_key_id, .has_null = true)};
 
-/* RETURNING carries the attempt's parameters on, so that `stepped` inserts for exactly the flows
+/* RETURNING passes on the attempt's parameters, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
 #define MOVED_COLUMNS                                                                 \
     ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
@@ -224,9 +224,9 @@ static const struct pg_column finished_params[] = {
     "m.f_action_id, m.f_api_key_id from moved m "                                    \
     "where m.f_step is not null"
 
-/* Which of the queries were executed. At a resend a query may find its own token in the row, also
- * while the first is still about to commit it: FOR SHARE waits for that commit and then sees the
- * row's last version. `:ord in` is a hashed subplan, see execution.c. */
+/* Returns which of the queries were executed. At a resend a query may find its own token in the
+ * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
+ * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord from moved m"
 #define ANSWER_AGAIN                                               \
     "select :ord @from where :ord in (select m.ord from moved m) " \
@@ -246,7 +246,7 @@ static const struct pg_column move_params[] = {
     STORE_FLOW_OF(adoptions, PG_I64),
     STORE_FLOW_OF(updated_at, PG_TIME),
     FINISHED_PARAMS};
-/* A flow that ends gives up its owner in the same statement, as the CHECK demands. */
+/* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
 #define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
     {                                                                                       \
@@ -264,9 +264,9 @@ static const struct pg_stmt flow_move_again =
 static const struct pg_stmt flow_move =
     MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", ANSWER_ONCE, .again = &flow_move_again);
 
-/* A statement of its own because of flow_doc, which is partitioned: merely opening a plan that
- * updates all partitions costs more than a transition. flow_doc is found by any(array[]) and two
- * bounds for the reasons of pg/stmt.c; it has a row since the start, and `shown` may be NULL. */
+/* A separate statement because flow_doc is partitioned: merely opening a plan that updates all
+ * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for
+ * the reasons of pg/stmt.c; its row exists since the start, and `shown` may be NULL. */
 static const struct pg_column park_params[] = {
     STORE_FLOW_OF(account_id, PG_UUID),
     STORE_FLOW_OF(id, PG_UUID),
@@ -299,12 +299,12 @@ static const struct pg_stmt flow_park_again =
 static const struct pg_stmt flow_park =
     PARK_STMT("flow_park", WHERE_OURS, "", ANSWER_ONCE, .again = &flow_park_again);
 
-/* The same two transitions from a pause whose time has come: taking the flow and its first
- * transition are one statement, one commit. All nodes with a timer send it at the same time, in
- * batches. SKIP LOCKED: a statement that waited for another's row lock here would itself lock rows
- * that the other waits for. The holder of the lock handles skipped rows, or the next scan for due
- * flows finds them (store_flow_due). now() is the database's clock, so a node with a fast clock
- * wakes nothing early. */
+/* The same two transitions from a pause whose time has come: one statement, and so one commit,
+ * takes the flow and makes its first transition. All nodes with a timer send it at the same
+ * time, in batches. SKIP LOCKED: a statement that waited for another's row lock here would
+ * itself lock rows that the other waits for. The holder of the lock handles skipped rows, or the
+ * next scan for due flows finds them (store_flow_due). now() is the database's clock, so a node
+ * with a fast clock wakes nothing early. */
 #define WHERE_DUE                                                                       \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
     "and t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
@@ -342,7 +342,7 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     struct pg_value values[3 + ARRAY_LEN(finished_params)] = {pg_uuid(move->owner),
                                                               pg_uuid(move->op_token)};
     size_t count = 2;
-    /* Cancelling is not a transition by the owner: it has no owner fence (flow_take.c). */
+    /* A cancel does not come from the owner, so it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
     if (is_parked)

@@ -1,8 +1,7 @@
 /*
  * flow: the state of a flow, and the facts about its steps (sql/0002_flows.sql). Every change is
- * one statement, fenced by rev and, while it runs, by its owner: no returned row means that it was
- * changed elsewhere (cancelled, adopted), and a node that has it in memory drops it.
- *
+ * one statement, fenced by rev and, while the flow runs, by its owner. If no row is returned, the
+ * flow was changed elsewhere (cancelled, adopted), and a node that has it in memory drops it.
  * Writes are here and in flow_take.c; reads are in store/flow_read.h.
  */
 #ifndef STORE_FLOW_H
@@ -39,7 +38,7 @@ struct flow {
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
-    int64_t wake_at; /* the column: read by its meanings below */
+    int64_t wake_at; /* the column; the functions below interpret it */
     int64_t deadline;
     int64_t created_at, updated_at, completed_at;
 };
@@ -49,13 +48,13 @@ struct flow {
  * or a retry's time, an approval's expiry, the flow's deadline if that is sooner). It keeps its
  * value when the flow continues, since it is indexed.
  */
-/* The timers' view: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
+/* For timers: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
 static inline int64_t flow_due_at(const struct flow *flow)
 {
     return flow->status == FLOW_WAITING ? flow->wake_at : 0;
 }
 
-/* For a flow that has continued since: when the pause was to end. */
+/* For a flow that has continued since its pause: when the pause was to end. */
 static inline int64_t flow_was_due_at(const struct flow *flow)
 {
     return flow->wake_at;
@@ -83,9 +82,9 @@ struct flow_step {
     int64_t started_at, finished_at;
     /* JSON texts; SLICE_NONE for none. error is set if and only if the attempt failed. */
     slice input, output, error;
-    /* Only written: a call's action, or its tool if the catalog does not have the action, and the
-     * key that started the flow; empty texts for another step. SLICE_NONE: housekeeping fills it
-     * in. */
+    /* Only written: a call's action, or its tool if the catalog does not have the action, and
+     * the key that started the flow. Empty texts: the step is not a call. SLICE_NONE:
+     * housekeeping fills it in. */
     slice integration_id, action_id;
     struct uuid api_key_id;
 };
@@ -94,19 +93,19 @@ struct flow_step {
 
 /* Replayable: id and time of creation are the operation token. Slices are borrowed until then. */
 struct flow_start {
-    /* rev 1: running, owned and with the intent of its first step. rev 2: everything up to the
-     * first call is done: it waits, or is completed. */
+    /* rev 1: running, owned and with the intent of its first step. rev 2: everything before the
+     * first call is done, so it waits or is completed. */
     const struct flow *flow;
     slice input, actor;
     slice waiting_input; /* if it waits: the document that the step shows; else SLICE_NONE */
-    slice trace;         /* SLICE_NONE: none; a traceparent, which a tracestate may follow */
-    slice title;         /* SLICE_NONE: its template's name is its title */
-    /* NULL: without an idempotency key. Else the same statement binds the key: execution_id is the
-     * flow's id; members of runs in flight are not used. */
+    slice trace;         /* a traceparent, which a tracestate may follow; SLICE_NONE: none */
+    slice title;         /* SLICE_NONE: the template's name is used */
+    /* NULL: no idempotency key. Otherwise the same statement binds the key: execution_id is the
+     * flow's id; members for runs in flight are not used. */
     const struct claim *claim;
 };
-/* Inserts flow and document. Result: ERR_INVALID if another request has made a flow with this id;
- * with a claim that of store_claim_result instead: the flow was made only with CLAIM_WON. */
+/* Inserts flow and document. Result: ERR_INVALID if another request has made a flow with this
+ * id. With a claim, read store_claim_result instead: the flow was made only with CLAIM_WON. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
@@ -126,8 +125,9 @@ struct flow_move {
     const struct flow *next;
     struct uuid owner; /* the node that may move it: the fence */
     struct uuid op_token;
-    /* It waits (or did, at that rev) and its time has come by the database's clock: the same
-     * statement makes it running, owned by `owner`, and moves it from there to `next`. */
+    /* For a flow that waits (or did, at that rev) and whose time has come by the database's
+     * clock: the same statement makes it running, owned by `owner`, and moves it from there to
+     * `next`. */
     bool is_wake;
     const struct flow_step *finished;
     slice waiting_input; /* if waiting */
@@ -137,8 +137,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 
 enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };
 
-/* A fact about one item of a fan-out, if the flow is still owned and at this rev (the flow's row
- * does not change). Replayable. */
+/* Stores a fact about one item of a fan-out, if the flow is still owned and at this rev (the
+ * flow's row does not change). Replayable. */
 struct flow_item {
     struct uuid account_id, flow_id;
     int64_t step_index, item, attempt;
@@ -150,14 +150,15 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
                             const struct flow_item *item, struct uuid owner, int64_t rev);
 
 /*
- * Taking a flow without a running owner: each makes it running, owned by `owner`, not begun.
- * step_index, attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its
+ * Take a flow without a running owner: each kind makes it running, owned by `owner`, not begun.
+ * step_index, attempt and wake_at stay. A parked attempt (a wait, an approval) without a row of its
  * own in flow_step has reached its time; an approved attempt has its row.
  */
 
 enum flow_take_kind {
-    FLOW_TAKE_RESUME,  /* waiting, wake_at has passed (by the database's clock), or failed: again
-                          from the failed step, by a person. A passed deadline is removed */
+    FLOW_TAKE_RESUME,  /* of a waiting flow, if wake_at has passed (by the database's clock), or
+                        * by a person of a failed flow, from the failed step. A passed deadline
+                        * is removed */
     FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
     FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
                           that node had left in order */
@@ -177,8 +178,8 @@ struct flow_take {
 /* Replayable. */
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_take *take);
-/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to find out
- * why. */
+/* Returns OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to
+ * find out why. */
 STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
@@ -214,8 +215,8 @@ struct flow_ref {
     int64_t rev, wake_at, adoptions;
     bool has_left; /* from store_flow_orphans: the owner left in order */
 };
-/* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the
- * last page (0 and nil: from the first). */
+/* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first, after (wake_at, id) of
+ * the last page (0 and nil: from the start). */
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id);
 struct node_dead; /* store/node.h */
@@ -227,20 +228,20 @@ void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op 
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
-/* How many flows wait, for all accounts: up to 10,000 with a time, and as many without a time. */
+/* Counts the waiting flows of all accounts: up to 10,000 with a time, and as many without a
+ * time. */
 void store_flow_waiting(struct pg_pool *pool, struct pg_query *query, struct op *op);
 int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 /* ---- templates ---- */
 
 /* Makes a version known permanently; flows may refer to it afterwards. Blocks: at start only. */
-/* The versions that are stored, newest first, at most 1,000: a row of one PG_UUID each. */
+/* The stored versions, newest first, at most 1,000: each row is one PG_UUID. */
 int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* Makes it known likewise, while the loop runs; texts are borrowed until the end. Result:
- * store_done_result. */
+/* The same while the loop runs; texts are borrowed until the end. Result: store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
 /* ERR_NOTFOUND. */
@@ -257,8 +258,8 @@ void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *o
 void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_ref *ref, int64_t before);
 
-/* An attempt whose row does not have its call yet: written by an earlier version, or before rows
- * had it. At most FLOW_SCAN_MAX, the youngest first. */
+/* An attempt whose row does not name its call yet: written by an earlier version. The scan
+ * returns at most FLOW_SCAN_MAX, the youngest first. */
 struct flow_step_unfilled {
     struct uuid account_id, flow_id;
     int64_t step_index, attempt;
@@ -267,7 +268,7 @@ struct flow_step_unfilled {
 };
 void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_flow_steps_unfilled_result, flow_step_unfilled)
-/* Fills one of them in, with the key that started its flow; many go into one batch. Replayable.
+/* Fills in one of these, with the key that started its flow; many go into one batch. Replayable.
  * store_done_result. */
 void store_flow_step_fill(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct flow_step_unfilled *step);

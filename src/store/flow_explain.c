@@ -8,9 +8,9 @@
 #define OF(name, type, ...) PG_OF(#name, type, struct flow_explained, name, __VA_ARGS__)
 _Static_assert(offsetof(struct flow_explained, flow) == 0, "its columns are those of a flow");
 
-/* One search of the primary key (account_id, id) for each account, since no index is on the id
- * alone: an operator has the id from a log line, and a command may take that long. Planned for each
- * call, so nothing pins the plan. */
+/* Searches the primary key (account_id, id) once for each account, since there is no index on
+ * the id alone: an operator has the id from a log line, and a command may take that long. Each
+ * call is planned again, so nothing pins the plan. */
 static const struct pg_stmt flow_explain_account = {
     .name = "flow_explain_account",
     .sql = "select :ord, a.account_id, a.name from @input sluice.account a "
@@ -31,7 +31,7 @@ static const struct pg_stmt flow_explain = {
     .key_count = 2,
 };
 
-/* Data of no account; in a sharded database nodes are rows of the coordinator. */
+/* Nodes belong to no account; in a sharded database they are rows of the coordinator. */
 static const struct pg_stmt flow_explain_around = {
     .name = "flow_explain_around",
     .sql = "select :ord, (select n.name from sluice.node n where n.node_id = :owner), "

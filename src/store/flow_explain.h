@@ -1,5 +1,6 @@
 /*
- * The state of a flow, and the node that has to move it: for an operator, if it does not move.
+ * The state of a flow and the node that has to move it, so that an operator can see why a flow does
+ * not move.
  */
 #ifndef STORE_FLOW_EXPLAIN_H
 #define STORE_FLOW_EXPLAIN_H
@@ -9,15 +10,16 @@
 struct flow_explained {
     struct flow flow;
     slice account_name;
-    slice node_name; /* its owner's; SLICE_NONE: the row no longer exists, or there is no owner */
-    int64_t lease_until; /* its owner's; 0 in the same cases */
+    slice node_name;     /* the owner's name; SLICE_NONE: the row no longer exists, or there is no
+                          * owner */
+    int64_t lease_until; /* the owner's lease; 0 in the same cases */
     int64_t nodes_alive;
     int64_t now;         /* the database's clock, by which leases are measured */
     slice template_body; /* the body of its version */
-    slice last_error;    /* JSON, of the attempt that failed last; SLICE_NONE: none */
+    slice last_error;    /* JSON, the error of the attempt that failed last; SLICE_NONE: none */
 };
 
-/* By its id alone, in any account. ERR_NOTFOUND. Slices are in the arena. */
+/* Finds it by its id alone, in any account. ERR_NOTFOUND. Slices are in the arena. */
 int store_flow_explain_sync(struct pg_sync *sync, struct arena *arena, struct uuid id,
                             struct flow_explained *explained, struct err *err) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
- * The inbox: flows that wait for a person's decision, with their data for a list. Through
- * flow_approval, whose condition on template_key is repeated here (store/flow_read.c), the newest
- * FLOW_INBOX_MAX; a flow that waits forever comes after those that expire.
+ * The inbox: flows that wait for a person's decision, with their data for a list. The newest
+ * FLOW_INBOX_MAX are read through flow_approval, whose condition on template_key is repeated here
+ * (store/flow_read.c); a flow that waits forever comes after those that expire.
  */
 #include "store/flow_inbox.h"
 #include "store/internal.h"
@@ -16,11 +16,11 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
-/* The requester is read only for the filter. Documents are read only for the requested part; of a
- * large document only the members that a list shows are sent, and it is parsed once: each -> would
- * parse the whole document. Each tool once, separated by spaces. PostgreSQL has no U+0000 in a text
- * and refuses to extract a member from a document with one, as in a mail's subject: it is replaced
- * first, as pages do. */
+/* The requester is read only for the filter. Documents are read only for the requested part. Of
+ * a large document only the members that a list shows are sent, and it is parsed once, whereas
+ * each -> would parse the whole document. Each tool appears once, separated by spaces.
+ * PostgreSQL has no U+0000 in a text and refuses to extract a member from a document with one,
+ * as in a mail's subject: the character is replaced first, as pages do. */
 #define IS_SMALL \
     "(octet_length(x.waiting_input::text) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) ")"
 #define PART                                                                                     \
@@ -59,14 +59,15 @@ static const struct pg_stmt flow_askers = {
     PG_GIVES(OF(actor, PG_TEXT), OF(name, PG_TEXT)),
 };
 
-/* Counts one status, up to a limit: through flow_status (store/flow_read.c). Two states are
- * parameters, since they have partial indexes without an account, which a constant would choose. */
+/* Counts the flows in one status, up to a limit, through flow_status (store/flow_read.c). Two
+ * states are parameters: with a constant the planner would choose their partial indexes, which
+ * do not have the account. */
 #define COUNT_LIMIT 1000
 #define COUNT_OF(name, condition)                                                            \
     "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \
     "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
-/* For one day; older counts are in the tallies, which do not have partitions that would all be
- * opened. An EXISTS becomes a hashed subplan over all accounts. */
+/* Looks at one day of executions; older counts are in the tallies, which have no partitions to
+ * open. An EXISTS would become a hashed subplan over all accounts. */
 #define HAS_ROW(from) "(select count(*) > 0 from (select " from " limit 1) e)"
 #define HAS_EXECUTION                                                                      \
     HAS_ROW("from sluice.execution x where x.account_id = :account_id and x.id >= :since") \

@@ -1,6 +1,6 @@
 /*
- * flow_inbox: flows that wait for a person's decision, as a list has them; how many are in which
- * state.
+ * flow_inbox: flows that wait for a person's decision, as a list shows them, and the number of
+ * flows in each state.
  */
 #ifndef STORE_FLOW_INBOX_H
 #define STORE_FLOW_INBOX_H
@@ -12,30 +12,30 @@ enum { FLOW_INBOX_MAX = 100 };
 struct flow_inbox_row {
     struct uuid id;
     slice template_key;
-    int64_t updated_at; /* since when it has been waiting */
+    int64_t updated_at; /* when it began to wait */
     int64_t wake_at;    /* when it expires; 0: never */
-    slice actor, asker; /* the starter, and that key's name; SLICE_NONE: not a key */
-    slice document;     /* what is to be decided, JSON; SLICE_NONE: it is large, and these are set
-                           instead: */
+    slice actor, asker; /* the starter, and its key's name; SLICE_NONE: not a key */
+    slice document;     /* what is to be decided, JSON; SLICE_NONE: it is large, and the members
+                         * below are set instead */
     slice title;
     int64_t calls; /* to be confirmed */
     slice tools;   /* their tools, each once, separated by spaces */
     slice domains; /* the recipients', a JSON array; SLICE_NONE: unknown */
 };
 
-/* The filter, and the part of the results. */
+/* The filter, and which part of the results to return. */
 struct flow_inbox_part {
     slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
     int64_t skip, count_max;
 };
 
-/* Of the newest FLOW_INBOX_MAX, soonest to expire first. Result in op's arena. */
+/* Lists the newest FLOW_INBOX_MAX, soonest to expire first. Result in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct flow_inbox_part *part);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The requesters of waiting flows: each actor among the newest FLOW_INBOX_MAX of a template
- * (SLICE_NONE: of any) once, with the name of its key; SLICE_NONE: not a key. In op's arena. */
+ * (SLICE_NONE: any) once, with the name of its key (SLICE_NONE: not a key). In op's arena. */
 struct flow_asker {
     slice actor, name;
 };
@@ -43,8 +43,9 @@ void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *
                        struct uuid account_id, slice template_key);
 STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
-/* The states of an account's flows; counts end at FLOW_COUNT_MAX. completed, failed: of those that
- * began at since or later. And what else the account has, for the first steps. */
+/* The number of an account's flows in each state; counts end at FLOW_COUNT_MAX. completed and
+ * failed count flows that began at `since` or later. has_execution and has_keys are for the list
+ * of first steps. */
 enum { FLOW_COUNT_MAX = 1000 };
 struct flow_counts {
     int64_t running, waiting, completed, failed;

@@ -1,5 +1,5 @@
 /*
- * Facts about the items of a fan-out. Each is a row of its own, so that those of one turn share a
+ * Facts about the items of a fan-out. Each fact is a row, so that the facts of one turn share a
  * commit although they belong to one flow.
  */
 #include "store/flow.h"
@@ -14,10 +14,10 @@ static const char *const fact_words[] = {
 };
 static const struct pg_words facts = {fact_words, ARRAY_LEN(fact_words), ARRAY_LEN(fact_words)};
 
-/* The fence is read, not locked: items of one flow must not queue on its row. A node that takes the
- * flow during this either sees this fact, or has waited for this node's lease to run out, after
- * which this node calls no provider. A replay finds its row and does nothing (the key identifies
- * the fact); `held` still answers it. */
+/* The fence is read, not locked: items of one flow must not queue on its row. A node that takes
+ * the flow during this either sees this fact, or has waited for this node's lease to run out,
+ * after which this node calls no provider. A replay finds its row and does nothing (the key
+ * identifies the fact); `held` still returns it. */
 static const struct pg_stmt flow_item_insert = {
     .name = "flow_item_insert",
     .sql = "with held as (select :ord as ord, :account_id as account_id, :flow_id as flow_id, "

@@ -11,24 +11,25 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
-    slice trace, title;      /* likewise; without a title the template's name is used */
+    slice trace, title;      /* likewise; SLICE_NONE: the template's name is used */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
-    struct flow_item *items; /* only of the current step: by item, attempt, fact */
+    struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */
     size_t item_count;
 };
-/* with_items: for the node that runs it. Result in the op's arena. ERR_NOTFOUND. */
+/* with_items: set by the node that runs the flow. Result in the op's arena. ERR_NOTFOUND. */
 void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      struct uuid account_id, struct uuid id, bool with_items);
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
 
-/* Records, most recent first, with their inputs; `context` needs the outputs of completed steps. */
+/* Selects flows, most recent first, with their inputs; `context` needs the outputs of completed
+ * steps. */
 struct flow_filter {
     struct uuid account_id;
     int status;           /* enum flow_status; -1: any */
     bool is_for_approval; /* with FLOW_WAITING and askers: those that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
-    struct uuid before;   /* the last one of the page before; nil: from the newest */
+    struct uuid before;   /* the last flow of the previous page; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
     bool is_rows_alone;   /* neither input nor outputs; */
     bool with_input;      /* or, with a status: the input; */
@@ -41,16 +42,16 @@ struct flow_listed {
     struct flow flow;
     slice title; /* as that of a flow_whole */
     slice input;
-    slice asker; /* the name of the key that started it; else the actor as stored */
+    slice asker; /* the name of the key that started it, or the actor as stored */
     struct flow_step *outputs;
     size_t output_count;
 };
-/* next: the `before` of the next page (store.h); nil: there are no older flows. A page of a
- * template reads STORE_PAGE_ROWS flows, of its status if it has one, and may be empty. */
+/* next: the `before` of the next page (store.h); nil: there are no older flows. A page filtered
+ * by template reads STORE_PAGE_ROWS flows (of the given status, if any), and may be empty. */
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
                            struct uuid *next) MUST_CHECK;
 
-/* The name of a flow: one query a flow, batched as below. ERR_NOTFOUND. */
+/* The name of a flow: one query per flow, batched as below. ERR_NOTFOUND. */
 struct flow_title {
     slice title, template_key; /* title: SLICE_NONE: the template's name */
 };
@@ -62,8 +63,8 @@ STORE_ROW_RESULT(store_flow_title_result, flow_title)
  * one query per flow, batched into one statement per turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
-/* A positive number that changes with an account's flows: with those that wait, or the newest of
- * any other status. Its result is read as that of a rev; 1 without flows. */
+/* A positive number that changes when an account's waiting flows change, or its newest flow of
+ * any other status. Read its result like that of a rev; 1 without flows. */
 void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id);
 

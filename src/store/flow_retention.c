@@ -1,14 +1,14 @@
 /*
  * Housekeeping of flows. Flows that ended long ago are removed; their documents and steps are
  * dropped with their partitions, once no flow is left in their range (sql/0002_flows.sql). Steps
- * without the name of their call are filled in.
+ * that do not name their call are filled in.
  */
 #include "store/flow.h"
 #include "store/internal.h"
 
-/* An id begins with the time of its creation, and a flow ends after that: so a flow that ended
- * before a time has an id below that time's smallest, which limits the walk of the flow_ended
- * index. updated_at decides; it is not indexed, so that transitions stay HOT. */
+/* An id begins with the time of its creation, and a flow ends after that. So a flow that ended
+ * before a time has an id below the smallest id of that time, which limits the walk of the
+ * flow_ended index. updated_at decides; it is not indexed, so that transitions stay HOT. */
 static const struct pg_stmt flows_ended = {
     .name = "flows_ended",
     .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow e "
@@ -22,9 +22,9 @@ static const struct pg_stmt flows_ended = {
     .spread_order = "id",
 };
 
-/* By primary key, one row a flow, many in a batch. The scan was without a lock, so the conditions
- * are repeated: a failed flow may have been resumed since. Not as an equality of the status, which
- * would bring the index flow_ended into the plan. */
+/* By primary key, one row per flow, many in a batch. The scan took no lock, so the conditions
+ * are repeated: a failed flow may have been resumed since. The status is not compared by
+ * equality, which would bring the index flow_ended into the plan. */
 static const struct pg_stmt flow_remove = {
     .name = "flow_remove",
     .sql = "delete from sluice.flow t @delete(sluice.flow) "
@@ -52,8 +52,8 @@ static const struct pg_stmt flow_steps_unfilled = {
     .spread_max = FLOW_SCAN_MAX,
 };
 
-/* Another process may have been first. Not as "is null", which would bring the index
- * flow_step_unfilled into the plan. */
+/* Another process may have filled it in first. The condition is not "is null", which would bring
+ * the index flow_step_unfilled into the plan. */
 static const struct pg_stmt flow_step_fill = {
     .name = "flow_step_fill",
     .sql = "update sluice.flow_step t set integration_id = :integration_id, "

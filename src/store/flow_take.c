@@ -1,15 +1,15 @@
 /*
- * Takes flows without a running owner, ends flows from outside, and scans for both. A scan reads
- * without locks; each of its hits is then taken by a statement of its own with a fence, so any
- * number of nodes may scan at the same time, and one of them gets the flow.
+ * Takes flows without a running owner, ends flows on request, and scans for both. A scan reads
+ * without locks; each flow that it finds is then taken by a separate statement with a fence, so any
+ * number of nodes may scan at the same time, and only one of them gets the flow.
  */
 #include "store/flow.h"
 #include "store/internal.h"
 #include "store/node.h"
 
-/* The result of a statement here: the row as it made it, or as an earlier attempt of it did
- * (recognized by its token). The second half reads the snapshot from before the statement, so at
- * most one of the halves has the row. */
+/* The result of a statement here: the row as it made it, or as an earlier attempt of the same
+ * statement did (recognized by its token). The second half reads the snapshot from before the
+ * statement, so at most one of the halves has the row. */
 #define ROW_NOW                                                                            \
     "select t.ord, " STORE_FLOW_ROW " from moved t union all select :ord, " STORE_FLOW_ROW \
     " @read(sluice.flow) and t.op_token = :op_token"
@@ -29,8 +29,8 @@
 
 #define TAKE_OF(name, type) PG_OF(#name, type, struct flow_take, name)
 
-/* A failed flow's deadline may be the cause. With it a resumed flow would fail again at once, so a
- * passed deadline is removed. */
+/* A failed flow's deadline may be why it failed. With that deadline a resumed flow would fail
+ * again at once, so a passed deadline is removed. */
 static const struct pg_stmt flow_take_resume = {
     .name = "flow_take_resume",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false, "
@@ -47,7 +47,7 @@ static const struct pg_stmt flow_take_resume = {
     .access = PG_WRITE,
 };
 
-/* The state before this statement: `t` is the new row, and a subquery sees the old row. */
+/* The state before this statement: `t` is the new row, while a subquery sees the old row. */
 #define BEFORE(column)                         \
     "(select o." column " from sluice.flow o " \
     "where o.account_id = t.account_id and o.id = t.id)"
@@ -56,8 +56,8 @@ static const struct pg_stmt flow_take_resume = {
     "(select d.waiting_input from sluice.flow_doc d " \
     "where d.account_id = m.account_id and d.flow_id = m.id)"
 
-/* The row of the approval's attempt. It began when the flow was parked, which is the row's previous
- * updated_at. "do nothing" is for the replay; then `moved` is empty anyway. */
+/* The row of the approval's attempt. The attempt began when the flow was parked, which is the
+ * row's previous updated_at. "do nothing" is for the replay; then `moved` is empty anyway. */
 #define END_APPROVAL(status, output, error)                                              \
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
     "status, started_at, finished_at, input, output, error, integration_id, action_id) " \
@@ -134,9 +134,10 @@ STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
 
 /* NULL means "was cancelled already" in that column, so "had no owner" is the nil uuid. */
 #define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
-/* The status is the only fence: a person's cancel wins over the owner, whose next transition then
- * fails its own fence. The second half answers for a flow that was cancelled before, by an earlier
- * sending or another request. coalesce keeps the planner from the partial indexes on status. */
+/* The status is the only fence: a person's cancel wins over the owner, whose next transition
+ * then fails its own fence. The second half returns a flow that was cancelled before, by an
+ * earlier sending or another request. coalesce keeps the planner from using the partial indexes
+ * on status. */
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
@@ -196,8 +197,8 @@ static const struct pg_stmt flow_due = {
     .spread_order = "wake_at id",
 };
 
-/* Few nodes are dead at a time; of each, its flows by the partial index flow_owner. Both limits are
- * 500, so one node with many flows does not make the scan long. */
+/* Few nodes are dead at a time; the flows of each are found by the partial index flow_owner.
+ * Both limits are 500, so one node with many flows does not make the scan long. */
 static const struct pg_stmt flow_orphans = {
     .name = "flow_orphans",
     .sql = "select :ord, " STORE_FLOW_REF
@@ -223,8 +224,8 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* Through flow_due alone, which has both halves: those with a time and those without. The limits
- * keep it short however many have accumulated (on each shard, if there are shards). */
+/* Through flow_due alone, which has flows with a time and flows without. The limits keep the
+ * scan short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
     .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "
@@ -243,7 +244,7 @@ const struct pg_stmt *const flow_take_stmts[] = {
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id)
 {
-    /* 1 us past 1970, as 0 would be NULL */
+    /* 1 us after 1970, as 0 would be NULL */
     store_ask(
         pool, query, op, &flow_due,
         PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));

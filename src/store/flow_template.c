@@ -1,7 +1,7 @@
 /*
  * The versions of templates that flows run. A version is the hash of its body: rows are never
  * updated, and any number of processes may insert the same version. Flows refer to it without a
- * foreign key, whose check would lock this row at each start.
+ * foreign key, because its check would lock this row at each start.
  */
 #include "store/flow.h"
 #include "store/internal.h"
@@ -29,7 +29,7 @@ static const struct pg_stmt template_get = {
     .no_account = NO_ACCOUNT,
 };
 
-/* A sort of a small table, once at start; no index on created_at is worth its upkeep. */
+/* Sorts a small table once at start, so an index on created_at is not worth its upkeep. */
 static const struct pg_stmt template_versions = {
     .name = "flow_template_versions",
     .sql = "select :ord, version from sluice.flow_template order by created_at desc limit 1000",

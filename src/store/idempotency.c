@@ -1,7 +1,7 @@
 /*
- * Claims: rows of sluice.idempotency_key. The table is small, since only runs under way and keys
- * that may still be replayed are in it, and it stays in memory. Statements go by the primary key
- * (account_id, key); the two scans go by idempotency_key_owner.
+ * Claims: rows of sluice.idempotency_key. The table has only runs under way and keys that may still
+ * be replayed, so it is small and stays in memory. Statements go by the primary key (account_id,
+ * key), except two scans, which go by idempotency_key_owner.
  */
 #include "store/idempotency.h"
 
@@ -17,11 +17,11 @@ const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
-/* Keys expire by the database's clock alone: with that of a node, a node with a fast clock would
- * free a key that others still use. An expired key counts as free, so it is not found; housekeeping
- * removes it later. The execution of a bound key comes along, so that a repeated request costs one
- * query. The condition on the state is inside the lateral subquery: for a claim in flight no
- * partition is searched. */
+/* Keys expire by the database's clock alone: by a node's clock, a node whose clock is fast would
+ * free a key that others still use. An expired key counts as free, so it is not found;
+ * housekeeping removes it later. The execution of a bound key is read with it, so that a
+ * repeated request costs one query. The condition on the state is inside the lateral subquery:
+ * for a claim in flight no partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " STORE_CLAIM_ROW
@@ -69,8 +69,8 @@ static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
-/* A run without a client's key claims a key made of its own id: no other run can have taken it, so
- * the first attempt does not check. */
+/* A run without a client's key claims a key made of its own id. No other run can have taken it,
+ * so the first attempt does not check. */
 static const struct pg_stmt claim_own_again = INSERT_STMT(
     "claim_own_again", "'in_flight', :owner", " on conflict do nothing", .match = PG_MATCH_NONE);
 static const struct pg_stmt claim_own = INSERT_STMT(
@@ -103,8 +103,8 @@ static const struct pg_stmt claim_forget = {
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "      \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at " \
     "from sluice.idempotency_key k "
-/* By idempotency_key_owner, which has only claims in flight. A scan: each claim is then ended by a
- * statement that is fenced by this dead owner. */
+/* By idempotency_key_owner, which has only claims in flight. This is a scan: a statement fenced
+ * by the dead owner then ends each claim. */
 static const struct pg_stmt claim_recover = {
     .name = "claim_recover",
     .sql = "select :ord, c.* from @input lateral (select o.* from unnest((:nodes)::uuid[]) "
@@ -146,7 +146,7 @@ struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid e
         ASSERT(key.len > 0 && key.ptr[0] != OWN_KEY_MARK);
         return pg_text(key);
     }
-    /* In the query, since a parameter's bytes are borrowed until it ends. */
+    /* Kept in the query, since a parameter's bytes are borrowed until the query ends. */
     query->text[0] = OWN_KEY_MARK;
     uuid_format(execution_id, query->text + 1);
     return pg_text(slice_of(query->text, UUID_TEXT_LEN + 1));
@@ -186,7 +186,7 @@ static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome)
 {
     const struct pg_rows *rows = &query->rows;
-    /* It returns no row; its commit alone means that the claim was made. */
+    /* The statement returns no row; its commit alone means that the claim was made. */
     if (query->status == OK && query->stmt == &claim_own) {
         win_own(query, outcome);
         return OK;

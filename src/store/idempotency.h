@@ -13,9 +13,9 @@
 enum {
     IDEMPOTENCY_KEY_MAX = 255,
     IDEMPOTENCY_FINGERPRINT_LEN = 32,
-    CLAIM_RECOVER_MAX = 200, /* claims that store_claim_recover or store_claim_owned returns */
+    CLAIM_RECOVER_MAX = 200, /* maximum for store_claim_recover and store_claim_owned */
     CLAIM_GUARDS_MS_MAX =
-        15 * 60 * 1000, /* how long a key may outlive its lifetime (guards_until) */
+        15 * 60 * 1000, /* maximum of guards_until beyond the end of the key's lifetime */
 };
 
 struct claim {
@@ -27,10 +27,10 @@ struct claim {
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none */
     bool is_write;
-    int64_t started_at; /* as read: by the database's clock */
-    /* For a client's key, by the database's clock from the statement on; only written. The validity
-     * of what the key guards ends at guards_until (clock_shared_us; 0: none): the key outlives
-     * that. */
+    int64_t started_at; /* only read; by the database's clock */
+    /* Only written, for a client's key: its lifetime, which the database's clock measures from
+     * the statement on. guards_until: the end of the validity of what the key guards
+     * (clock_shared_us; 0: none); the key is kept beyond it. */
     int64_t lifetime_ms, guards_until;
 };
 
@@ -45,9 +45,10 @@ struct claim_outcome {
     struct uuid execution_id; /* the run that holds the key */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid owner; /* IN_FLIGHT */
-    /* BOUND, from store_claim_find: the execution. has_execution is false after store_claim_insert
-     * (a key that was bound between lookup and claim), in a rare race with the commit that bound
-     * it, and if the execution's partition was dropped: then use store_execution_get. */
+    /* BOUND, from store_claim_find: the execution. has_execution is false after
+     * store_claim_insert (a key that was bound between lookup and claim), in a rare race with
+     * the commit that bound it, and if the execution's partition was dropped. In these cases use
+     * store_execution_get. */
     bool has_execution;
     bool is_succeeded;
     slice error_code;
@@ -56,8 +57,8 @@ struct claim_outcome {
     size_t summary_bytes;
 };
 
-/* Before the work: looks up the key. Result: ERR_NOTFOUND if it is free. Never CLAIM_WON. A bound
- * key past its expiry, by the database's clock, counts as free. */
+/* Looks up the key before the work begins. Result: ERR_NOTFOUND if it is free. Never CLAIM_WON.
+ * A bound key past its expiry, by the database's clock, counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
@@ -65,8 +66,8 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
  * Replayable: the execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* Binds the key to no execution for its life: a run with it finds a fingerprint of zeros
- * (store_claim_is_spent). If the key is taken, nothing changes. Replayable, as
+/* Binds the key to no execution for its lifetime: a run that uses it finds a fingerprint of
+ * zeros (store_claim_is_spent). If the key is taken, nothing changes. Replayable, as
  * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
@@ -74,9 +75,9 @@ void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *
  * run's execution. Forget: deletes that row, if it has that id. store_done_result. */
 void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* For the three. CLAIM_WON for a spent key: this query spent it. */
+/* The result of the three calls above. For a spent key CLAIM_WON means that this query spent it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
-/* Whether the key was spent: it belongs to no request. */
+/* Whether the key was spent, so that it belongs to no request. */
 bool store_claim_is_spent(const struct claim_outcome *outcome);
 /* Ends a claim without a result (blocked by a 401; a read whose owner died): the row is deleted,
  * the key is free. Only if execution id and owner still match. Replayable. store_done_result. */
@@ -84,14 +85,14 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
                          const struct claim *claim);
 
 struct node_dead; /* store/node.h */
-/* Claims of these owners, whose leases have run out (a read-only scan over all accounts, bounded).
- * store_execution_finish then ends a write as failed, with CLAIM_KEEP if it has a key (owner: the
- * DEAD owner's id is the fence), and store_claim_release a read. Result: a list; call again until
- * it is empty. */
+/* Claims of these owners, whose leases have run out (a read-only scan over all accounts,
+ * bounded). A write is then ended by store_execution_finish as failed, with CLAIM_KEEP if it has
+ * a key (owner: the DEAD owner's id is the fence), and a read by store_claim_release. Result: a
+ * list; call again until it is empty. */
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct node_dead *dead);
-/* The claims in flight of one owner that are that old (read-only), the oldest first. Result:
- * store_claim_recover_result. */
+/* The claims in flight of one owner that have at least the given age (read-only), the oldest
+ * first. Result: store_claim_recover_result. */
 void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid owner, int64_t age_ms);
 /* The fingerprint is filled in, too; key is SLICE_NONE if the client gave none. */

@@ -10,7 +10,7 @@
 #include "store/flow.h"
 #include "store/store.h"
 
-/* The files that have statements. Each has a list of its own, <file>_stmts, ended by NULL
+/* The files that have statements. Each has a list <file>_stmts, ended by NULL
  * (tests/lint/rooms.sh). */
 /* clang-format off */
 #define STORE_FILES(X) \
@@ -23,8 +23,8 @@
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
 
-/* An execution's summary if it is small. The size of an out-of-line text is known without reading
- * it. */
+/* An execution's summary if it is small. The size of an out-of-line text is found without
+ * reading it. */
 #define STORE_TEXT_OF(number)  STORE_TEXT_OF_(number)
 #define STORE_TEXT_OF_(number) #number
 #define STORE_SUMMARY_INLINE(row)                                                      \
@@ -60,9 +60,9 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     store_ask_of(pool, query, op, stmt, NULL, values, count);
 }
 
-/* Define the call of such a statement: one without parameters; one whose parameters are all members
- * of a struct; one with a single value; one with an id, mostly the account's, and one more
- * value. */
+/* These define the call of a statement: one without parameters; one whose parameters are all
+ * members of a struct; one with a single value; and one with an id, usually the account's, and
+ * one more value. */
 #define STORE_CALL(name, stmt)                                             \
     void name(struct pg_pool *pool, struct pg_query *query, struct op *op) \
     {                                                                      \
@@ -86,8 +86,8 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
     }
 
-/* Removes rows of a table that expired before `time`, by the index on expires_at and at most 1000 a
- * call: the transaction stays short however many have accumulated. The caller repeats it. */
+/* Removes rows of a table that expired before `time`, by the index on expires_at. At most 1000
+ * per call, so the transaction stays short however many have accumulated. The caller repeats it. */
 #define STORE_SWEEP(stmt_name, table, hash, time, ...)                               \
     {                                                                                \
         .name = stmt_name,                                                           \
@@ -98,23 +98,22 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         .no_account = "what is due, over all accounts", __VA_ARGS__                  \
     }
 
-/* The parameters for the audit event of a statement, from a struct with a member `by`; the caller
- * gives the kind. */
+/* The parameters for the audit event of a statement, from a struct with a member `by`; the
+ * caller supplies the kind. */
 #define STORE_BY_PARAMS(type)                                       \
     PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT), STORE_BY(type), \
         PG_OF("means", PG_TEXT, struct type, by.means)
-/* The columns of an event that name the caller, of a struct with a member `by`. */
+/* The columns of an event that name the caller, from a struct with a member `by`. */
 #define STORE_BY(type)                                                   \
     PG_OF("actor", PG_TEXT, struct type, by.actor, .has_no_null = true), \
         PG_OF("request_id", PG_TEXT, struct type, by.request_id),        \
         PG_OF("address", PG_TEXT, struct type, by.address)
-/* The same as arguments of a function of the schema (sql/0024_changes.sql). */
+/* The same parameters as arguments of a function of the schema (sql/0024_changes.sql). */
 #define STORE_BY_ARGS                                                                    \
     "event_id => :event_id, kind => :kind, actor => :actor, request_id => :request_id, " \
     "address => :address, means => :means"
-/* The event of a row of `changed`, which has the ordinal, or of each where `where` holds, as the
- * next part of a WITH list. `details`: arguments of json_build_object. A replay meets its own
- * event. */
+/* Inserts the event of the row of `changed` that has the ordinal, if `where` holds, as the next
+ * part of a WITH list. `details`: arguments of json_build_object. A replay finds its own event. */
 #define STORE_EVENT_SQL(details)                                            \
     "(insert into sluice.audit_event "                                      \
     "(account_id, id, kind, actor, request_id, address, details) "          \
@@ -142,10 +141,10 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
                       struct err *err) MUST_CHECK;
 
 /*
- * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
- * column is the id. Two columns follow: is_match, false for a row that only marks how far the page
- * has read, and is_cut, true for the row where it stopped. The parameters begin with
- * STORE_PAGE_PARAMS.
+ * A page of a list by id (store.h). `columns` and `match`, the filter, refer to row e; the first
+ * column is the id. Two columns follow: is_match, which is false for a row that only marks how far
+ * the page has read, and is_cut, which is true for the row where it stopped. The parameters begin
+ * with STORE_PAGE_PARAMS.
  */
 #define STORE_PAGE_PARAMS                                                             \
     PG_ARG("account_id", PG_UUID), PG_OF("since", PG_UUID, struct store_page, since), \
@@ -153,33 +152,33 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
-/* Likewise for the rows of a partial index: " and x.status = 'failed'"; `read` is row e from a row
- * x: each read row is copied, so for a wide one name the columns. */
+/* Likewise for the rows of a partial index: " and x.status = 'failed'". `read` selects row e
+ * from a row x. Each read row is copied, so for a wide row name the columns. */
 #define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
     "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
         "select " read " from " table " x where x.account_id = :account_id " \
         "and x.id < :before and x.id >= :since" only " order by x.id desc",  \
         "id desc", columns, match) ") t"
-/* A page from the rows that `scan` finds, which come in that order. */
+/* A page from the rows that `scan` finds, which must be in that order. */
 #define STORE_PAGE_ROWS_SQL(scan, order, columns, match)                                      \
     "select p.* from (select " columns ", (" match ") as is_match, e.n = 1000 as is_cut "     \
     "from (select r.*, row_number() over (order by " order ") as n from (" scan " limit 1000" \
     ") r) e) p where p.is_match or p.is_cut order by " order " limit :count_max"
-/* As store_list_result, with the matching rows, and where the next page continues (before that id):
- * nil if this page has read its whole range. */
+/* As store_list_result, with the matching rows. next: where the next page continues (before that
+ * id); nil if this page has read its whole range. */
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
 /* The name of the API key in row k: its name, else its first characters. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
-/* The name of d.actor, which may not be a key; by the primary key, since an account may have
- * many. */
+/* The name of d.actor, which may not be a key. The key is found by the primary key, since an
+ * account may have many. */
 #define STORE_ACTOR_NAME                                                       \
     "(select " STORE_KEY_LABEL                                                 \
     " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
     "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
-/* A flow's whole row, as table alias t or another, in the order of store_flow_columns
+/* A flow's whole row, of the table alias t or another, in the order of store_flow_columns
  * (store/flow.c). */
 #define STORE_FLOW_ROW STORE_FLOW_ROW_OF("t")
 #define STORE_FLOW_ROW_OF(t)                                                                      \
@@ -204,13 +203,13 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
 enum { STORE_FLOW_COLUMNS = 18 };
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
 extern const struct pg_words store_flow_statuses, store_flow_pauses;
-/* Columns of a struct flow_ref, of row f. */
+/* The columns of a struct flow_ref, from row f. */
 #define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions "
 enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
-/* The ends of a new row's columns started_at and expires_at. Half a minute is more than clocks may
- * differ before that is reported (node/node.c). */
+/* The values for the last columns of a new row, started_at and expires_at. Half a minute is more
+ * than clocks may differ before that is reported (node/node.c). */
 #define STORE_CLAIM_LIFE_PARAMS                              \
     PG_OF("lifetime_ms", PG_I64, struct claim, lifetime_ms), \
         PG_OF("guards_until", PG_TIME, struct claim, guards_until)
@@ -223,17 +222,18 @@ enum { STORE_CLAIM_COLUMNS = 12 };
 extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 #define STORE_CLAIM_ROW \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
-/* A statement that takes a key does not read what it is bound to. */
+/* A statement that takes a key does not read the execution to which the key is bound. */
 #define STORE_CLAIM_NOT_READ \
     "null::boolean, null::text, null::text, null::bigint, null::timestamptz, null::timestamptz"
 
-/* DO UPDATE even if the key is taken, since only an updated row is returned: so one statement finds
- * out which run has the key, even if that was committed after its snapshot. The row is rewritten
- * unchanged, except for a bound one past its expiry, which gets a new owner; excluded.started_at is
- * now() (STORE_CLAIM_LIFE). Concurrent requests queue on the row; one wins. execution_id is the
- * operation token: a run that finds its own id there has won, in a replay too. The execution of a
- * bound key is not read here: that is rare (claim_find came before), and merely opening a plan over
- * all partitions would cost each claim more than its insert. */
+/* DO UPDATE even if the key is taken, since only an updated row is returned: so one statement
+ * finds out which run has the key, even if that run was committed after the statement's
+ * snapshot. The row is rewritten unchanged, except for a bound row past its expiry, which gets a
+ * new owner; excluded.started_at is now() (STORE_CLAIM_LIFE). Concurrent requests queue on the
+ * row; one wins. execution_id is the operation token: a run that finds its own id there has won,
+ * in a replay too. The execution of a bound key is not read here: that is rare (claim_find came
+ * before), and merely opening a plan over all partitions would cost each claim more than its
+ * insert. */
 /* clang-format off */
 #define STORE_CLAIM_TAKE(column)                                                                   \
     column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \

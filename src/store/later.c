@@ -23,7 +23,7 @@ static enum op_result step_send(struct op *op)
     return OP_WAIT;
 }
 
-/* While the database is unreachable many fail, and one line reports it. */
+/* While the database is unreachable many statements fail; only one line reports it. */
 static void note_result(struct store_later *later)
 {
     const struct pg_query *query = &later->query;

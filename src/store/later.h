@@ -22,10 +22,10 @@ struct store_laters {
         *pool;       /* outlives the ops: they are cancelled before it is freed, or end with it */
     struct list all; /* struct store_later.link */
     size_t count, count_max;
-    bool is_failing; /* the last one failed, so a further failure is not logged */
+    bool is_failing; /* the last one failed, so further failures are not logged */
 };
 
-/* The first member of its struct, `later`. */
+/* The first member of the caller's struct, named `later`. */
 struct store_later {
     struct op op;
     struct pg_query query;
@@ -39,14 +39,15 @@ struct store_later_class {
     size_t size;
     /* Binds later->query and submits it for later->op; or cancels that op. */
     void (*send)(struct store_later *later);
-    /* It has its result; NULL: not needed. true: store_later_again sends it again. */
+    /* Called when the result has arrived; NULL: not needed. If it returns true,
+     * store_later_again sends the statement again. */
     bool (*on_sent)(struct store_later *later);
     void (*on_end)(struct store_later *later, enum op_end end); /* NULL: not called */
     unsigned retry_ms;                                          /* before it is sent again */
-    const char *failure; /* logged when one fails after a success; NULL: not logged */
+    const char *failure; /* the log message when one fails after a success; NULL: not logged */
 };
 
-/* The op's table: its statement is sent once, or until on_sent is satisfied. */
+/* The op's table: it sends the statement once, or until on_sent returns false. */
 extern const struct op_step store_later_once[2], store_later_again[2];
 void store_later_end(struct op *op, enum op_end end);
 #define STORE_LATER(steps_, name_, type_) \
@@ -60,13 +61,14 @@ void store_later_end(struct op *op, enum op_end end);
 
 void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg_pool *pool,
                        size_t count_max);
-/* Cancels what is under way; on_end follows. */
+/* Cancels the statements under way; on_end follows. */
 void store_laters_cancel(struct store_laters *laters);
-/* The owner is freed: cancels likewise, without any callback. */
+/* For when the owner is freed: cancels likewise, without any callback. */
 void store_laters_deinit(struct store_laters *laters);
-/* A struct of the class, zeroed except for its first member, to be filled in before the turn ends:
- * the statement is sent when the op runs. What it points to may be in the op's arena, which takes
- * text_bytes more for that. parent: as op_start's. NULL: no room, or no memory. */
+/* Returns a struct of the class, zeroed except for its first member, which the caller fills in
+ * before the turn ends: the statement is sent when the op runs. Data it points to may be in the
+ * op's arena, which has text_bytes more for that. parent: as for op_start. NULL: the limit is
+ * reached, or out of memory. */
 void *store_later(struct store_laters *laters, const struct store_later_class *class,
                   struct op *parent, size_t text_bytes);
 

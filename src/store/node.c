@@ -12,7 +12,8 @@
 
 #define NO_ACCOUNT "a process, not a tenant's; a table of the coordinator where sharded"
 
-/* The id is new with each start, so a conflict is with this statement's own first attempt. */
+/* The id is new with each start, so a conflict can only be with this statement's own first
+ * attempt. */
 static const struct pg_stmt node_register = {
     .name = "node_register",
     .sql = "insert into sluice.node (node_id, name, started_at, lease_until) "
@@ -38,8 +39,8 @@ static const struct pg_stmt node_heartbeat = {
     .no_account = NO_ACCOUNT,
 };
 
-/* least(): a lease that has run out is not moved to now. left_at records that the node gave up its
- * flows in order; later adoptions do not count as crashes. */
+/* least(): a lease that has already run out keeps its time. left_at records that the node
+ * released its flows in order; later adoptions do not count as crashes. */
 static const struct pg_stmt node_leave = {
     .name = "node_leave",
     .sql = "update sluice.node t set lease_until = least(t.lease_until, now()), left_at = now() "
@@ -51,16 +52,17 @@ static const struct pg_stmt node_leave = {
     .no_account = NO_ACCOUNT,
 };
 
-/* An array as text, of the nodes whose lease ran out before a time; no row if there is none. The
- * oldest first: a row without claims and flows is removed after an hour, so the limit does not hide
- * any row for a long time. */
+/* An array, as text, of the nodes whose lease ran out before a time; no row if there are none.
+ * The oldest are first: a row without claims and flows is removed after an hour, so the limit
+ * does not hide any row for a long time. */
 #define NODES_BEFORE(columns, time)                                                            \
     "select :ord, " columns " from (select t.node_id, t.left_at is not null as has_left "      \
     "from sluice.node t where t.lease_until <= " time " order by t.lease_until limit 1000) n " \
     "having count(*) > 0"
 
-/* Rows of other tables are found in a separate step, since those are spread over the nodes of a
- * sharded database and this table is not. Death is final, so nothing changes between the two. */
+/* Rows of other tables are found in a separate step, since those tables are spread over the
+ * nodes of a sharded database and this table is not. Death is final, so nothing changes between
+ * the two steps. */
 #define DEAD_OF(name) PG_OF(#name, PG_TEXT, struct node_dead, name)
 static const struct pg_stmt node_dead = {
     .name = "node_dead",
@@ -71,8 +73,8 @@ static const struct pg_stmt node_dead = {
     .no_account = NO_ACCOUNT,
 };
 
-/* A row is kept while claims or flows refer to it: recovery finds them through it. The hour is only
- * for people who read the table. */
+/* A row is kept while claims or flows refer to it, because recovery finds them through it. The
+ * hour is only for people who read the table. */
 static const struct pg_stmt node_old = {
     .name = "node_old",
     .sql =
@@ -157,7 +159,7 @@ STORE_CALL_ONE(store_node_owning, node_owning, slice, pg_text)
 int store_node_owning_result(const struct pg_query *query, slice *ids)
 {
     enum { ID_LEN = UUID_TEXT_LEN + 1 };
-    /* A shard that did not answer may have rows of any of them. */
+    /* A shard that did not answer may have rows of any of these nodes. */
     if (query->status != OK || query->is_partial)
         return query->status != OK ? query->status : ERR_BUSY;
     size_t count = query->rows.count;

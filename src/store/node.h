@@ -1,7 +1,7 @@
 /*
- * node: one row a process. Its id is an incarnation: drawn at start, never used again. The lease
- * counts by the database's clock; once it has run out it cannot be renewed, so a dead node stays
- * dead and its claims and flows may be taken over (src/README.md "A flow").
+ * node: one row per process. Its id is an incarnation: drawn at start, never used again. The lease
+ * is measured by the database's clock; once it has run out it cannot be renewed, so a dead node
+ * stays dead and its claims and flows may be taken over (src/README.md "A flow").
  */
 #ifndef STORE_NODE_H
 #define STORE_NODE_H
@@ -13,14 +13,14 @@ enum { NODE_LEASE_MS = 10000, NODE_HEARTBEAT_MS = 2000 };
 /* Replayable. store_done_result. name: host and pid, for people. */
 void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid node_id, slice name);
-/* Renews the lease for NODE_LEASE_MS. The caller counts its lease on CLOCK_BOOTTIME from before
- * this call. */
+/* Renews the lease for NODE_LEASE_MS. The caller measures its lease on CLOCK_BOOTTIME from
+ * before this call. */
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id);
 /* The database's time of the renewal. ERR_NOTFOUND if the lease had run out: register again under a
  * new id, and drop everything that the old id owned. */
 int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
-/* A clean end: the lease runs out now, so that anything left is recovered at once. */
+/* A clean end: the lease runs out now, so that work that is left is recovered at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id);
 
@@ -29,7 +29,7 @@ void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *o
 struct node_dead {
     slice ids, left;
 };
-/* For store_claim_recover and store_flow_orphans. ERR_NOTFOUND: there is none. */
+/* The argument of store_claim_recover and store_flow_orphans. ERR_NOTFOUND: no dead node. */
 void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_ROW_RESULT(store_node_dead_result, node_dead)
 
@@ -42,13 +42,14 @@ struct node_scan {
     uint64_t until_ns;
 };
 bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns);
-/* The due scan returned this many rows. */
+/* Reports that the due scan returned this many rows. */
 void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t count,
                    uint64_t now_ns);
 
-/* Three steps remove nodes that have been dead for an hour and own nothing. First their ids (text,
- * as above: store_text_result, ERR_NOTFOUND without any), then those of them that own something
- * (ERR_BUSY: not all shards answered), then the removal of the rest: store_done_result. */
+/* Three steps remove nodes that have been dead for an hour and own nothing. The first finds
+ * their ids (text, as above: store_text_result, ERR_NOTFOUND without any), the second finds
+ * those of them that own something (ERR_BUSY: not all shards answered), and the third removes
+ * the rest: store_done_result. */
 void store_node_old(struct pg_pool *pool, struct pg_query *query, struct op *op);
 void store_node_owning(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids);
 int store_node_owning_result(const struct pg_query *query, slice *ids) MUST_CHECK;

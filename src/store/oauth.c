@@ -1,7 +1,7 @@
 /*
  * OAuth clients that operators or accounts registered, and authorizations that people have begun.
- * All statements use primary keys, except two walks over all accounts in the order of one. Clients
- * under the nil account serve every account without its own; the caller queries both.
+ * All statements use primary keys; two of them walk the key over all accounts. Clients under the
+ * nil account serve every account that does not have its own; the caller queries both.
  */
 #include "store/oauth.h"
 
@@ -34,7 +34,7 @@ static const struct pg_stmt oauth_client_get = {
 /* An event belongs to an account. */
 #define IS_OF_ACCOUNT ":account_id <> '00000000-0000-0000-0000-000000000000'"
 
-/* The last write wins, and a replay writes the same. created_at stays that of the first. */
+/* The last write wins, and a replay writes the same. created_at is that of the first write. */
 static const struct pg_stmt oauth_client_set = {
     .name = "oauth_client_set",
     .sql = "with made as " STORE_EVENT_SQL(
@@ -91,8 +91,8 @@ static const struct pg_stmt oauth_client_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* The table has no rev; the sealed bytes themselves are the fence. Sealing draws a new nonce each
- * time, so equal bytes mean that there was no other writer in between. */
+/* The table has no rev; the sealed bytes themselves are the fence. Each sealing draws a new
+ * nonce, so equal bytes mean that no other writer came in between. */
 static const struct pg_stmt oauth_client_reseal = {
     .name = "oauth_client_reseal",
     .sql = "update sluice.oauth_client t set sealed = :sealed, key_id = :key_id, "
@@ -106,7 +106,8 @@ static const struct pg_stmt oauth_client_reseal = {
 
 /* ---- begun ---- */
 
-/* state_hash is of a random state: a conflict is with this statement's own first attempt. */
+/* state_hash is the hash of a random state: a conflict can only be with this statement's own
+ * first attempt. */
 static const struct pg_stmt oauth_begun_insert = {
     .name = "oauth_begun_insert",
     .sql = "insert into sluice.oauth_begun (account_id, state_hash, session_hash, integration_id, "
@@ -122,11 +123,11 @@ static const struct pg_stmt oauth_begun_insert = {
     .access = PG_WRITE,
 };
 
-/* DELETE ... RETURNING: of any number of requests with the same state one gets the row (RFC 6749
- * section 10.12). It must belong to the session that began it; otherwise the row stays. The caller
- * checks the expiry: as a condition here it would bring the index oauth_begun_expiry into the plan
- * (pg/stmt.c). Not replayable: after a lost answer the row may be deleted without having been read.
- */
+/* DELETE ... RETURNING: of any number of requests with the same state only one gets the row (RFC
+ * 6749 section 10.12). The row must belong to the session that began it; otherwise it stays. The
+ * caller checks the expiry: as a condition here it would bring the index oauth_begun_expiry into
+ * the plan (pg/stmt.c). Not replayable: after a lost answer the row may be deleted without
+ * having been read. */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",
     .sql = "delete from sluice.oauth_begun t @delete(sluice.oauth_begun) "

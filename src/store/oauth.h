@@ -1,6 +1,6 @@
 /*
  * oauth: clients registered with the apps' authorization servers, and authorizations that people
- * have begun. Secrets are sealed (vault/seal.h); the states of the latter are stored as hashes.
+ * have begun. Secrets are sealed (vault/seal.h); the states of authorizations are stored as hashes.
  */
 #ifndef STORE_OAUTH_H
 #define STORE_OAUTH_H
@@ -13,10 +13,10 @@ enum {
 };
 
 struct oauth_client {
-    struct uuid account_id; /* nil: for all accounts without their own */
+    struct uuid account_id; /* nil: for all accounts that have no client */
     slice integration_id;
     slice client_id;
-    slice sealed; /* the secret; empty: a public client */
+    slice sealed; /* the sealed secret; empty: a public client */
     slice key_id;
     int64_t created_at, updated_at;
 };
@@ -26,8 +26,8 @@ void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct
                             struct uuid account_id, slice integration_id);
 STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
 
-/* A change of a client, with its audit event; the nil account's client has none. For a deletion
- * account_id and integration_id are read. */
+/* A change of a client, with its audit event; the nil account's client has no event. For a
+ * deletion only account_id and integration_id are read. */
 struct oauth_client_change {
     struct audit_by by;
     struct oauth_client client;
@@ -40,7 +40,7 @@ void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, str
                                const struct oauth_client_change *change);
 
 /* Operator commands. */
-/* One account's, or the nil account's; at most 1000. */
+/* Lists the clients of one account, or of the nil account; at most 1000. */
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                  struct oauth_client **list, size_t *count,
                                  struct err *err) MUST_CHECK;
@@ -49,7 +49,7 @@ int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, sli
                                   struct uuid after_account, slice after_integration,
                                   struct oauth_client **list, size_t *count,
                                   struct err *err) MUST_CHECK;
-/* Only if client->sealed is still the stored value: else ERR_NOTFOUND. */
+/* Updates only if client->sealed is still the stored value: else ERR_NOTFOUND. */
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,
                                    slice sealed, slice key_id, struct err *err) MUST_CHECK;
 
@@ -63,14 +63,15 @@ struct oauth_begun {
 /* store_done_result. ERR_INVALID: there is no such account. */
 void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct oauth_begun *begun);
-/* Takes it: only the first request with the session that began it gets it. Not replayable:
- * ERR_CLOSED if the answer was lost. Result: ERR_NOTFOUND if it is unknown, taken, or another
- * session's (which stays); else the sealed value and expires_at, which may have passed. */
+/* Takes the authorization: only the first request with the session that began it gets it. Not
+ * replayable: ERR_CLOSED if the answer was lost. Result: ERR_NOTFOUND if it is unknown, taken,
+ * or another session's (which stays); else the sealed value and expires_at, which may have
+ * passed. */
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
 STORE_ROW_RESULT(store_oauth_begun_take_result, oauth_begun)
-/* Removes those that were never finished. store_done_result. */
+/* Removes authorizations that were never finished. store_done_result. */
 void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * Rows beyond an account's quota: found by walking each account's part of the primary key from the
- * newest row, removed from the oldest on. Ids are UUIDv7, so their order is that of time.
+ * newest row, and removed beginning with the oldest. Ids are UUIDv7, so their order is that of
+ * time.
  */
 #include "store/quota.h"
 
 #include "store/internal.h"
 
-/* No row takes fewer bytes: in a table smaller than count_max such rows no account exceeds its
- * limit. The sizes come from the files, which saves small installations the walk. */
+/* The minimum size of a row: in a table smaller than count_max such rows no account exceeds its
+ * limit. The sizes are those of the files; this check saves small installations the walk. */
 #define ROW_BYTES_MIN "100"
 
 static const struct pg_column find_params[] = {
@@ -16,8 +17,8 @@ static const struct pg_column find_params[] = {
 #define OF(name, type) PG_OF(#name, type, struct quota_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
-/* "offset :count_max limit 1" is the newest row too many; it reads as many index entries as are
- * kept. LEFT JOIN, so that an account without such a row still advances the page. */
+/* "offset :count_max limit 1" finds the newest row beyond the quota; it reads as many index
+ * entries as are kept. LEFT JOIN, so that an account without such a row still advances the page. */
 #define FIND(table)                                                                                \
     {                                                                                              \
         .name = "quota_find_" table,                                                               \
@@ -37,8 +38,8 @@ static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last
 static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
                                                PG_ARG("age_ms", PG_I64)};
 
-/* Goes alone: its rows have no ordinal, so rows of two queries in a set would be one count. A
- * replay removes the next rows, which are over the limit, too. */
+/* Goes alone: its rows have no ordinal, so the rows of two queries in a set would be counted
+ * together. A replay removes the next rows, which are over the limit, too. */
 #define TRIM(table, condition)                                                                     \
     {                                                                                              \
         .name = "quota_trim_" table,                                                               \
@@ -74,7 +75,8 @@ int store_quota_find_result(const struct pg_query *query, struct quota_cut **lis
 {
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
-    /* Each shard has found as many: after them there may be accounts that none has found. */
+    /* Each shard has returned up to `wanted` accounts: after that many there may be accounts
+     * that no shard has returned. */
     size_t wanted = (size_t)query->params[1].as.i64;
     *count = *count < wanted ? *count : wanted;
     return status;

@@ -1,6 +1,6 @@
 /*
- * quota: how many executions and audit events an account keeps. The server removes the oldest
- * beyond that by itself, in small batches (server/trimmer.h).
+ * quota: how many executions and audit events an account keeps. The server removes the oldest rows
+ * beyond that, in small batches (server/trimmer.h).
  */
 #ifndef STORE_QUOTA_H
 #define STORE_QUOTA_H
@@ -11,16 +11,16 @@ enum { QUOTA_ACCOUNTS_MAX = 16, QUOTA_ROWS_MAX = 2000 };
 
 enum quota_kind { QUOTA_EXECUTIONS, QUOTA_AUDIT, QUOTA_KINDS };
 
-/* For the next accounts after `after` (nil: from the first), at most count (QUOTA_ACCOUNTS_MAX),
- * the newest row beyond the count_max newest. Reads as many entries of an index as an account
- * keeps; none if the whole table is too small. */
+/* For the next accounts after `after` (nil: from the first), at most `count` (up to
+ * QUOTA_ACCOUNTS_MAX), finds the newest row beyond the count_max newest. Reads as many entries
+ * of an index as an account keeps; none if the whole table is too small. */
 struct quota_cut {
     struct uuid account_id;
-    struct uuid last; /* it and older rows are beyond; nil: none */
+    struct uuid last; /* this row and older ones are beyond the quota; nil: none */
 };
 void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, struct uuid after, size_t count, size_t count_max);
-/* A list in op's arena, by account; shorter than count: there are no more accounts. */
+/* A list in op's arena, by account; if it is shorter than count, there are no more accounts. */
 int store_quota_find_result(const struct pg_query *query, struct quota_cut **list,
                             size_t *count) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /*
  * Leases of limits. One statement divides a limit for the holder that asks, under the lock of its
- * row: it gets amounts that no other holds, as long as no other needs them.
+ * row. The holder gets amounts that no other holder has, as long as no other needs them.
  */
 #include "store/rate_lease.h"
 
@@ -28,8 +28,9 @@
 #define LEVEL                                                                                     \
     "(select least(e.burst, t.level + (e.total * greatest(0, extract(epoch from now() - "         \
     "t.filled_at)))::bigint) - e.asked[1] as level) v"
-/* From `free`: all that is needed and half of the rest, so that the next holder finds some. At most
- * what the others do not need or, if all need more than there is, a share by need. */
+/* Grants from the free part all that is needed and half of the rest, so that the next holder
+ * finds some. At most what the others do not need or, if the holders need more than there is, a
+ * share in proportion to need. */
 #define PART                                                                                      \
     "(select greatest(e.asked[3], least(greatest(e.total - o.need, "                              \
     "ceil(e.total * e.asked[2]::float8 / greatest(e.asked[2] + o.need, 1)))::bigint, "            \
@@ -37,7 +38,7 @@
 #define HELD                                                                                      \
     "(select greatest(e.asked[5], 0, least(v.level - o.promised, "                                \
     "e.asked[4] + greatest(v.level - o.promised - e.asked[4], 0) / 2)) as held) h"
-/* "excluded" has the request, as a sole holder would get it. */
+/* "excluded" has the request, with the amounts that a sole holder would get. */
 #define DIVIDED                                                                                   \
     "(select e.total, e.burst, v.level, greatest(t.filled_at, now()), e.expires_at, e.asked, "    \
     "e.holders || o.holders, e.needs || o.needs, p.part || o.parts, h.held || o.helds, "          \
@@ -90,7 +91,7 @@ void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct 
 {
     ASSERT(ask->total > 0 && ask->burst >= 0 && ask->need >= 0 && ask->floor >= 0);
     ASSERT(ask->name.len > 0 && ask->name.len <= RATE_LEASE_NAME_MAX);
-    /* Without a row: a limit that no process has used. */
+    /* For the case without a row: a limit that no process has used. */
     int64_t part = some_of(ask->total, at_most(ask->need, ask->total));
     int64_t held = some_of(ask->burst - ask->used, ask->backlog);
     part = part > ask->floor ? part : ask->floor;

@@ -1,10 +1,9 @@
 /*
  * rate_lease: the part of an account's limit that each process may use for RATE_LEASE_MS
- * (limit/lease.h has the rules). A limit is a rate with a burst, or a number of calls at the same
- * time.
+ * (limit/lease.h has the rules). A limit is a rate with a burst, or a number of concurrent calls.
  *
- * The row of a limit adds up at any time: the holders' parts to `total`, and their share of the
- * burst, with what their parts have added since, to its level.
+ * The row of a limit adds up at any time: the sum of the holders' parts is at most `total`, and the
+ * sum of their shares of the burst, with what their parts have added since, is at most its level.
  */
 #ifndef STORE_RATE_LEASE_H
 #define STORE_RATE_LEASE_H
@@ -13,13 +12,13 @@
 
 enum { RATE_LEASE_MS = 2000, RATE_LEASE_NAME_MAX = 120, RATE_LEASE_HOLDERS_MAX = 64 };
 
-/* All amounts of a rate in millionths of a call. */
+/* All amounts of a rate are in millionths of a call. */
 struct rate_lease_ask {
     struct uuid account_id;
     slice name; /* 1 to RATE_LEASE_NAME_MAX bytes; borrowed */
     struct uuid holder;
-    int64_t total;   /* per second; or at the same time */
-    int64_t burst;   /* 0: total is at the same time */
+    int64_t total;   /* calls per second, or concurrent calls */
+    int64_t burst;   /* 0: total counts concurrent calls */
     int64_t used;    /* since the last request */
     int64_t need;    /* the part of total that could be used */
     int64_t floor;   /* the part of total that is in use, so it cannot be returned */
@@ -32,13 +31,13 @@ struct rate_lease {
     int64_t held; /* granted of the burst, including kept */
 };
 
-/* Renews or takes a holder's lease. Not replayable: after ERR_CLOSED nothing is known, and a
- * repeated report counts twice. */
+/* Renews or takes a holder's lease. Not replayable: after ERR_CLOSED the result is unknown, and
+ * a repeated report counts twice. */
 void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct rate_lease_ask *ask);
 int store_rate_lease_take_result(const struct pg_query *query, struct rate_lease *lease) MUST_CHECK;
 
-/* Removes rows that mean no more than none: at most 1000 a call. store_done_result. */
+/* Removes rows that mean the same as no row: at most 1000 per call. store_done_result. */
 void store_rate_lease_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

@@ -1,17 +1,16 @@
 /*
- * Retention. The DDL is in functions of the schema (sql/0001_base.sql), called from here.
- *
- * Calls come from the housekeeping of each process (server/janitor.c), maybe from several at the
- * same time: each statement is harmless then.
+ * Retention. The DDL is in functions of the schema (sql/0001_base.sql), called from here. The
+ * housekeeping of each process makes the calls (server/janitor.c). Several processes may do so at
+ * the same time, which is harmless for each statement.
  */
 #include "store/retention.h"
 
 #include "store/internal.h"
 
 static const struct pg_column count_columns[] = {PG_ARG("count", PG_I64)};
-/* DDL goes alone: it locks tables until the commit, which nothing else should share. The function
- * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice, but
- * may make one partition more. */
+/* DDL goes alone: it locks tables until the commit, which nothing else should share. The
+ * function serializes itself by an advisory lock and skips existing partitions, so a replay
+ * makes no partition twice, but may make one more. */
 static const struct pg_stmt partition_make = {
     .name = "partition_make",
     .sql = "select :ord, sluice.partition_make(:days) @from",
@@ -22,8 +21,8 @@ static const struct pg_stmt partition_make = {
     .no_account = "makes tables",
 };
 
-/* At most one partition, with a lock_timeout of its own (200 ms), which ends as ERR_TIMEOUT. A
- * replay may drop the next one, which is due, too. */
+/* Drops at most one partition. Its own lock_timeout (200 ms) ends as ERR_TIMEOUT. A replay may
+ * also drop the next partition, which is due, too. */
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
     .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
@@ -50,9 +49,9 @@ static const struct pg_stmt keys_expired = {
     .spread_order = "expires_at",
 };
 
-/* "owner is null" is "state = 'bound'" (a CHECK). Written so, and not as equalities, since the
- * planner would then consider the expiry index for a walk (pg/stmt.c). The time is the fence: a key
- * that was claimed again since the scan has a later one. */
+/* "owner is null" is "state = 'bound'" (a CHECK). The condition is written this way, and not as
+ * an equality, since the planner would then consider the expiry index for a walk (pg/stmt.c).
+ * The time is the fence: a key that was claimed again since the scan has a later one. */
 static const struct pg_stmt key_expire = {
     .name = "key_expire",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "

@@ -1,7 +1,7 @@
 /*
  * retention: partitions made ahead and dropped, expired keys removed, all in small batches that the
  * server runs by itself (contrib/deploy/README.md "Operations"). Each call runs one batch and
- * reports whether more is left.
+ * reports whether there is more to do.
  */
 #ifndef STORE_RETENTION_H
 #define STORE_RETENTION_H
@@ -11,14 +11,14 @@
 enum { RETENTION_DAYS_AHEAD = 7, RETENTION_KEYS_MAX = 500 };
 
 /* Makes one missing day partition of a partitioned table, from yesterday to RETENTION_DAYS_AHEAD
- * days from now. store_count_result: their number (0 or 1): call again until 0. */
+ * days from now. store_count_result: the number made (0 or 1); call again until 0. */
 void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
-/* Makes all of them, each in a transaction of its own; for commands. */
+/* Makes all missing partitions, each in a separate transaction; for commands. */
 int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
                                struct err *err) MUST_CHECK;
-/* Drops at most one partition whose rows are all older than keep_days, of audit events older than
- * audit_days (both at least 1). store_count_result: their number (0 or 1): call again until 0.
- * ERR_TIMEOUT: the lock was not free; try later. */
+/* Drops at most one partition whose rows are all older than keep_days, or audit_days for audit
+ * events (both at least 1). store_count_result: the number dropped (0 or 1); call again until 0.
+ * ERR_TIMEOUT: the lock was not free, so try later. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
 
@@ -30,7 +30,7 @@ struct expired_key {
 };
 void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_keys_expired_result, expired_key)
-/* Removes one of them if it is still expired (fenced); many go into one batch. Replayable. */
+/* Removes one of these keys if it is still expired (fenced); many go into one batch. Replayable. */
 void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct expired_key *key);
 

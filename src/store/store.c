@@ -1,6 +1,6 @@
 /*
- * All statements, for the tests that expand, EXPLAIN and check each; and helpers that the room's
- * files share.
+ * All statements, for the tests that expand, EXPLAIN and check each of them, and helpers that the
+ * room's files share.
  */
 #include "store/store.h"
 

@@ -13,11 +13,11 @@
 #include "pg/pg.h"
 #include "pg/sync.h"
 
-/* For tests: every statement of the program by number from 0, NULL past the last. */
+/* For tests: every statement of the program by number from 0; NULL after the last. */
 const struct pg_stmt *store_stmt_at(size_t index);
 
 /*
- * Lists by id, newest first, go in pages: ids in [since, before), the key's own index walked
+ * Lists by id, newest first, are read in pages: ids in [since, before), the key's own index walked
  * backward, so that partitions outside are pruned. A filter is applied to the rows read: a page
  * reads STORE_PAGE_ROWS rows at most, and reports where it stopped.
  */
@@ -39,8 +39,9 @@ static inline int store_hit_result(const struct pg_query *query)
 {
     return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
 }
-/* Of statements whose columns are members of a struct of `size` bytes: the first row, ERR_NOTFOUND
- * if there is none; all rows, an array in the op's arena. Members without a column are zero. */
+/* For statements whose columns are members of a struct of `size` bytes. The first returns the
+ * first row, ERR_NOTFOUND if there is none; the second all rows, as an array in the op's arena.
+ * Members without a column are zero. */
 int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
 void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
                         int *status) MUST_CHECK;
@@ -60,7 +61,7 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
         return status;                                                                  \
     }
 
-/* For statements of one row with one text or document. As store_hit_result. */
+/* For statements that return one row with one text or document. As store_hit_result. */
 int store_text_result(const struct pg_query *query, slice *text) MUST_CHECK;
 /* For statements that count: the number in the first row. */
 int store_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
- * Calls by time: added to, read as sums, folded into longer slots. Rows of one account and time are
- * adjacent in the primary key, so a chart is one range of it.
+ * Counts of calls by time: added to, read as sums, folded into longer slots. Rows of one account
+ * and time are adjacent in the primary key, so a chart reads one range of it.
  */
 #include "store/tally.h"
 
@@ -42,8 +42,8 @@ static const struct pg_stmt tally_add = {
 #define PART_OF(name, type) PG_OF(#name, type, struct tally_part, name)
 #define PART_WORD           PG_WORD("outcome", struct tally_part, outcome, &outcomes)
 
-/* As they are: for few rows that is cheaper than starting an aggregation, which takes PostgreSQL
- * more than a millisecond. By the primary key. */
+/* Returns rows without summing them: for few rows that is cheaper than starting an aggregation,
+ * which takes PostgreSQL more than a millisecond. By the primary key. */
 #define ROWS_LIMIT 1001
 _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
 static const struct pg_stmt tally_rows = {
@@ -97,8 +97,9 @@ static const struct pg_stmt tally_read = {
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
 static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_OF(slot, PG_TIME)};
-/* The slot of a row of that age: one that the charts' steps (tally_range_of) can still separate,
- * with a margin for clocks that differ. Each is a multiple of the one before. */
+/* The slot of a row of the given age: short enough that the charts' steps (tally_range_of) can
+ * still separate it, with a margin for clocks that differ. Each slot is a multiple of the one
+ * before. */
 /* clang-format off */
 #define BEFORE(length, age) "date_bin(interval '" length "', now(), 'epoch') - interval '" age "'"
 #define BEFORE_HOURS        BEFORE("1 hour", "2 hours")
@@ -133,7 +134,8 @@ static const struct pg_stmt tally_due = {
 };
 
 /* Folded rows are deleted before the sum is inserted, since a slot may have the key of its first
- * part. Blocked calls have no buckets, their sums are NULL. A resend finds nothing. */
+ * part. Blocked calls have no buckets, so the sums of their buckets are NULL. A resend finds
+ * nothing. */
 /* clang-format off */
 #define FOLDED(n) ", sum(g.buckets[" #n "])"
 #define FOLDS                                                                                   \

@@ -1,7 +1,7 @@
 /*
  * tally: an account's calls by action, outcome and duration. Rows of five minutes become hours
  * after two hours, six hours after thirty hours and days after eight days, and are kept for thirty
- * days. For charts: the counts since a process last wrote are lost with it.
+ * days. For charts only: the counts since a process last wrote are lost when it crashes.
  */
 #ifndef STORE_TALLY_H
 #define STORE_TALLY_H
@@ -31,26 +31,27 @@ struct tally_row {
     slice last;    /* the newest failure (tally_last_write); SLICE_NONE: none */
 };
 
-/* The bucket of a call with that duration. */
+/* The bucket of a call that took this long. */
 size_t tally_bucket_of(int64_t ms);
-/* The duration that `percent` of the calls in these buckets stay below, in milliseconds, estimated
- * within its bucket; -1: there are no calls. */
+/* The duration in milliseconds that `percent` of the calls in these buckets stay below,
+ * estimated within its bucket; -1: no calls. */
 int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent);
 
-/* The time and text of a failure, as rows store it: the greater of two is the newer one. On one
- * line, without characters that are not text, cut at the end of the room. */
+/* The time and text of a failure, as rows store it, so that of two the greater is the newer. On
+ * one line, without characters that are not text, truncated to the buffer. */
 slice tally_last_write(char room[TALLY_LAST_MAX], int64_t at, slice message);
-/* The text and time from the result of tally_last_write; "" and 0 for SLICE_NONE. */
+/* The text and time of a result of tally_last_write; "" and 0 for SLICE_NONE. */
 slice tally_last_read(slice last, int64_t *at);
 
-/* Adds to a row, or inserts it. Not replayable: after ERR_CLOSED nothing is known, and a resend may
- * count twice. store_done_result. */
+/* Adds to a row, or inserts it. Not replayable: after ERR_CLOSED the result is unknown, and a
+ * resend may count twice. store_done_result. */
 void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct tally_row *row);
 
 /* The range of a chart of the last hour, day, week or 30 days: its start and steps, the last of
- * which has not ended. The range before it is equally long, and begins at before_at or up to
- * before_s later, as longer rows do; 0: not stored. false: `hours` is not 1, 24, 168 or 720. */
+ * which has not ended. The previous range has the same length and begins at before_at or, as
+ * older rows have longer slots, up to before_s later; 0: not stored. false: `hours` is not 1,
+ * 24, 168 or 720. */
 struct tally_range {
     int64_t since, step_s;
     size_t steps;
@@ -58,9 +59,9 @@ struct tally_range {
 };
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
 
-/* From rows: one of them, or the common part of some. */
+/* Made from rows: a single row, or the sum of several that share the members set here. */
 struct tally_part {
-    int64_t at; /* when the slot or step begins; 0: several, see steps */
+    int64_t at; /* start of the slot or step; 0: several, see steps */
     slice integration_id, action_id, error_code; /* SLICE_NONE if only `at` is common */
     enum tally_outcome outcome;
     int64_t calls, ms_sum;
@@ -71,27 +72,28 @@ struct tally_part {
     int64_t rows; /* their number */
     slice steps;  /* calls by the range's steps, "0:12 3:7"; a step may occur twice */
 };
-/* An account's rows from from_at on by time; more than TALLY_ROWS_MAX: incomplete. */
+/* An account's rows from from_at on, by time. If there are more than TALLY_ROWS_MAX, the list is
+ * incomplete. */
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, int64_t from_at);
 STORE_LIST_RESULT(store_tally_rows_result, tally_part)
-/* The same rows summed, those from open_at on separately: by step and outcome, then, without those
- * before the range, by action, outcome and error, most calls first; at most twice
+/* The same rows summed, those from open_at on separately: first by step and outcome, then
+ * (without those before the range) by action, outcome and error, most calls first; at most twice
  * TALLY_SUMS_MAX. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct tally_range *range, int64_t from_at,
                       int64_t open_at);
 STORE_LIST_RESULT(store_tally_read_result, tally_part)
 
-/* A scan for rows whose slot is shorter than their age demands, and for those over thirty days old:
- * over all accounts, at most TALLY_OLD_MAX times of an account, the oldest first. */
+/* Finds rows whose slot is shorter than their age demands, and rows over thirty days old, over
+ * all accounts: at most TALLY_OLD_MAX pairs of account and time, the oldest first. */
 struct tally_old {
     struct uuid account_id;
     int64_t slot;
 };
 void store_tally_due(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_tally_due_result, tally_old)
-/* Adds an account's rows at that time to the longer slot that contains it, and removes rows over
+/* Adds an account's rows of that time to the longer slot that contains it, and removes rows over
  * thirty days old. Replayable. store_done_result. */
 void store_tally_fold(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct tally_old *old);

@@ -1,7 +1,9 @@
 /*
- * Cached sums; see tally_cache.h. The cached sums cover the rows before a time, `open_at`. A
- * reading adds the rows from there on, and caches the sums up to a later time. Two concurrent
- * readings have a copy each, so nothing is added twice: the sums up to the latest time stay.
+ * Cached sums; see tally_cache.h.
+ *
+ * The cached sums cover the rows before a time, `open_at`. A reading adds the rows from that time
+ * on, and caches the sums up to a later time. Two concurrent readings have a copy each, so nothing
+ * is added twice; the sums that reach the latest time are kept.
  */
 #include "store/tally_cache.h"
 
@@ -38,7 +40,7 @@ static bool is_over(const struct cached_sums *item, uint64_t now_ns)
     return !item->list || item->read_ns + TALLY_CACHE_S * 1000000000ULL <= now_ns;
 }
 
-/* The account's sums with these steps, whatever their time; else NULL. A range that has moved on
+/* The account's sums with these steps, whatever their time; else NULL. A range that has advanced
  * replaces the former range. */
 static struct cached_sums *find_sums(struct tally_cache *cache, const struct tally_reading *reading)
 {
@@ -102,8 +104,8 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
 
 /* ---- reading ---- */
 
-/* A copy, as another reading may replace the cached sums during this one. Out of memory everything
- * is read. */
+/* Makes a copy, as another reading may replace the cached sums during this one. If memory runs
+ * out, everything is read. */
 static void take_cached(struct tally_reading *reading, struct op *op)
 {
     const struct cached_sums *item = find_sums(reading->cache, reading);
@@ -148,14 +150,14 @@ bool tally_cache_continue(struct tally_reading *reading)
     return true;
 }
 
-/* Not cached if out of memory, or for an account with very many actions. */
+/* Nothing is cached if memory runs out, or for an account with very many actions. */
 static void keep(const struct tally_reading *reading, const struct tally_sum *list, size_t count)
 {
     struct cached_sums *item = find_sums(reading->cache, reading);
     int64_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += list[i].kind == TALLY_BY_TIME ? list[i].rows : 0;
-    /* another reading's, up to a later time */
+    /* another reading cached sums up to a later time */
     bool is_later = item &&
                     (item->range.since > reading->range.since ||
                      (item->range.since == reading->range.since &&
@@ -179,7 +181,7 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                                  bytes};
 }
 
-/* The sums of the rows found for one part of the time; NULL: out of memory. */
+/* Sums the rows before open_at or, with is_open, those from it on; NULL: out of memory. */
 static struct tally_sum *sums_of_part(struct tally_reading *reading, struct arena *arena,
                                       const struct tally_part *found, size_t found_count,
                                       bool is_open, size_t room, size_t *count)
@@ -207,7 +209,7 @@ int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, s
                      : store_tally_rows_result(&reading->query, &found, &found_count);
     if (status != OK)
         return status;
-    /* Mostly no further slot has ended since the previous reading. */
+    /* Usually no further slot has ended since the previous reading. */
     if (reading->open_at > reading->from_at) {
         closed =
             sums_of_part(reading, arena, found, found_count, false, closed_count, &fresh_count);

@@ -1,9 +1,10 @@
 /*
- * Sums of tallies for charts, which request them over and over: the sums of past slots are cached,
- * so that the next reading only reads the rows of the last minutes.
+ * Sums of tallies for charts, which request them again and again: the sums of past slots are
+ * cached, so that the next reading only reads the rows of the last minutes.
  *
- * Limits: TALLY_CACHE_MAX ranges of accounts; each is read completely again after TALLY_CACHE_S,
- * which finds rows that were written late, as by a process that had no database then.
+ * Limits: TALLY_CACHE_MAX ranges of accounts. Each is read completely again after TALLY_CACHE_S,
+ * which finds rows that were written late, for example by a process that could not reach the
+ * database.
  */
 #ifndef STORE_TALLY_CACHE_H
 #define STORE_TALLY_CACHE_H
@@ -20,7 +21,7 @@ enum {
 struct tally_cache;
 /* NULL: out of memory. */
 struct tally_cache *tally_cache_new(void) MUST_CHECK;
-/* None is being read. Accepts NULL. */
+/* No reading may be under way. Accepts NULL. */
 void tally_cache_free(struct tally_cache *cache);
 
 /* One reading. `range` and `account_id` belong to the caller, all else is private. */
@@ -33,19 +34,19 @@ struct tally_reading {
     struct tally_sum *closed; /* from the cache; in the op's arena, with its texts */
     size_t closed_count;
     int64_t from_at, open_at, now;
-    bool is_added_up; /* by the database: there are more rows than the limit */
+    bool is_added_up; /* the database summed, because there are more rows than the limit */
     uint64_t read_ns; /* when the whole range was read */
 };
 
 /* Starts the query, which holds the op. now: the wall clock. */
 void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
                       struct tally_reading *reading, struct op *op, int64_t now);
-/* Once the op is awake. true: there are many rows, and another query holds the op; call again
- * then. */
+/* Call once the op is awake. true: there are many rows, and another query holds the op; call
+ * again when it is done. */
 bool tally_cache_continue(struct tally_reading *reading) MUST_CHECK;
-/* All sums of the range, sorted, at most TALLY_SUMS_MAX; in the op's arena. *before: calls of the
- * equally long range before it, up to the same point of it as now; an estimate if rows have longer
- * slots. ERR_NOMEM, or the query's status. */
+/* All sums of the range, sorted, at most TALLY_SUMS_MAX, in the op's arena. *before: the calls
+ * of the equally long previous range, up to the same point in it as now; an estimate if rows
+ * have longer slots. ERR_NOMEM, or the query's status. */
 int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
                        struct tally_sum *before) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /*
- * Adding up; see tally_sums.h. Each part is added to up to four sums, which are found by their
- * keys.
+ * Adds up tallies; see tally_sums.h. Each part is added to up to four sums, which are found by
+ * their keys.
  */
 #include "store/tally_sums.h"
 
@@ -164,7 +164,7 @@ static int64_t calls_of(const struct tally_sum *sum)
     return sum->succeeded + sum->failed + sum->blocked;
 }
 
-/* By key if the calls are equal, so that the order is stable. */
+/* Sorted by key if the calls are equal, so that the order is stable. */
 static int compare_sums(const void *a, const void *b)
 {
     const struct tally_sum *one = a, *other = b;
@@ -209,7 +209,7 @@ void tally_sums_sort(struct tally_sum *list, size_t count)
         qsort(list, count, sizeof(*list), compare_sums);
 }
 
-/* The fraction of a sum that is in the range before, which is compared. */
+/* The fraction of a sum that counts for the previous range, which is compared. */
 static double share_of(int64_t at, const struct tally_range *range, int64_t now)
 {
     int64_t step_us = range->step_s * STEP_US, long_us = range->before_s * STEP_US,

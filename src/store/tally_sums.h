@@ -7,11 +7,11 @@
 
 #include "store/tally.h"
 
-/* In this order; those of one kind by calls, most first, TALLY_BY_TIME by time. */
+/* Sorted in this order; sums of one kind by calls, most first, but TALLY_BY_TIME by time. */
 enum tally_kind {
     TALLY_BY_TIME,   /* `at` */
     TALLY_BY_APP,    /* integration_id */
-    TALLY_BY_ERROR,  /* integration_id, action_id, error_code: those that did not succeed */
+    TALLY_BY_ERROR,  /* integration_id, action_id, error_code: calls that did not succeed */
     TALLY_BY_ACTION, /* integration_id, action_id */
 };
 struct tally_sum {
@@ -25,19 +25,19 @@ struct tally_sum {
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */
 };
 
-/* The sums of these parts, by key; texts are those of the parts. The list is in the arena, with
- * room for `room` more before it; NULL: out of memory. Rows of a node with a fast clock count in
- * the last step. */
+/* The sums of these parts, by key; texts are those of the parts. The list is in the arena,
+ * preceded by space for `room` more; NULL: out of memory. Rows of a node with a fast clock count
+ * in the last step. */
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
                                 const struct tally_part *const *parts, size_t count, size_t room,
                                 size_t *sum_count) MUST_CHECK;
-/* Sums of one key become one, in the order of keys. Returns how many are left. */
+/* Merges sums with the same key, in the order of keys. Returns the number left. */
 size_t tally_sums_join(struct tally_sum *list, size_t count);
 /* In the order of enum tally_kind. */
 void tally_sums_sort(struct tally_sum *list, size_t count);
-/* The number of sums of the range before, which come first in a sorted list. *before gets their
- * total up to the same point as `now` in the range; a row that is partly outside counts by its
- * fraction. */
+/* The number of sums of the previous range, which come first in a sorted list. *before gets
+ * their total up to the same point as `now` in the range; a row that is partly outside counts by
+ * its fraction. */
 size_t tally_sums_before(const struct tally_sum *list, size_t count,
                          const struct tally_range *range, int64_t now, struct tally_sum *before);
 
