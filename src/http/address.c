@@ -3,7 +3,7 @@
  * Registries (RFC 6890 and its updates up to 2024), plus multicast, the reserved class E and the
  * forms of IPv6 that carry an IPv4 address. Entries that the registry calls globally reachable
  * (AS112, AMT) are refused as well: no provider uses them. Nothing in IPv6 outside 2000::/3 is
- * global unicast, so what the table lacks there is refused, too.
+ * global unicast, so every address there is refused even without an entry in the table.
  */
 #include "http/address.h"
 
@@ -42,12 +42,12 @@ static const struct network special4[] = {
     {{198, 51, 100}, 24, "documentation"},
     {{203, 0, 113}, 24, "documentation"},
     {{224}, 4, "multicast"},
-    /* Is within 240/4, so it comes before it: the first match gives the name. */
+    /* This network is part of 240/4, so it comes first: the first match gives the name. */
     {{255, 255, 255, 255}, 32, "broadcast"},
     {{240}, 4, "reserved"},
 };
 
-/* The first match gives the name, so the narrower ones come first. */
+/* The first match gives the name, so narrower networks come first. */
 static const struct network special6[] = {
     {{0}, 128, "the unspecified address"},
     {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 128, "loopback"},
@@ -109,7 +109,8 @@ const char *address_special(const struct sockaddr *address)
     const uint8_t *bytes;
     size_t len = address_bytes(address, &bytes);
     if (len == 4)
-        /* IPv4 has no general rule as IPv6 has below: an address outside the table is reachable. */
+        /* IPv4 has no general rule like that for IPv6 below: an address that is not in the table
+         * is reachable. */
         return network_find(special4, ARRAY_LEN(special4), bytes);
     if (len != 16)
         return "not an internet address";
@@ -122,7 +123,8 @@ const char *address_special(const struct sockaddr *address)
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 
-/* By hand: every request formats its client's address, and inet_ntop uses sprintf. */
+/* Formatted without the library: every request formats its client's address, and inet_ntop uses
+ * sprintf. */
 static slice format_v4(const uint8_t *bytes, char *out)
 {
     size_t len = 0;
@@ -158,8 +160,8 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
     if (len == 0)
         return address_format_host(address, out);
     address_format_host(address, host);
-    /* The casts go through void: sockaddr_storage is aligned for both, which the compiler cannot
-     * know. */
+    /* The casts go through void: sockaddr_storage is aligned for both types, but the compiler
+     * does not know that. */
     uint16_t port = len == 4 ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                              : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
     int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
@@ -172,7 +174,7 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
 struct rule {
     bool is_network;
     uint16_t port;               /* hosts only; 0: any */
-    struct ip_network ip;        /* also of a host that is a literal; len is 0 for a name */
+    struct ip_network ip;        /* also that of a literal host; len is 0 for a name */
     char host[URL_HOST_MAX + 1]; /* names only */
 };
 
@@ -279,8 +281,8 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
     size_t ip_len = ip_parse(host, ip);
     for (size_t i = 0; i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
-        /* A literal in the URL matches only rules that are literals, a name only those that are
-         * names: len is 0 for a name. */
+        /* A literal in the URL matches only literal rules, and a name only rules with a name:
+         * len is 0 for a name. */
         if (rule->is_network || (rule->port && rule->port != port) || rule->ip.len != ip_len)
             continue;
         if (ip_len ? ip_network_holds(&rule->ip, ip, ip_len) : strcmp(rule->host, name) == 0)

@@ -21,7 +21,7 @@ enum { ADDRESS_TEXT_MAX = 64, ADDRESS_RULES_MAX = 256 };
 
 struct address_policy;
 
-/* Allows no special addresses yet. NULL: out of memory. */
+/* A new policy allows no special addresses. NULL: out of memory. */
 struct address_policy *address_policy_new(void) MUST_CHECK;
 void address_policy_free(struct address_policy *policy);
 /* One entry of the operator's list: "host", "host:port" (a name or literal as written in the URL;
@@ -32,14 +32,14 @@ int address_policy_allow(struct address_policy *policy, slice entry, struct err 
  * a proxy is identified by its address. */
 int address_policy_allow_proxy(struct address_policy *policy, slice entry,
                                struct err *err) MUST_CHECK;
-/* Whether the operator named this host (and port). */
+/* Whether an entry of the operator's list names this host (and port). */
 bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);
 /* OK, or ERR_REFUSED with a sentence for the tenant, which does not reveal the address of an
  * internal name. host and port are those of the URL. policy may be NULL: no special address is
  * allowed. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
-/* Refuses a name without an address, with the text of the refusal above. */
+/* Refuses a name that has no address, with the same text as the refusal above. */
 int address_policy_refuse(slice host, struct err *err);
 /* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */
 const char *address_special(const struct sockaddr *address);
@@ -47,7 +47,7 @@ const char *address_special(const struct sockaddr *address);
 slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
 /* "192.0.2.1", "2001:db8::1", "unix". */
 slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
-/* Without port and scope; an IPv4-mapped address becomes its IPv4 address. */
+/* Formats the address without port and scope; an IPv4-mapped address becomes its IPv4 address. */
 void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out);
 
 /* Whether one of the list's networks or literal addresses is or contains this one; a name only

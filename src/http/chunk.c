@@ -1,11 +1,12 @@
 /*
- * chunk: the raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded,
- * every line ends in CRLF, and anything that parsers read differently is refused. Finds the body's
- * last byte.
+ * chunk: the raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers are
+ * bounded, every line ends in CRLF, and anything that parsers read differently is refused. Finds
+ * the body's last byte.
  *
  * The byte after it belongs to the next request, so two parsers that disagree about the end of a
  * body allow request smuggling. That is why bare LF, spaces around a size and a sign are refused
- * here, which many parsers accept. llhttp gets each byte only after this scan has accepted it.
+ * here, although many parsers accept them. llhttp gets each byte only after this scan has accepted
+ * it.
  */
 #include "http/head.h"
 
@@ -30,7 +31,7 @@ enum chunk_state {
 
 void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max)
 {
-    /* In proportion to the largest body allowed, for large bodies in small chunks; the fixed part
+    /* Proportional to the largest body allowed, for large bodies in small chunks; the fixed part
      * is for small limits. */
     uint64_t share = body_bytes_max / 4;
     *scan = (struct http_chunk_scan){

@@ -85,7 +85,8 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     }
     client->loop = loop;
     client->config = *config;
-    client->config.proxy = SLICE_NONE; /* may contain a password, and belongs to the caller */
+    client->config.proxy = SLICE_NONE; /* the URL may contain a password, and belongs to the
+                                        * caller */
     set_defaults(&client->config);
     memcpy(client->user_agent, agent.ptr, agent.len);
     client->config.user_agent = slice_of(client->user_agent, agent.len);
@@ -155,10 +156,10 @@ void http_client_tls_set(struct http_client *client, struct tls_context *tls)
 {
     struct tls_context *old = client->tls;
     client->tls = tls ? tls_context_ref(tls) : NULL;
-    /* LIST_EACH keeps the next node; closing this one unlinks no other. */
+    /* LIST_EACH has saved the next node, and closing this connection unlinks no other. */
     LIST_EACH(&client->by_idle, struct http_connection, connection, all_idle_link) {
-        /* Old roots are no longer trusted by idle connections; busy ones are checked when they
-         * become idle (connection_go_idle). */
+        /* Idle connections made under the old roots are no longer trusted; busy ones are checked
+         * when they become idle (connection_go_idle). */
         if (connection->tls && connection->tls != client->tls)
             connection_close_idle(connection);
     }
@@ -275,7 +276,7 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
     return origin;
 }
 
-/* NULL: out of memory, or too many origins are in use, by the tenant or by all. */
+/* NULL: out of memory, or the tenant or all tenants together use too many origins. */
 /* The key is built on the stack with room for "!", so that finding an origin costs no
  * allocation. */
 static struct http_origin *origin_get(struct http_client *client, const struct url *url,
@@ -298,7 +299,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
-    /* Any of these still points to the origin; the last to end calls this again. */
+    /* Each of these still points to the origin; the last to end calls this function again. */
     if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
@@ -363,7 +364,8 @@ void call_finish(struct http_call *call, enum http_call_result result)
      * that it calls. */
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
-    /* A slot is free. The origin still exists: call_detach frees none, slot_serve does. */
+    /* A slot is free. The origin still exists: only slot_serve frees an origin, call_detach does
+     * not. */
     if (origin)
         slot_serve(origin);
 }
@@ -371,7 +373,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
                const char *fmt, ...)
 {
-    /* Formatted into a block of its own: an argument may be call->err.text. */
+    /* Formatted into a separate block: an argument may be call->err.text. */
     char text[ERR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -400,7 +402,7 @@ static void fail_late(struct http_call *call, bool is_deadline)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
                   "too many calls to %.*s are in flight: %s while waiting for a connection",
                   SLICE_ARG(call->authority), why);
-    else /* the result already says that it took too long */
+    else /* the result already reports a time-out */
         call_fail(call, result, ERR_TIMEOUT, "%s %.*s%s%s", what, SLICE_ARG(call->authority),
                   is_deadline ? ": " : "", is_deadline ? why : "");
 }
@@ -408,7 +410,8 @@ static void fail_late(struct http_call *call, bool is_deadline)
 static void on_call_due(struct timer *timer)
 {
     struct http_call *call = CONTAINER_OF(timer, struct http_call, timer);
-    /* The timer is set to the earlier of two times; which one passed decides what is reported. */
+    /* The timer is set to the earlier of two deadlines; which of them has passed decides what is
+     * reported. */
     bool is_deadline = call->deadline_ns && loop_now_ns(call->client->loop) >= call->deadline_ns;
     fail_late(call, is_deadline);
 }
@@ -435,8 +438,8 @@ void call_assign(struct http_call *call)
     while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
         if (connection_send(connection, call))
             return;
-    /* Dials count: each becomes a connection. An idle connection of any origin is closed for this
-     * call. */
+    /* Dials count: each becomes a connection. An idle connection of any origin is closed to make
+     * room for this call. */
     if (client->connection_count + client->dial_count >= client->config.connections_max &&
         !connection_make_room(client)) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY, "all %zu outbound connections are in use",
@@ -453,7 +456,7 @@ void call_assign(struct http_call *call)
 }
 
 /* Clears everything from an earlier use of the struct except "in": a caller repeats a call by
- * starting it again. */
+ * starting the same struct again. */
 static void call_reset(struct http_client *client, struct http_call *call, struct op *owner)
 {
     call->result = HTTP_CALL_OK;
@@ -507,8 +510,8 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
         return code;
     const struct url *to = override ? &override->target : &url;
     struct http_origin *origin = origin_get(client, to, override != NULL, call->tenant);
-    /* From here on errors end the call later, through call_finish: the caller gets OK and waits for
-     * that end. */
+    /* From here on an error ends the call later, through call_finish: the caller gets OK and
+     * waits for the end. */
     list_init(&call->all_link);
     list_init(&call->wait_link);
     list_push_back(&client->calls, &call->all_link);
@@ -518,8 +521,8 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
     call->state = CALL_DIALING;
     op_hold(owner, "http call");
     if (origin)
-        /* Pinned: call_fail below may free the last line of an origin that this function still
-         * uses. */
+        /* The origin is pinned: call_fail below may free the last line of an origin that this
+         * function still uses. */
         origin->pins++;
     if (!origin)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,

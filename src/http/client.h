@@ -1,20 +1,22 @@
 /*
  * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, an address check
- * on the very address that is connected to, deadlines and limits on everything. No redirects are
- * followed, no cookies kept, nothing decompressed.
+ * on the very address that is connected to, deadlines and limits on everything. It follows no
+ * redirects, keeps no cookies and decompresses nothing.
  *
  * A call is embedded in the struct of an op and takes a hold on it; it never completes before
  * http_call_start returns.
  *
- * Slots (client_slot.c): calls_per_origin calls are under way to an origin, connections_max in all.
- * Further ones wait, at most waiting_ms, and start in turn by tenant, however many each has
- * waiting. A tenant alone may use its share of either; the more the others use, the fewer slots it
- * gets, so that a tenant that takes all it can leaves some for others.
+ * Slots (client_slot.c): at most calls_per_origin calls are under way to an origin, and
+ * connections_max in total. Further calls wait, at most waiting_ms, and start in turn by tenant,
+ * however many each tenant has waiting. A tenant alone may use its share of either; the more the
+ * others use, the fewer slots it gets, so that a tenant that takes all it can leaves some for
+ * others.
  *
- * Pool: the most recently used idle connection is used (the least likely to have been closed by its
- * peer); connections over the limits are closed from the least recently used end. A reused
- * connection may die before the first byte of a reply, because the peer closed it while idle: then
- * the call is sent again, once, on a fresh connection, if it is idempotent or no byte of it left.
+ * Pool: a call takes the most recently used idle connection (the least likely to have been closed
+ * by its peer); connections over the limits are closed from the least recently used end. A reused
+ * connection may die before the first byte of a reply, because the peer closed it while idle. The
+ * call is then sent again, once, on a fresh connection, if it is idempotent or none of its bytes
+ * were sent.
  *
  * Proxy (client_proxy.c): with a proxy, https calls go through its CONNECT tunnel, except those to
  * overrides and to hosts that the operator allowed by name, which are local. A client keeps one
@@ -40,7 +42,7 @@
 #include "loop/op.h"
 #include "tls/tls.h"
 
-/* 0 means the default in each. */
+/* 0 in a member means its default. */
 struct http_client_config {
     struct dns_resolver *resolver; /* borrowed, outlives the client */
     struct address_policy *policy; /* borrowed, may be NULL */
@@ -63,7 +65,7 @@ struct http_client_config {
     unsigned first_byte_ms;  /* from the last byte sent to the first received, 30000 */
     unsigned between_bytes_ms; /* longest silence inside a reply, 15000 */
     size_t response_bytes_max; /* body, 8 MiB */
-    bool is_apart;             /* it makes no calls to apps, so their metrics do not count it */
+    bool is_apart;             /* makes no calls to apps, so the metrics of such calls exclude it */
 };
 
 enum {
@@ -81,15 +83,15 @@ struct http_client;
 /* NULL: see err. */
 struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
                                     struct err *err) MUST_CHECK;
-/* Calls still under way end with CANCELLED, connections are closed; memory is freed as the
- * loop runs on. */
+/* Calls still under way end with CANCELLED and connections are closed; memory is freed in later
+ * turns of the loop. */
 void http_client_free(struct http_client *client);
 /* For a reload: connections made under the former context are closed when they become idle. */
 void http_client_tls_set(struct http_client *client, struct tls_context *tls);
-/* Operator only: requests for origin ("https://gmail.googleapis.com") go to target
- * ("https://127.0.0.1:9443", a path in it precedes the request's own). The Host header stays the
- * original's authority; SNI and certificate check use the target's host, since that server answers.
- * The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
+/* For operators only: requests for origin ("https://gmail.googleapis.com") go to target
+ * ("https://127.0.0.1:9443"; a path in it precedes the request's own). The Host header remains
+ * the original authority; SNI and the certificate check use the target's host, since that server
+ * replies. The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
 int http_client_override(struct http_client *client, slice origin, slice target,
                          struct err *err) MUST_CHECK;
 
@@ -101,17 +103,17 @@ struct http_client_stats http_client_stats(const struct http_client *client);
 enum http_call_result {
     HTTP_CALL_OK,              /* a complete reply, whatever its status */
     HTTP_CALL_DNS,             /* the name does not exist, or the lookup failed */
-    HTTP_CALL_ADDRESS_REFUSED, /* by the address policy, or the name does not exist and
-                                  is_host_given; nothing was connected */
+    HTTP_CALL_ADDRESS_REFUSED, /* refused by the address policy, or the name does not exist and
+                                * is_host_given; nothing was connected */
     HTTP_CALL_CONNECT,         /* no address accepted the connection */
     HTTP_CALL_PROXY, /* the operator's proxy did not open a tunnel; nothing of the call was sent */
     HTTP_CALL_TLS,   /* handshake or certificate */
     HTTP_CALL_TIMEOUT_CONNECT, /* name, TCP or TLS took too long; nothing of the call was sent */
-    HTTP_CALL_TIMEOUT,         /* first byte, silence, or the total deadline */
+    HTTP_CALL_TIMEOUT,         /* no first byte, a silence, or the total deadline */
     HTTP_CALL_RESET,           /* the connection ended before the reply was complete */
     HTTP_CALL_PROTOCOL,        /* not an HTTP/1.1 reply that can be trusted */
     HTTP_CALL_TOO_LARGE,       /* status, headers and the beginning of the body are available */
-    HTTP_CALL_OVERLOADED,      /* own limits: a full queue, too long a wait, descriptors, memory */
+    HTTP_CALL_OVERLOADED,      /* own limits: full queue, long wait, descriptors, memory */
     HTTP_CALL_UNSENT,  /* the caller's may_send returned false; nothing of the call was sent */
     HTTP_CALL_INVALID, /* set by callers if http_call_start refused the request */
     HTTP_CALL_CANCELLED,
@@ -126,28 +128,28 @@ struct http_call {
     struct uuid tenant; /* its slots are counted for it; nil is a tenant, too */
     slice method;       /* a token: "GET" */
     slice url;          /* absolute; path and query already percent-encoded */
-    bool is_host_given; /* by the tenant, which must not learn which internal names exist */
+    bool is_host_given; /* a tenant gave the host, and must not learn which internal names exist */
     const struct http_header
-        *headers; /* without Host, Content-Length, Transfer-Encoding, Connection, Expect, TE,
-                     Trailer, Upgrade, Keep-Alive: the client sets these */
+        *headers; /* without the headers that the client sets: Host, Content-Length,
+                   * Transfer-Encoding, Connection, Expect, TE, Trailer, Upgrade, Keep-Alive */
     size_t header_count;
     const slice *body_parts; /* sent in order; Content-Length is their sum */
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
     unsigned attempt;        /* logged: the number of this attempt, from 1 */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
-    /* NULL: always. Called right before the first byte would be sent: after the wait for a slot and
+    /* NULL: always. Called right before the first byte is sent: after the wait for a slot and
      * the handshake, and again before a resend. false: the call ends with UNSENT, and its
-     * connection stays in the pool; or with RESET, if a first attempt has sent something. It may
-     * not touch the call. */
+     * connection stays in the pool; or with RESET, if a first attempt has sent something. It
+     * must not touch the call. */
     bool (*may_send)(const struct http_call *call);
-    uint64_t deadline_ns; /* loop clock, for everything together; 0: none (then the others) */
+    uint64_t deadline_ns; /* deadline for all phases together, loop clock; 0: only the others */
     unsigned connect_ms, first_byte_ms, between_bytes_ms; /* 0: the client's */
     size_t response_bytes_max;                            /* 0: the client's */
 
-    /* out; everything is in the owner's arena or in the struct */
+    /* Results; all memory is in the owner's arena or in the struct. */
     enum http_call_result result;
     struct err err;  /* a sentence unless result is OK */
-    unsigned status; /* 0 until a reply's head was complete; 3xx are returned like any other */
+    unsigned status; /* 0 until a reply's head is complete; 3xx are returned like any other */
     struct http_header *response_headers;
     size_t response_header_count;
     slice body;
@@ -155,9 +157,9 @@ struct http_call {
     bool is_reused;        /* the last connection tried came from the pool */
     bool is_resumed;       /* its TLS session was resumed (also if the connection was reused) */
     bool is_resent;        /* sent a second time after a stale connection */
-    char remote[ADDRESS_TEXT_MAX]; /* NUL-terminated, "" if none was connected */
-    /* Durations; 0 if the phase did not occur in this call. first_byte and total are from the
-     * start. */
+    char remote[ADDRESS_TEXT_MAX]; /* NUL-terminated; "" if there was no connection */
+    /* Durations; 0 if the phase did not occur in this call. first_byte and total are measured
+     * from the start of the call. */
     uint64_t waiting_ns, dns_ns, connect_ns, tls_ns, first_byte_ns, total_ns;
 
     /* private */
@@ -183,8 +185,8 @@ struct http_call {
  * header that may not be sent), ERR_NOMEM. */
 int http_call_start(struct http_client *client, struct http_call *call,
                     struct op *owner) MUST_CHECK;
-/* Ends it with CANCELLED; the hold is released in the next drain. A connection that it uses is
- * closed. Harmless if the call is not under way, but the struct must have been zeroed. */
+/* Ends the call with CANCELLED; the hold is released in the next drain. A connection that it
+ * uses is closed. Harmless if the call is not under way, but the struct must have been zeroed. */
 void http_call_cancel(struct http_call *call);
 bool http_call_is_active(const struct http_call *call);
 /* The first response header of that name, SLICE_NONE if absent. */

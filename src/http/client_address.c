@@ -1,13 +1,12 @@
 /*
- * client_address: the address of the client that a request came from, past the proxies of the
- * operator. Any client can send X-Forwarded-For, so only entries that a trusted proxy appended are
- * used.
+ * client_address: the address of the client that sent a request, past the proxies of the operator.
+ * Any client can send X-Forwarded-For, so only entries that a trusted proxy appended are used.
  */
 #include "http/address.h"
 #include "http/server.h"
 
-/* Continues from the address that the last hop named; true: that is a trusted proxy, too, so the
- * entry before it counts. */
+/* Continues with the address that the last hop reported; true: it is a trusted proxy, too, so
+ * the entry before it counts. */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
 {
@@ -18,7 +17,7 @@ static bool take_hop(const struct address_policy *proxies, slice hop,
     return address_policy_holds(proxies, (const struct sockaddr *)client);
 }
 
-/* The last entry of a list, which is cut before it. */
+/* Removes the last entry from a list and returns it. */
 static slice take_last(slice *list)
 {
     size_t at = list->len;

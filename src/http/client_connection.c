@@ -1,10 +1,11 @@
 /*
  * client_connection: connections of the pool. Each is idle in its origin's list, or carries one
- * call. It reads all the time, so that the close of an idle one is noticed, and any byte without a
- * request ends it: it would be read as the answer to the next request (response splitting).
+ * call. It reads all the time, so that the close of an idle connection is noticed. A byte that
+ * arrives without a request ends the connection: it would be read as the answer to the next request
+ * (response splitting).
  *
  * States: idle (in two lists, timer on), busy (call set), closing (stream NULL). connection_close()
- * may come more than once; on_closed comes exactly once and frees.
+ * may be called more than once; on_closed is called exactly once and frees the connection.
  */
 #include "base/mem.h"
 #include "base/metric.h"
@@ -33,13 +34,13 @@ static void connection_leave_idle(struct http_connection *connection)
     timer_stop(&connection->idle_timer);
 }
 
-/* From here on it is no longer counted; its memory is freed by on_closed. */
+/* From here on the connection is no longer counted; on_closed frees its memory. */
 static void connection_close(struct http_connection *connection)
 {
     struct http_client *client = connection->client;
     struct stream *stream = connection->stream;
     ASSERT(!connection->call);
-    /* Closing already: the second caller has nothing left to do. */
+    /* Already closing: a second call has nothing left to do. */
     if (!stream)
         return;
     connection_leave_idle(connection);
@@ -71,8 +72,8 @@ static void connection_cut_call(struct http_connection *connection)
 
 void connection_drop(struct http_connection *connection)
 {
-    /* response_end copies the present part of the body into the call, so it comes before the link
-     * is cut. */
+    /* response_end copies the body received so far into the call, so it runs before the link is
+     * cut. */
     response_end(connection);
     connection_cut_call(connection);
     connection_close(connection);
@@ -86,8 +87,8 @@ bool connection_make_room(struct http_client *client)
     return true;
 }
 
-/* The peer's limit applies if it is shorter, less one second: its clock started earlier, by the
- * time that the reply took. */
+/* The peer's limit applies if it is shorter. One second is subtracted, because the peer's clock
+ * started earlier, by the time that the reply took. */
 static uint64_t idle_limit_ns(const struct http_connection *connection)
 {
     uint64_t ms = connection->client->config.idle_ms;
@@ -109,7 +110,8 @@ static void connection_go_idle(struct http_connection *connection)
         connection_close(connection);
         return;
     }
-    /* The least recently used one of this origin: its peer is the likeliest to close it soon. */
+    /* The least recently used connection of this origin: its peer is the likeliest to close it
+     * soon. */
     if (origin->idle_count >= client->config.idle_per_origin)
         connection_close_idle(LIST_ITEM(origin->idle.next, struct http_connection, idle_link));
     connection->is_idle = true;
@@ -128,7 +130,7 @@ struct http_connection *connection_take_idle(struct http_call *call)
     const struct http_client *client = call->client;
     if (list_is_empty(&origin->idle))
         return NULL;
-    /* The newest is at the back. */
+    /* The newest connection is at the back. */
     struct http_connection *connection =
         LIST_ITEM(origin->idle.prev, struct http_connection, idle_link);
     uint64_t idle_ns = loop_now_ns(client->loop) - connection->idle_since_ns;
@@ -154,11 +156,11 @@ static void connection_succeed(struct http_connection *connection, bool may_stay
     bool is_kept = may_stay && is_all_sent && connection->response.is_keep_alive &&
                    !connection->is_eof;
     response_end(connection);
-    /* response_end may fail for lack of memory, which changes the result: read only now. */
+    /* response_end may run out of memory, which changes the result, so it is read only now. */
     enum http_call_result result = connection->response.is_failed ? connection->response.result
                                                                   : HTTP_CALL_OK;
-    /* Cut and settled before the call ends: its owner may start the next call at once, which should
-     * find the connection in the pool. */
+    /* The link is cut and the connection settled before the call ends: the owner may start its
+     * next call at once, which should find the connection in the pool. */
     connection_cut_call(connection);
     if (is_kept)
         connection_go_idle(connection);
@@ -171,8 +173,8 @@ static void connection_succeed(struct http_connection *connection, bool may_stay
 static bool may_resend(const struct http_connection *connection)
 {
     const struct http_call *call = connection->call;
-    /* No byte of a reply came, so the peer most likely closed while idle; once only, or a peer that
-     * closes each time would loop. */
+    /* No byte of a reply arrived, so the peer most likely closed the connection while it was
+     * idle. A call is resent only once, or a peer that closes each time would cause a loop. */
     return call->is_reused && !call->is_resent && connection->response.wire_bytes == 0 &&
            (call->is_idempotent || !call->is_any_byte_sent);
 }
@@ -200,8 +202,8 @@ static void connection_fail(struct http_connection *connection, const struct err
 
 /* ---- sending ---- */
 
-/* Up to CLIENT_SEND_BYTES of the body's rest into parts; returns the number of parts and moves
- * on. */
+/* Puts up to CLIENT_SEND_BYTES of the rest of the body into parts and advances past them;
+ * returns the number of parts. */
 static size_t body_parts_next(struct http_connection *connection, slice *parts, size_t parts_max)
 {
     const struct http_call *call = connection->call;
@@ -226,15 +228,16 @@ static void connection_all_sent(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
     uint64_t now = loop_now_ns(connection->client->loop);
-    /* If the reply has begun already, between_bytes_ms bounds its silence; on_read has set it. */
+    /* If the reply has already begun, on_read has set the limit of its silence,
+     * between_bytes_ms. */
     if (connection->response.wire_bytes == 0)
         call_set_phase(call, CALL_RECEIVING, now + call->first_byte_ms * 1000000ull);
     else
         call_set_phase(call, CALL_RECEIVING, call->phase_due_ns);
 }
 
-/* Writes on while the stream takes everything at once; the rest follows on_drained, or next
- * turn. */
+/* Writes on while the stream takes everything at once; the rest follows in on_drained, or in the
+ * next turn. */
 static void connection_send_more(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
@@ -254,8 +257,8 @@ static void connection_send_more(struct http_connection *connection)
         ASSERT(code == ERR_CLOSED); /* the queue was empty, the piece is below its limit */
         return;                     /* on_closed or a reply will have the reason */
     }
-    /* A long body is cut into turns, or one upload would hold up every other connection of the
-     * loop. */
+    /* The sending of a long body is split over turns, or one upload would hold up every other
+     * connection of the loop. */
     call_set_phase(call, CALL_SENDING, call->phase_due_ns);
     loop_task_queue_next_turn(connection->client->loop, &connection->send_more);
 }
@@ -322,7 +325,8 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the request");
         return true;
     }
-    /* Set before anything can fail: a write that may have reached the provider is not repeated. */
+    /* Set before anything can fail: a write request that may have reached the provider is not
+     * repeated. */
     call->is_any_byte_sent = true;
     call_set_phase(call, CALL_SENDING, now + call->first_byte_ms * 1000000ull);
     if (connection->part_index == call->body_part_count)
@@ -340,7 +344,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     (void)stream;
     struct http_connection *connection = owner;
     struct http_call *call = connection->call;
-    /* Bytes that were read before the close was asked for may still be delivered. */
+    /* Bytes that were read before the close was requested may still be delivered. */
     if (!connection->stream) /* closing */
         return;
     if (!call) { /* an answer without a request */
@@ -358,7 +362,8 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     else if (response->is_complete)
         /* Bytes after the reply belong to no request: such a connection is not kept. */
         connection_succeed(connection, used == bytes.len);
-    /* While it waits for memory the timer is set to that wait: the silence is this side's. */
+    /* While the connection waits for memory the timer is set to that wait: the silence is this
+     * side's. */
     else if (!response_waits_for_memory(connection))
         call_set_phase(call, (enum call_state)call->state,
                        now + call->between_bytes_ms * 1000000ull);

@@ -1,7 +1,7 @@
 /*
  * client_dial: makes one connection for one call: name, address check, TCP (each address in turn),
- * TLS. Through a proxy: for each address that passed the check the proxy's name, TCP to it,
- * CONNECT. The call's timer bounds the whole; each attempt but the last gets its share of what is
+ * TLS. Through a proxy, for each address that passed the check: the proxy's name, TCP to the proxy,
+ * CONNECT. The call's timer bounds the whole; each attempt but the last gets its share of the time
  * left, so that one address that does not answer leaves time for the next. If the call ends first,
  * the dial is cancelled and ends by itself: dial->call is then NULL and no further step runs, so
  * steps use dial->call without a test.
@@ -83,7 +83,7 @@ static void dial_hold(struct http_dial *dial, const char *what)
     ASSERT(!dial->is_held);
     dial->is_held = true;
     dial->is_open = false;
-    /* Cleared for this wait: on_closed keeps the first reason it finds. */
+    /* Cleared for this wait, because on_closed keeps the first reason it finds. */
     dial->why.code = OK;
     op_hold(&dial->op, what);
 }
@@ -102,7 +102,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     ASSERT(dial->stream == stream);
     dial->stream = NULL;
     dial->is_open = false;
-    /* A reason set earlier (by the attempt's timer) is better. */
+    /* A reason that was set earlier (by the attempt's timer) is more precise. */
     if (dial->why.code == OK)
         dial->why = *why;
     dial_wake(dial);
@@ -113,7 +113,7 @@ static void dial_close_stream(struct http_dial *dial)
 {
     if (!dial->stream)
         return;
-    /* on_closed needs a live dial, which only a hold guarantees. */
+    /* on_closed needs a dial that still exists, which only a hold guarantees. */
     if (!dial->is_held) {
         dial->is_held = true;
         op_hold(&dial->op, "close");
@@ -149,8 +149,8 @@ static const struct stream_events dial_events = {
     on_open, on_early_read, on_early_eof, NULL, on_closed,
 };
 
-/* Only the operator's log says what a name resolves to, or that it does not exist: the host may be
- * internal, and the tenant that named it is not. */
+/* Only the operator's log reports what a name resolves to, or that it does not exist: the host
+ * may be internal, while the tenant that named it is an outsider. */
 static void log_address(struct op *op, const char *event, const char *address, const char *cause)
 {
     op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
@@ -243,8 +243,9 @@ static void on_attempt_due(struct timer *timer)
 /* The share of one address; the last address gets all that the call's own timer leaves. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
-    /* Divided by the number of addresses left, this one included: of three addresses the first gets
-     * a third. The indices have moved on, so left counts the addresses after it. */
+    /* Divided by the number of addresses left, including this one: of three addresses the first
+     * gets a third. The indices have been advanced already, so `left` counts the addresses after
+     * this one. */
     size_t left =
         dial->query.address_count - dial->address_index + dial->targets.count - dial->target_index;
     uint64_t now = loop_now_ns(dial->client->loop);
@@ -328,7 +329,7 @@ static enum op_result step_address(struct op *op)
     return OP_WAIT;
 }
 
-/* Its end is handled in STEP_SECURED. */
+/* STEP_SECURED handles its end. */
 static enum op_result start_tls(struct http_dial *dial)
 {
     /* The name of the URL, not the address: SNI and the certificate are checked against it (RFC
@@ -379,7 +380,8 @@ static enum op_result step_connected(struct op *op)
     return dial->origin->is_https ? start_tls(dial) : OP_DONE;
 }
 
-/* Why there is no tunnel, for tenant and operator: without the proxy's address and its text. */
+/* The reason why there is no tunnel, for tenant and operator, without the proxy's address and
+ * its text. */
 static void explain_refusal(struct http_dial *dial, unsigned status)
 {
     if (status == 407)
@@ -406,7 +408,7 @@ static enum op_result step_tunnelled(struct op *op)
     explain_refusal(dial, is_read ? status : 0);
     log_address(op, "outbound proxy failed", dial->remote, dial->why.text);
     dial->result = HTTP_CALL_PROXY;
-    /* With 4xx the proxy refuses the client, not the address. */
+    /* A 4xx status means that the proxy refuses the client, not the address. */
     if (status / 100 == 4)
         return dial_failed(dial, HTTP_CALL_PROXY);
     if (!dial->stream)
@@ -424,8 +426,8 @@ static enum op_result step_secured(struct op *op)
         metric_time(&tls_time, took);
         return OP_DONE;
     }
-    /* No second address after a failed handshake: the server was reached, and would send the same
-     * certificate. */
+    /* A failed handshake is not retried with a second address: the server was reached, and would
+     * send the same certificate. */
     return dial_failed(dial, dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
 }
 
@@ -458,8 +460,8 @@ static void dial_hand_over(struct http_dial *dial)
     call->dial = NULL;
     connection->tls = dial->tls;
     connection->is_resumed = dial->tls && tls_client_info(stream).is_resumed;
-    /* The text of the address moves to the connection: when reused, it still reports the
-     * address. */
+    /* The text of the address moves to the connection, which reports the address even when it is
+     * reused. */
     memcpy(connection->remote, dial->remote, sizeof(connection->remote));
     if (!connection_send(connection, call))
         call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
@@ -535,7 +537,7 @@ struct http_dial *dial_start(struct http_call *call)
     dial->origin = call->origin;
     dial->call = call;
     dial->result = HTTP_CALL_CONNECT;
-    /* Its own reference: a reload of the roots must not change them in the middle of a
+    /* A separate reference: a reload of the roots must not change them in the middle of a
      * handshake. */
     dial->tls = call->origin->is_https ? tls_context_ref(client->tls) : NULL;
     buf_init(&dial->proxy_head, PROXY_HEAD_BYTES_MAX);
@@ -544,7 +546,8 @@ struct http_dial *dial_start(struct http_call *call)
     client->dial_count++;
     call->origin->dial_count++;
     op_start(&dial->op, &dial_class, client->loop, NULL, 0);
-    /* Borrowed from the owner's op, for log lines; dial_abandon clears them before that may go. */
+    /* Borrowed from the owner's op, for log lines; dial_abandon clears them before the op may be
+     * freed. */
     dial->op.request_id = call->owner->request_id;
     dial->op.account_id = call->owner->account_id;
     return dial;

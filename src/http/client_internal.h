@@ -26,7 +26,7 @@ enum {
     CLIENT_SEND_BYTES =
         64 * 1024,           /* passed to a stream at once; with a head below TLS_FLUSH_BYTES */
     CLIENT_SENDS_A_TURN = 8, /* then others get their turn */
-    CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes a stream may hold back */
+    CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes that a stream may queue */
     CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head: one writev */
 };
 
@@ -40,8 +40,8 @@ enum call_state {
 };
 
 enum call_slot {
-    SLOT_NONE,      /* waits for one in its origin */
-    SLOT_IN_ORIGIN, /* has it, and waits for one in the client */
+    SLOT_NONE,      /* waits for a slot in its origin */
+    SLOT_IN_ORIGIN, /* has that slot, and waits for one in the client */
     SLOT_IN_ALL,    /* under way */
 };
 
@@ -79,8 +79,10 @@ struct http_client {
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
     struct http_override *overrides;
     size_t override_count;
-    struct buf head;                    /* head of the request being written; wiped after each */
-    struct head_scratch *spare_scratch; /* so that a reply needs no allocation for its head */
+    struct buf head;                    /* head of the request being written; wiped after each
+                                         * request */
+    struct head_scratch *spare_scratch; /* reused, so that a reply needs no allocation for its
+                                         * head */
     struct loop_garbage garbage;
 };
 
@@ -104,14 +106,15 @@ struct line_key {
 };
 
 struct http_line {
-    struct line line; /* by line_key; in the origin's ring; calls wait in it */
+    struct line line; /* by line_key; in the origin's ring; has the waiting calls */
     struct http_origin *origin;
     struct http_tenant *tenant;
     size_t waiting_count, slot_count;
 };
 
 struct http_tenant {
-    struct line line; /* in the client's ring; calls that have their slot in the origin wait */
+    struct line line; /* in the client's ring; has the calls that have their slot in the origin
+                       * and wait for one in the client */
     struct http_client *client;
     size_t line_count, active_count;
 };
@@ -128,7 +131,7 @@ struct http_response {
     char *body; /* in the owner's arena, if the length is known */
     size_t body_cap;
     size_t bytes_paid,
-        bytes_wanted;      /* of the body: there is memory up to here; what it waits for */
+        bytes_wanted;      /* body bytes for which memory is reserved, and for which it waits */
     struct buf body_buf;   /* if it is not known */
     unsigned keep_alive_s; /* from the peer's Keep-Alive, 0: none */
 };
@@ -152,14 +155,14 @@ struct http_connection {
 
 /* ---- client.c: calls and origins ---- */
 
-/* The one end of every call: cuts its links, notes the times, releases the hold in the next drain.
- * err.code and text are those of call->err, set before. */
+/* The only end of a call: cuts its links, records the times, and releases the hold in the next
+ * drain. err.code and text are those of call->err, which is set before. */
 void call_finish(struct http_call *call, enum http_call_result result);
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
                const char *fmt, ...) PRINTF_LIKE(4, 5);
-/* The timer's next due time: the phase's or the total deadline. */
+/* Sets the timer to the deadline of the phase or of the call, whichever is sooner. */
 void call_set_phase(struct http_call *call, enum call_state state, uint64_t phase_due_ns);
-/* Finds the call a connection or dials for one. It may end it. */
+/* Finds a connection for the call, or dials one. It may end the call. */
 void call_assign(struct http_call *call);
 void origin_collect(struct http_origin *origin);
 void client_unref(struct http_client *client);
@@ -173,19 +176,20 @@ void slot_deinit(struct http_client *client);
 bool slot_allows_origin(struct http_client *client, struct uuid key);
 /* true: the call has its slot. Otherwise it waits, or has ended with OVERLOADED. */
 bool slot_ask(struct http_call *call, struct http_origin *origin);
-/* Gives back the call's slots, or leaves its queue; slot_serve the origin afterwards. */
+/* Releases the call's slots, or removes the call from its queue; call slot_serve for the origin
+ * afterwards. */
 void slot_leave(struct http_call *call);
-/* A slot in the origin is free, and there may be one in the client: assigns the next calls. The
+/* Assigns the next calls when a slot in the origin is free, and possibly one in the client. The
  * origin may be freed after this. */
 void slot_serve(struct http_origin *origin);
-/* A connection or dial without a call has ended; serves in the next drain. */
+/* For the end of a connection or dial that has no call; serves in the next drain. */
 void slot_room_came(struct http_client *client);
 
 /* ---- client_request.c ---- */
 
 /* Checks everything that is sent. */
 int request_check(struct http_call *call) MUST_CHECK;
-/* The head, in client->head; NULL ptr: out of memory. The caller calls request_wipe. */
+/* Returns the head, in client->head; NULL ptr: out of memory. The caller calls request_wipe. */
 slice request_head(struct http_call *call);
 void request_wipe(struct http_client *client);
 
@@ -195,7 +199,7 @@ void request_wipe(struct http_client *client);
 struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
 /* The call has ended; the dial ends by itself. */
 void dial_abandon(struct http_dial *dial);
-/* Whether it waits for the proxy. */
+/* Whether the dial waits for the proxy. */
 bool dial_waits_for_proxy(const struct http_dial *dial);
 
 /* ---- client_proxy.c ---- */
@@ -205,11 +209,11 @@ int proxy_new(slice text, struct http_proxy **out, struct err *err) MUST_CHECK;
 void proxy_free(struct http_proxy *proxy);
 slice proxy_host(const struct http_proxy *proxy);
 uint16_t proxy_port(const struct http_proxy *proxy);
-/* Writes CONNECT; target: "192.0.2.1:443". As stream_write. */
+/* Writes CONNECT; target: "192.0.2.1:443". Returns what stream_write does. */
 int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char *target) MUST_CHECK;
 bool proxy_is_head_whole(struct buf *head);
-/* From the proxy's reply, complete or not. ERR_SYNTAX: not an HTTP/1 head, or more than a head
- * where the tunnel should begin. */
+/* Reads the proxy's reply, complete or not. ERR_SYNTAX: not an HTTP/1 head, or more bytes than a
+ * head where the tunnel should begin. */
 int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 
 /* ---- client_connection.c ---- */
@@ -236,9 +240,9 @@ bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 /* Feeds bytes; afterwards is_complete or is_failed may be set. Returns how many bytes belong to
  * the reply. */
 size_t response_feed(struct http_connection *connection, slice bytes);
-/* The peer closed; true: that was the reply's proper end. */
+/* The peer closed; true: the close was the reply's proper end. */
 bool response_finish(struct http_connection *connection);
-/* Moves the body to the call, gives scratch memory back. */
+/* Moves the body to the call and releases the scratch memory. */
 void response_end(struct http_connection *connection);
 
 #endif

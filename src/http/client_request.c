@@ -1,8 +1,8 @@
 /*
  * client_request: the bytes that a call sends. Checks come first: a CR or LF in a header or method
  * would let a tenant's text end the line and add headers or a second request (header injection,
- * request splitting). Then the head is written in one buffer that the client keeps and wipes, since
- * it holds credentials.
+ * request splitting). Then the head is written into one buffer that the client keeps and wipes,
+ * since it holds credentials.
  */
 #include "base/mem.h"
 #include "http/client_internal.h"
@@ -67,7 +67,8 @@ int request_check(struct http_call *call)
         if (code != OK)
             return code;
     }
-    /* A sum checked here, so that the buffer's limit is not reached in the middle of a head. */
+    /* The sum is checked here, so that the buffer's limit is not reached in the middle of a
+     * head. */
     if (head_size(call) > HTTP_CALL_REQUEST_HEAD_MAX)
         return err_set(&call->err, ERR_LIMIT, "the request's head is larger than %d bytes",
                        HTTP_CALL_REQUEST_HEAD_MAX);
@@ -116,7 +117,7 @@ slice request_head(struct http_call *call)
 
 void request_wipe(struct http_client *client)
 {
-    /* Only what was written; a larger block from an earlier head was wiped then. */
+    /* Wipes only what was written; a larger block from an earlier head was wiped earlier. */
     if (client->head.len)
         mem_wipe(client->head.ptr, client->head.len);
     buf_clear(&client->head);

@@ -1,8 +1,8 @@
 /*
  * client_response: replies. llhttp in its strict mode, with additional checks for what it does not
  * refuse. The head is collected in scratch memory that the client keeps, then copied once into the
- * owner's arena; a body of known length is read directly into it, any other is collected and copied
- * once at its end.
+ * owner's arena. A body of known length is read directly into the arena; any other body is
+ * collected and copied once at its end.
  *
  * A provider is not trusted either: every count and size of a reply is bounded, and a reply that
  * two readers could understand differently is refused (a proxy in between may have read it the
@@ -14,7 +14,7 @@
 /* Framing may add this much to the body: head, chunk sizes and extensions, trailers. */
 enum {
     OVERHEAD_PER_BODY_BYTE = 8,
-    BODY_FREE_BYTES = 64 * 1024, /* per reply, without asking for memory */
+    BODY_FREE_BYTES = 64 * 1024, /* body bytes of a reply that need no reservation */
     WAIT_MS = 30000,             /* the wait for memory, if the call has no deadline */
 };
 
@@ -58,9 +58,9 @@ static struct budget_use *use_of(const struct http_connection *connection)
     return connection->call->owner->arena.use;
 }
 
-/* false: it is collected as if the length were unknown, since there is no memory for it yet. With a
- * known length all of it is taken at once; otherwise the reply could stop halfway for lack of
- * memory. */
+/* false: there is no memory for the body yet, so it is collected as if its length were unknown.
+ * With a known length memory for all of it is taken at once; otherwise the reply could stop
+ * halfway for lack of memory. */
 static bool response_takes_body(struct http_connection *connection, size_t length)
 {
     struct http_response *response = &connection->response;
@@ -71,12 +71,13 @@ static bool response_takes_body(struct http_connection *connection, size_t lengt
     response->bytes_paid = length;
     if (budget_use_take(use, length))
         return true;
-    /* Both copies exist for a moment: the buffer that collects it and the arena's. */
+    /* Two copies exist for a moment: one in the buffer that collects the body and one in the
+     * arena. */
     response->bytes_wanted = 2 * length; /* it is collected, and copied at its end */
     return false;
 }
 
-/* More of a body of unknown length has arrived. */
+/* Called when more of a body of unknown length has arrived. */
 static void response_note_growth(struct http_connection *connection)
 {
     struct http_response *response = &connection->response;
@@ -85,7 +86,8 @@ static void response_note_growth(struct http_connection *connection)
     if (response->bytes_paid == 0)
         response->bytes_paid = BODY_FREE_BYTES;
     size_t paid = response->bytes_paid;
-    /* Doubling, as the buffer grows: few waits, and at most twice what is needed is taken. */
+    /* Doubles, as the buffer does: there are few waits, and at most twice the necessary memory
+     * is taken. */
     while (response->body_bytes > response->bytes_paid)
         response->bytes_paid *= 2;
     response->bytes_wanted = 2 * (response->bytes_paid - paid);
@@ -131,7 +133,8 @@ bool response_waits_for_memory(struct http_connection *connection)
 
 static struct head_scratch *scratch_take(struct http_client *client)
 {
-    /* One spare for all: heads are read one after the other, and mostly within one turn. */
+    /* One spare for all connections: heads are read one after the other, and usually within one
+     * turn. */
     struct head_scratch *scratch = client->spare_scratch;
     client->spare_scratch = NULL;
     if (scratch)
@@ -263,7 +266,7 @@ static int head_copy(struct http_connection *connection)
     slice text = arena_dup(&call->owner->arena, buf_slice(&scratch->text));
     struct http_header *headers = ARENA_ARRAY(&call->owner->arena, struct http_header, count);
     if (!text.ptr || !headers)
-        /* Nothing of it has been assigned yet, so the call never has half a head. */
+        /* No member has been assigned yet, so the call never has half a head. */
         return refuse_response_memory(connection);
     for (size_t i = 0; i < count; i++) {
         const struct head_field *field = field_at(scratch, i);
@@ -408,7 +411,7 @@ static int on_message_complete(llhttp_t *parser)
         return 0;
     response->is_complete = true;
     response->is_keep_alive = llhttp_should_keep_alive(parser) != 0;
-    return HPE_PAUSED; /* the rest does not belong to this message */
+    return HPE_PAUSED; /* the rest is not part of this message */
 }
 
 static const llhttp_settings_t settings = {
@@ -437,12 +440,12 @@ void response_begin(struct http_connection *connection)
 static bool is_overhead_too_much(const struct http_response *response)
 {
     /* Many tiny chunks or endless extensions and trailers cost work and add no body. The size of
-     * two heads is free, for 1xx replies and small bodies. */
+     * two heads is not counted, for 1xx replies and small bodies. */
     return response->wire_bytes - response->body_bytes >
            2 * HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
 }
 
-/* The parser's own texts are about its code, and change with it. */
+/* The parser's own messages describe its code and change with it, so they are not used. */
 static const char *say_fault(const struct http_response *response)
 {
     return response->wire_bytes > 0 && response->parser.http_major == 0
@@ -492,8 +495,8 @@ void response_end(struct http_connection *connection)
         call->body = slice_of(response->body, (size_t)response->body_bytes);
     } else if (response->body_buf.len) {
         call->body = arena_dup(&call->owner->arena, buf_slice(&response->body_buf));
-        /* If the reply has failed already, that reason stays; otherwise the lack of memory is the
-         * result. */
+        /* If the reply has already failed, that reason is kept; otherwise the lack of memory is
+         * the result. */
         if (!call->body.ptr && !response->is_failed) {
             response->is_complete = false;
             refuse_response_memory(connection);

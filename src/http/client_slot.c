@@ -1,13 +1,12 @@
 /*
  * Slots of the outbound client: how many calls may be under way, and which call is next. A call
  * passes two queues, each in turn by tenant: first for a slot in its origin, in its tenant's line
- * there, then for one in the client. It keeps the first slot while it waits for the second.
+ * there, then for a slot in the client. It keeps the first slot while it waits for the second.
  *
  * A tenant's share is not fixed (base/share.h). A fixed share either wastes free slots or, when
  * several tenants use all of theirs, leaves none: calls that hang cannot be taken back, so the
- * slots that other tenants will need must be free before they ask.
- *
- * A line and a tenant exist while calls are in them (base/lines.h).
+ * slots that other tenants will need must be free before they ask. A line and a tenant exist while
+ * they have calls (base/lines.h).
  */
 #include "base/share.h"
 #include "http/client_internal.h"
@@ -39,7 +38,7 @@ static bool tenant_has_room(const struct http_tenant *tenant)
 
 static void tenant_collect(struct http_tenant *tenant)
 {
-    /* Each line has its tenant's calls; a tenant without a line has none, in either queue. */
+    /* Each line counts its tenant's calls; a tenant without a line has no calls in either queue. */
     if (tenant->line_count > 0)
         return;
     ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->line.waiting));
@@ -58,7 +57,7 @@ static void line_collect(struct http_line *line)
 {
     struct http_tenant *tenant = line->tenant;
     if (line->slot_count > 0 || line->waiting_count > 0)
-        /* A line with calls stays, whether they wait or run. */
+        /* A line with calls stays, whether they wait or are under way. */
         return;
     line->origin->line_count--;
     tenant->line_count--;
@@ -80,7 +79,7 @@ static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid
         return NULL;
     line = lines_get(&client->lines, slice_of(&of, sizeof(of)));
     if (!line) {
-        /* The tenant may have just been created for a line that could not be. */
+        /* The tenant may have just been created for a line that could not be created. */
         tenant_collect(tenant);
         return NULL;
     }
@@ -101,8 +100,8 @@ bool slot_allows_origin(struct http_client *client, struct uuid key)
 
 /* ---- turns ---- */
 
-/* Takes the line's first call, and moves the line to the end: each tenant gets one turn a round,
- * however many calls it has waiting. */
+/* Takes the line's first call and moves the line to the end: each tenant gets one turn per
+ * round, however many calls it has waiting. */
 static struct http_call *line_take(struct line *line, struct list *ring)
 {
     struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
@@ -130,8 +129,8 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
     line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
 }
 
-/* The next line with room, in turn; NULL: none. Lines without room have several slots each, so
- * there are few of them to skip while any slot is free. */
+/* The next line, in turn, that may use another slot; NULL: none. A line that may not
+ * already has several, so there are few to skip while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
     /* A quick exit: without a free slot no line may start a call, and this runs after every
@@ -156,11 +155,11 @@ static struct http_tenant *tenant_next(struct http_client *client)
     return NULL;
 }
 
-/* Serves those that only wait for a slot in the client. */
+/* Serves the calls that only wait for a slot in the client. */
 static void serve_all(struct http_client *client)
 {
     struct http_tenant *tenant;
-    if (client->is_serving) /* the loop below finds calls that end during this */
+    if (client->is_serving) /* the loop below finds calls that end while it runs */
         return;
     client->is_serving = true;
     /* Reads the ring again each round: call_assign may end calls, and so change it. */
@@ -190,7 +189,7 @@ void slot_serve(struct http_origin *origin)
             tenant_enqueue(line->tenant, call);
         }
         serve_all(client);
-        /* Calls that failed in serve_all have freed slots. */
+        /* Calls that failed in serve_all have freed slots, so check again. */
     } while (line_next(origin));
     origin->pins--;
     origin_collect(origin);
@@ -224,7 +223,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
         line->waiting_count++;
         line_join(&line->line, &origin->ring, &call->wait_link);
     } else {
-        call->line = NULL; /* it has calls, so it stays */
+        call->line = NULL; /* the line has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
                   "%zu calls to %.*s are in flight, and %zu more already wait", line->slot_count,
                   SLICE_ARG(call->authority), line->waiting_count);
@@ -278,7 +277,8 @@ static void on_serve_more(struct loop_task *task)
 
 void slot_room_came(struct http_client *client)
 {
-    /* From a task: the caller frees a dial or connection, and calls must not start inside that. */
+    /* Done in a task: the caller is freeing a dial or connection, and calls must not start
+     * inside that. */
     if (!list_is_empty(&client->ring))
         loop_task_queue(client->loop, &client->serve_more);
 }

@@ -38,12 +38,12 @@ static void enter_conn_state(struct http_conn *conn, enum conn_state state)
         http_head_scan_init(&conn->scan, &conn->server->config.head);
 }
 
-/* No more requests: queued bytes are sent, then FIN, then input is read and dropped for a while.
- * Closing with unread input makes the kernel send RST, which can destroy the reply before the
- * client has read it (RFC 9112 9.6). */
+/* The server takes no more requests: queued bytes are sent, then FIN, then input is read and
+ * dropped for a while. Closing with unread input makes the kernel send RST, which can destroy
+ * the reply before the client has read it (RFC 9112 9.6). */
 static void conn_linger(struct http_conn *conn)
 {
-    /* LINGER and CLOSED are final: there is no way back. */
+    /* LINGER and CLOSED are final: a connection never leaves them for an earlier state. */
     if (conn->state >= CONN_LINGER)
         return;
     enter_conn_state(conn, CONN_LINGER);
@@ -69,7 +69,8 @@ static void conn_close(struct http_conn *conn)
 
 static void count_refused(unsigned status)
 {
-    /* Written by hand: this runs for each refused connection of a flood. */
+    /* Formatted without the reply code, because this runs for each refused connection of a
+     * flood. */
     char label[16] = "status=\"000\"";
     label[8] = (char)('0' + status / 100 % 10);
     label[9] = (char)('0' + status / 10 % 10);
@@ -100,7 +101,7 @@ void http_conn_queue_flush(struct http_conn *conn)
     if (!list_is_empty(&conn->flush_link))
         return;
     list_push_back(&conn->server->flush, &conn->flush_link);
-    /* Announced to the loop, so that a turn's time includes the system call at its end. */
+    /* Reported to the loop, so that a turn's time includes the system call at its end. */
     loop_reserve(conn->server->loop, CONN_FLUSH_NS_ABOUT);
 }
 
@@ -146,7 +147,8 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
         exchange->out_head = exchange->out_body = SLICE_NONE;
         if (conn->exchange != exchange) {
             exchange->conn = NULL;
-            http_exchange_unref(&exchange->pub); /* the memory of the parts lives on in this turn */
+            http_exchange_unref(&exchange->pub); /* the memory of the parts remains valid in this
+                                                  * turn */
         }
         /* There is room for a head, a body and the caller's parts; otherwise the present ones are
          * sent first. */
@@ -181,7 +183,7 @@ static void show_head(struct exchange *exchange)
     struct http_server *server = exchange->pub.server;
     if (!server->handler.on_head)
         return;
-    /* The handler knows the exchange from here on, so on_gone may be called. */
+    /* The handler knows the exchange from this point on, so on_gone may be called. */
     exchange->pub.is_delivered = true;
     if (server->handler.on_head(&exchange->pub, server->ctx) == HTTP_BODY_WAIT)
         exchange->is_body_awaited = true;
@@ -194,14 +196,14 @@ static void begin_request(struct http_conn *conn, slice head)
     conn->turn_requests++;
     conn->is_first = false;
     if (!exchange) {
-        /* Without an exchange there is no request to answer: a constant text goes out. */
+        /* Without an exchange there is no request to answer, so a constant text is sent. */
         conn_refuse(conn,
                     (struct http_problem){503, "The server is out of memory. Try again later."});
         return;
     }
     conn->exchange = exchange;
     enter_conn_state(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
-    /* Held: the handler may answer at once, and that reply may end the exchange. */
+    /* A reference is held: the handler may answer at once, and that reply may end the exchange. */
     http_exchange_ref(&exchange->pub);
     if (problem.status) {
         exchange_refuse(exchange, problem);
@@ -213,7 +215,7 @@ static void begin_request(struct http_conn *conn, slice head)
     http_exchange_unref(&exchange->pub);
 }
 
-/* No next request while the client reads slowly, or when it is the others' turn. */
+/* No next request while the client reads slowly, or when other connections must have their turn. */
 static bool is_blocked(struct http_conn *conn)
 {
     /* The loop counts turns; a new turn starts the count again, without a timer. */
@@ -284,7 +286,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
     }
     if (conn->state == CONN_BODY)
         enter_conn_state(conn, CONN_BUSY);
-    /* Held over show_request, as in begin_request. */
+    /* A reference is held over show_request, as in begin_request. */
     http_exchange_ref(&exchange->pub);
     show_request(exchange);
     http_exchange_unref(&exchange->pub);
@@ -292,7 +294,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
     return true;
 }
 
-/* Takes as many bytes as make sense now; returns how many. */
+/* Takes as many bytes as can be used now; returns their number. */
 static size_t conn_process(struct http_conn *conn, slice bytes)
 {
     size_t used = 0;
@@ -319,7 +321,7 @@ static void process_input(struct http_conn *conn)
     size_t used = conn_process(conn, buf_slice(&conn->input));
     buf_consume(&conn->input, used);
     if (conn->input.len == 0)
-        /* Ten thousand idle connections would each keep their largest pipeline. */
+        /* Otherwise ten thousand idle connections would each keep their largest pipeline. */
         buf_deinit(&conn->input); /* an idle connection holds none */
 }
 
@@ -379,7 +381,8 @@ void http_conn_advance(struct http_conn *conn)
 
 /* ---- time ---- */
 
-/* Slow heads and bodies (slowloris) end with 408; if this server was slow, the answer is 503. */
+/* Slow heads and bodies (slowloris) end with 408; if this server is the slow side, the answer is
+ * 503. */
 static void give_up(struct http_conn *conn)
 {
     static const struct http_problem slow = {408, "the request did not arrive in time"};
@@ -428,8 +431,8 @@ static bool wants_input(const struct http_conn *conn)
         return true;
     if (conn->state == CONN_BODY && !conn->exchange->is_body_awaited)
         return true;
-    /* Up to this much is read ahead although nothing takes it, only to notice a FIN after it;
-     * beyond that TCP's flow control stops the client. */
+    /* This many bytes are read ahead without a consumer, only to notice a FIN after them; beyond
+     * that TCP's flow control stops the client. */
     return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
@@ -459,7 +462,7 @@ static void settle_eof(struct http_conn *conn)
     /* Left-over input may still become requests, whose replies the client can read. */
     bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
     bool is_silent = list_is_empty(&conn->outbox) && stream_write_pending(conn->stream) == 0;
-    /* A body that was cut, or an idle connection: there is no reply to wait for. */
+    /* An incomplete body, or an idle connection: there is no reply to wait for. */
     if (conn->state == CONN_BODY || (conn->state == CONN_HEAD && !is_waiting && is_silent)) {
         conn_close(conn); /* the request will never be complete, or there is nothing left to send */
         return;
@@ -522,8 +525,8 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     conn_settle(conn);
 }
 
-/* Handled with the tasks, whose time in a turn is bounded: ten thousand clients may end at once.
- * Requests before the end that can be answered at once are answered by then. */
+/* Handled as a task, since the time of tasks in a turn is bounded: ten thousand clients may end
+ * at once. Requests before the end that can be answered at once have been answered by then. */
 static void on_eof(struct stream *stream, void *owner, bool is_clean)
 {
     struct http_conn *conn = owner;
@@ -607,8 +610,8 @@ static const struct stream_events conn_events = {
 
 void http_conn_close_idle(struct http_conn *conn)
 {
-    /* A request that has begun is answered; the first one of a new connection is waited for, since
-     * its client cannot know of the drain. */
+    /* A request that has begun is answered. On a new connection the server waits for the first
+     * request, since the client cannot know of the drain. */
     if (conn->state == CONN_HEAD && !http_head_scan_has_begun(&conn->scan) && !conn->input.len &&
         !conn->is_first)
         conn_linger(conn);
@@ -661,7 +664,7 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
     }
     size_t of_address = http_conn_address_take(conn),
            of_address_max = server->config.address_connections_max;
-    /* http_conn_address_take has counted it in any case; on_closed gives that back. */
+    /* http_conn_address_take has counted it in any case; on_closed releases that count. */
     if (of_address > of_address_max + CONN_ADDRESS_REFUSED_MAX) {
         count_refused(503);
         conn_close(conn);

@@ -1,8 +1,8 @@
 /*
- * conn_address: how many connections each client address has, so that one alone cannot have all. An
- * IPv6 client is counted by its /64, the usual network of one subscriber: it would have 2^64 single
- * addresses. Unix sockets and the addresses of trusted proxies, which serve many clients, are not
- * counted.
+ * conn_address: counts the connections of each client address, so that one address cannot take them
+ * all. An IPv6 client is counted by its /64, the usual network of one subscriber, which has 2^64
+ * single addresses. Unix sockets and the addresses of trusted proxies, which serve many clients,
+ * are not counted.
  */
 #include <string.h>
 

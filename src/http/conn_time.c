@@ -1,6 +1,6 @@
 /*
- * conn_time: when a connection of the server has waited long enough. It has two deadlines: for its
- * present state, and for the bytes that its client should be reading. UINT64_MAX: none.
+ * conn_time: when a connection of the server has waited long enough. It has two deadlines: one for
+ * its present state, and one for the bytes that its client should be reading. UINT64_MAX: none.
  *
  * A time-out alone is not enough: a client that moves one byte every few seconds resets it forever.
  * So bodies and replies must also keep a minimum rate, on average, after a grace time.
@@ -17,7 +17,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The time at which `bytes` since from_ns are below the minimum rate. */
+/* The time at which `bytes` since from_ns fall below the minimum rate. */
 static uint64_t rate_due(const struct http_server_config *config, uint64_t from_ns, uint64_t bytes)
 {
     return from_ns + ms(config->rate_grace_ms) + bytes * 1000000000 / config->rate_bytes_s_min;

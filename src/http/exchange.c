@@ -11,7 +11,7 @@
 
 enum {
     BODY_FIRST_BYTES_MAX = 64 * 1024
-}; /* the most that is allocated for an announcement alone */
+}; /* the most that an announced length alone makes the server allocate */
 
 /* ---- life ---- */
 
@@ -19,8 +19,8 @@ static void exchange_free(struct loop_garbage *garbage)
 {
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
-    /* out_link: an exchange in an outbox has a reference. release: its owner would never get its
-     * body back. */
+    /* out_link: an exchange in an outbox has a reference, so it is not freed. release: its owner
+     * would never get its body back. */
     ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
     ASSERT(!exchange->pub.use);
     buf_deinit(&exchange->body);
@@ -63,7 +63,7 @@ void http_exchange_gone(struct exchange *exchange)
         return;
     exchange->is_gone_reported = true;
     exchange->pub.is_gone = true;
-    /* A handler that has answered waits for nothing, unless it is still streaming. */
+    /* A handler that has answered does not wait, unless it is still streaming. */
     if (exchange->pub.on_gone && exchange->pub.is_delivered && !exchange->is_answered)
         exchange->pub.on_gone(&exchange->pub);
     else if (exchange->pub.on_gone && exchange->is_streaming)
@@ -72,9 +72,9 @@ void http_exchange_gone(struct exchange *exchange)
 
 /* ---- the head ---- */
 
-/* Segments between slashes, decoded. Reading stops one past the maximum of a route: such a path
- * matches none. Decoded after splitting, so that %2F in a segment is part of it and cannot change
- * the route (RFC 3986 2.4). */
+/* Splits the path between slashes and decodes the segments. Reading stops one segment past the
+ * maximum of a route: such a path matches none. Decoded after splitting, so that %2F in a
+ * segment is part of it and cannot change the route (RFC 3986 2.4). */
 static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -139,8 +139,8 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
 {
     struct http_exchange *pub = &exchange->pub;
     const struct http_server_config *config = &pub->server->config;
-    /* First on the stack: most requests have ten headers, and only the actual number goes into the
-     * arena. */
+    /* Collected on the stack first: most requests have ten headers, and only the actual number
+     * goes into the arena. */
     struct http_header found[HTTP_HEADERS_LIMIT];
     slice copy = arena_dup(&pub->arena, head);
     if (!copy.ptr)
@@ -202,16 +202,16 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     pub->body_bytes_max = server->config.body_bytes_max;
     memcpy(&pub->peer, &conn->peer, sizeof(conn->peer));
     if (!read_head(exchange, head, problem)) {
-        /* Headers are dropped with the head, so an id is made: refusals have one as well. */
+        /* Headers are dropped with the head, so a new id is made: refusals have an id as well. */
         if (!pub->request_id.len && !read_request_id(exchange))
-            pub->request_id = SLICE("-"); /* out of memory: the refusal is sent all the same */
+            pub->request_id = SLICE("-"); /* out of memory: the refusal is sent without an id */
         exchange->is_close = true;
         exchange->is_body_done = true; /* any further bytes are ignored */
         return exchange;
     }
     exchange->is_close = !pub->head.is_keep_alive;
     exchange->is_body_done = !has_body(exchange);
-    /* 100 Continue is due only if the client holds a body back (RFC 9110 10.1.1). */
+    /* 100 Continue is sent only if the client is waiting to send a body (RFC 9110 10.1.1). */
     exchange->is_continue_due = pub->head.expects_continue && has_body(exchange);
     exchange->body_left = pub->head.content_length;
     return exchange;
@@ -219,7 +219,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
 
 /* ---- the body ---- */
 
-/* Once, when the first byte is read: by then the handler may have set its own limit. */
+/* Set once, when the first byte is read: by then the handler may have set its own limit. */
 static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -270,7 +270,8 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
         return false;
     if (exchange->pub.head.framing == HTTP_FRAMING_LENGTH) {
         *used = bytes.len < exchange->body_left ? bytes.len : (size_t)exchange->body_left;
-        /* A length: the bytes after it belong to the next request, and stay with the caller. */
+        /* The body has a known length: bytes after it belong to the next request, and stay with
+         * the caller. */
         exchange->body_left -= *used;
         exchange->is_body_done = exchange->body_left == 0;
     } else {
@@ -304,7 +305,7 @@ bool http_exchange_pauses(struct exchange *exchange)
 void http_body_release(struct http_exchange *pub)
 {
     struct exchange *exchange = exchange_of(pub);
-    /* Counted piece by piece in keep_body, given back as one sum. */
+    /* keep_body counts it piece by piece; the sum is released here in one step. */
     if (pub->use)
         budget_use_remove(pub->use, exchange->body.len);
     buf_deinit(&exchange->body);

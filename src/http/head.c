@@ -17,7 +17,7 @@ static bool refuse_head(struct http_problem *problem, unsigned status, const cha
     return false;
 }
 
-/* The next line without its CRLF; *rest moves past it. The scan found the CRLFs. */
+/* Returns the next line without its CRLF and moves *rest past it. The scan has found the CRLFs. */
 static slice take_line(slice *rest)
 {
     slice line = *rest;
@@ -37,7 +37,7 @@ static slice take_line(slice *rest)
 
 /* ---- start line ---- */
 
-/* "HTTP/1.1"; 505 for a version that is well-formed but not supported. */
+/* Reads "HTTP/1.1"; 505 for a version that is well-formed but not supported. */
 static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
 {
     /* Fixed positions: the version has one form, eight bytes and case-sensitive (RFC 9112 2.3). */
@@ -69,7 +69,7 @@ static bool read_request_line(slice line, struct http_head *out, struct http_pro
 
 /* ---- header fields ---- */
 
-/* The fields that the check itself reads. Up to TYPE no other may resemble them. */
+/* The fields that the check itself reads. No other field name may resemble those up to TYPE. */
 enum known { HOST, LENGTH, CODING, CONNECTION, EXPECT, AUTHORIZATION, TYPE, KEY, KNOWN };
 
 static const struct {
@@ -178,7 +178,7 @@ static bool read_framing(struct http_head *out, const struct found found[KNOWN],
     if (codings) {
         if (out->version_minor == 0)
             return refuse_head(problem, 400, "Transfer-Encoding in HTTP/1.0");
-        /* Exactly this: "chunked, identity" or "xchunked" is chunked for some parsers only. */
+        /* Exactly "chunked": "chunked, identity" or "xchunked" is chunked for some parsers only. */
         if (!slice_eq_nocase(found[CODING].value, SLICE("chunked")))
             return refuse_head(problem, 400, "a Transfer-Encoding other than chunked");
         out->framing = HTTP_FRAMING_CHUNKED;
@@ -299,8 +299,8 @@ static bool read_absolute(struct http_head *head, slice *path, const char **why)
         end++;
     slice authority = slice_first(rest, end);
     *why = "the request target names another host than Host";
-    /* By RFC 9112 3.2.2 the target wins over Host; a proxy that routed by Host would have chosen
-     * another server, so they must agree. */
+    /* By RFC 9112 3.2.2 the target takes precedence over Host; a proxy that routed by Host would
+     * have chosen another server, so they must agree. */
     if (!is_host_and_port(authority) || (head->host.ptr && !slice_eq_nocase(authority, head->host)))
         return false;
     head->host = authority;
@@ -333,7 +333,7 @@ static bool read_target(struct http_head *head, const char **why)
 
 static bool read_host(struct http_head *out, const struct found *host, struct http_problem *problem)
 {
-    /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
+    /* HTTP/1.1 requires Host, HTTP/1.0 does not (RFC 9112 3.2). */
     if (host->count == 0)
         return out->version_minor == 0
                    ? true

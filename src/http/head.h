@@ -48,7 +48,8 @@ void http_head_scan_init(struct http_head_scan *scan, const struct http_head_lim
  * with DONE up to and including the empty line. Empty lines (CRLF) before a request line are
  * counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD call init again. */
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used);
-/* Whether a byte of a head has arrived: a time-out is then 408; before that the peer was idle. */
+/* Whether a byte of a head has arrived: if so, a time-out is answered with 408; otherwise the
+ * peer was idle. */
 static inline bool http_head_scan_has_begun(const struct http_head_scan *scan)
 {
     return scan->bytes > 0;

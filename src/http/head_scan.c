@@ -1,7 +1,7 @@
 /*
- * head_scan: step 1 of the check of a head: its end and its line structure. Byte by byte with a few
- * counters, so that the result does not depend on how the bytes arrive. It keeps none of them: a
- * client that sends its head slowly costs this struct, not a buffer.
+ * head_scan: step 1 of the check of a head: its end and its line structure. It reads byte by byte
+ * with a few counters, so that the result does not depend on how the bytes arrive. It stores none
+ * of the bytes: a client that sends its head slowly costs this struct, not a buffer.
  */
 #include "http/head.h"
 
@@ -35,8 +35,8 @@ static enum http_scan refuse_scan(struct http_head_scan *scan, unsigned status, 
 
 static enum http_scan bad_control(struct http_head_scan *scan, unsigned char c)
 {
-    /* A bare LF: RFC 9112 2.2 lets a recipient take it as the end of a line, so different parsers
-     * may see different heads. */
+    /* A bare LF: RFC 9112 2.2 lets a recipient treat it as the end of a line, so different
+     * parsers may see different heads. */
     if (c == '\n')
         return refuse_scan(scan, 400, "a line of the head ends without CR");
     if (c == 0)
@@ -147,8 +147,8 @@ static enum http_scan scan_byte(struct http_head_scan *scan, unsigned char c)
     return scan_line_feed(scan, c);
 }
 
-/* How many bytes are plain text of a header line or of a token of the start line: most bytes
- * are. */
+/* Returns how many bytes are plain text of a header line or of a token of the start line, as
+ * most bytes are. */
 static size_t plain_run(struct http_head_scan *scan, slice bytes)
 {
     if (scan->state == IN_LINE)
@@ -173,14 +173,15 @@ enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *
     enum http_scan result = HTTP_SCAN_MORE;
     size_t at = 0;
     while (at < end && result == HTTP_SCAN_MORE) {
-        /* Runs of plain text without the state machine; a tab ends the run and goes through it. */
+        /* Skips runs of plain text without the state machine; a tab ends the run and goes
+         * through it. */
         at += plain_run(scan, slice_of(bytes.ptr + at, end - at));
         if (at < end)
             result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
     }
     scan->bytes += (uint32_t)at;
     *used = at;
-    /* All of the room is used, the head is incomplete, and there are more bytes. */
+    /* The limit is reached, the head is incomplete, and there are more bytes. */
     if (result == HTTP_SCAN_MORE && end < bytes.len)
         return refuse_scan(scan, 431, "the head is too large");
     return result;

@@ -145,7 +145,8 @@ bool http_is_field_value(slice text)
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
     }
-    /* A reader would remove white space around a value, and so not get what was sent. */
+    /* A reader would remove white space around a value, and so would not get the value that was
+     * sent. */
     return text.len == slice_trim(text).len;
 }
 
@@ -161,8 +162,8 @@ slice http_media_type(slice value)
 
 void http_header_write(struct buf *out, struct http_header header)
 {
-    /* Checked by the caller (request_check, values_are_good). A CR or LF here would split the
-     * message. */
+    /* The caller has checked it (request_check, values_are_good). A CR or LF here would split
+     * the message. */
     ASSERT(http_is_token(header.name) && http_is_field_value(header.value));
     buf_append(out, header.name);
     buf_append(out, SLICE(": "));

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Other names than llhttp's HTTP_GET ..., which this room also includes. */
+/* The names differ from llhttp's HTTP_GET ..., which this room also includes. */
 enum http_method {
     HTTP_METHOD_OTHER, /* a token that is none of these: 501 */
     HTTP_METHOD_GET,
@@ -38,7 +38,7 @@ const char *http_status_text(unsigned status);
 
 /* The first field of that name (ASCII case-insensitive), SLICE_NONE if absent. */
 slice http_header_get(const struct http_header *headers, size_t count, slice name);
-/* How many fields have that name. */
+/* The number of fields with that name. */
 size_t http_header_count(const struct http_header *headers, size_t count, slice name);
 /* Whether any field of that name, read as a comma-separated list, contains the token (ignoring case
  * and parameters after ';'): Connection, Transfer-Encoding, Accept-Encoding. */
@@ -47,8 +47,8 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
 
 /* RFC 9110 5.6.2: one or more tchar. */
 bool http_is_token(slice text);
-/* Whether it may be sent as a field value: visible ASCII, obs-text, and inside it space and tab. An
- * empty value is allowed. Refuses anything that could split a message. */
+/* Whether the text may be sent as a field value: visible ASCII and obs-text, with space and tab
+ * only inside. An empty value is allowed. Refuses anything that could split a message. */
 bool http_is_field_value(slice text);
 /* One or more visible ASCII characters (0x21 to 0x7e). */
 bool http_is_visible(slice text);

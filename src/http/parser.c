@@ -1,7 +1,7 @@
 /*
  * parser: the interface to llhttp. Framing that it reads differently from http_head_check is an
  * error: request smuggling relies on parsers that disagree. So a bug in one of them alone cannot
- * make a message end at a wrong byte.
+ * make a message end at the wrong byte.
  */
 #include "http/parser.h"
 
@@ -35,7 +35,7 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t len)
 static int on_message_complete(llhttp_t *llhttp)
 {
     parser_of(llhttp)->is_complete = true;
-    /* Pauses llhttp at the message's end: it must not read on into the next request. */
+    /* Pauses llhttp at the message's end: it must not continue into the next request. */
     return HPE_PAUSED;
 }
 
@@ -62,7 +62,7 @@ int http_parser_feed(struct http_parser *parser, slice bytes)
     if (rc == HPE_OK)
         return OK;
     if ((rc == HPE_PAUSED || rc == HPE_PAUSED_UPGRADE) && parser->is_complete)
-        /* The end that llhttp found must be the last byte given, where the scan ended, too. */
+        /* The end that llhttp found must be the last byte given, which is where the scan ended. */
         return llhttp_get_error_pos(&parser->llhttp) == bytes.ptr + bytes.len ? OK : ERR_SYNTAX;
     return parser->is_refused ? ERR_LIMIT : ERR_SYNTAX;
 }

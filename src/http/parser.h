@@ -1,5 +1,5 @@
 /*
- * parser: a small interface to llhttp, strict, for messages whose raw bytes have passed
+ * parser: a small interface to llhttp in its strict mode, for messages whose raw bytes have passed
  * http/head.h. It gets exactly the bytes of one message: the complete head, then the body as it
  * arrives. Private to the room.
  */
@@ -13,7 +13,8 @@
 
 struct http_parser {
     llhttp_t llhttp;
-    /* Decoded body bytes; borrowed for the call. false: stop, memory or a limit is used up. */
+    /* Decoded body bytes; borrowed for the call. false: stop, because memory or a limit is used
+     * up. */
     bool (*on_body)(struct http_parser *parser, slice bytes);
     const struct http_head *head; /* the result of http_head_check; llhttp must find the same */
     bool is_complete, is_refused;

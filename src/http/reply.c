@@ -4,7 +4,7 @@
  * socket.
  *
  * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have
- * closed at any of these points; the handler need not know.
+ * closed at any of these points; the handler does not have to know.
  */
 #include <stdio.h>
 
@@ -15,7 +15,7 @@
 #include "json/json.h"
 
 enum {
-    HEAD_SLACK_BYTES = 64 * 1024, /* in the arena, after the handler has used it up */
+    HEAD_SLACK_BYTES = 64 * 1024, /* added to the arena's limit after the handler has used it up */
     FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
 };
 
@@ -51,8 +51,8 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 {
     bool is_old = exchange->pub.head.version_minor == 0;
     char number[SLICE_U64_MAX];
-    /* No Content-Length with 1xx and 204 (RFC 9110 8.6). With 304 and HEAD it is that of the body
-     * not sent. */
+    /* 1xx and 204 have no Content-Length (RFC 9110 8.6). With 304 and HEAD it is the length of
+     * the body not sent. */
     if (exchange->is_streaming && exchange->is_chunked) {
         at = put_reply_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
     } else if (!exchange->is_streaming && exchange->pub.status >= 200 &&
@@ -71,8 +71,8 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 static size_t head_bytes_max(const struct exchange *exchange, const struct http_header *headers,
                              size_t count)
 {
-    /* An upper bound that is allocated at once: heads are written without checks, the ASSERT at the
-     * end proves the bound. */
+    /* An upper bound that is allocated at once: heads are written without checks, and the ASSERT
+     * at the end confirms the bound. */
     size_t len = FIXED_BYTES_MAX + DATE_TEXT_LEN + exchange->pub.request_id.len +
                  exchange->pub.server->config.server_name.len;
     for (size_t i = 0; i < count; i++)
@@ -88,7 +88,7 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 {
     struct http_exchange *pub = &exchange->pub;
     size_t cap = head_bytes_max(exchange, headers, count);
-    /* Extra room: a handler that has used up its arena can still send its reply. */
+    /* Extra space, so that a handler that has used up its arena can still send its reply. */
     pub->arena.bytes_max += HEAD_SLACK_BYTES + cap;
     char *head = arena_alloc_text(&pub->arena, cap);
     if (!head)
@@ -118,7 +118,8 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 
 static bool values_are_good(const struct http_header *headers, size_t count)
 {
-    /* Content-Length and the others are the server's: two of them would be two framings. */
+    /* Only the server sets Content-Length and the other framing fields: two of them would be two
+     * framings. */
     static const slice ours[] = {
         SLICE_INIT("Content-Length"), SLICE_INIT("Transfer-Encoding"), SLICE_INIT("Date"),
         SLICE_INIT("X-Request-Id"),   SLICE_INIT("Connection"),
@@ -148,7 +149,8 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
-    exchange->is_body_awaited = false; /* it can no longer be accepted: read on, to drop it */
+    exchange->is_body_awaited = false; /* it can no longer be accepted: continue reading, to drop
+                                        * it */
     /* To keep the connection the rest of the body must be read and dropped. A short known rest is
      * worth that; a client that waits for 100 Continue may never send it. */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
@@ -172,7 +174,7 @@ static void reply_lost(struct exchange *exchange)
     http_conn_cut(exchange->conn);
 }
 
-/* The head of a reply, in out_head. false: the connection is cut. */
+/* The head of a reply, in out_head. false: the connection has been cut. */
 static bool begin_reply(struct exchange *exchange, unsigned status,
                         const struct http_header *headers, size_t count, size_t body_len)
 {
@@ -197,7 +199,7 @@ static void send_whole(struct exchange *exchange, unsigned status,
     exchange->out_body = is_sent ? body : SLICE_NONE;
     exchange->pub.reply_bytes = exchange->out_body.len;
     exchange->is_complete = true;
-    /* Queued first: on_finished writes the access log, advance may start the next request. */
+    /* Queued first: on_finished writes the access log, and advance may start the next request. */
     queue_out(exchange);
     http_exchange_finish(exchange);
     http_conn_advance(exchange->conn);
@@ -224,14 +226,14 @@ static void send_error(struct exchange *exchange, unsigned status, slice text)
 
 /* ---- by the handler ---- */
 
-/* The handler answers now, its only time. true: the client is still there. One more reference holds
- * the exchange until settle_reply. */
+/* Records that the handler answers, which it may do only once. true: the client is still
+ * connected. One more reference holds the exchange until settle_reply. */
 static bool claim(struct exchange *exchange)
 {
     ASSERT(!exchange->is_answered); /* exactly once */
     exchange->is_answered = true;
     http_exchange_ref(&exchange->pub);
-    /* Given up: the server has answered with a time-out already. */
+    /* is_given_up: the server has already answered with a time-out. */
     return exchange->conn && !exchange->is_given_up && exchange->conn->state != CONN_CLOSED;
 }
 
@@ -296,8 +298,8 @@ static void take_next_part(struct exchange *exchange)
     }
 }
 
-/* Writes the next piece. If the kernel took all of it, the next one follows in the next turn, after
- * other connections' writes; otherwise on_drained continues. */
+/* Writes the next piece. If the kernel took all of it, another piece follows in the next turn,
+ * after other connections' writes; otherwise on_drained continues. */
 void http_exchange_pump(struct exchange *exchange)
 {
     struct http_conn *conn = exchange->conn;
@@ -352,7 +354,7 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
         else /* only its length is sent */
             send_whole(exchange, status, headers, count, (slice){parts[0].ptr, len});
     }
-    /* Not begun (no client, an error, no body): its owner gets the body back at once. */
+    /* Nothing was sent (no client, an error, no body): the owner gets its body back at once. */
     if (exchange->rest.len == 0)
         http_exchange_release(exchange);
     settle_reply(exchange);
@@ -366,7 +368,7 @@ void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
     settle_reply(exchange);
 }
 
-/* As claim; the reference for the reply stays until its end. */
+/* As claim, but the reference for the reply remains until the reply ends. */
 static bool claim_stream(struct exchange *exchange)
 {
     ASSERT(!exchange->is_streaming);
@@ -387,8 +389,8 @@ void http_reply_begin(struct http_exchange *pub, unsigned status, const struct h
         reply_lost(exchange);
         return;
     }
-    /* HTTP/1.0 does not have chunks; there the end of the connection ends the body (RFC 9112 6.3),
-     * so a cut cannot be distinguished from an end. */
+    /* HTTP/1.0 does not have chunks: the end of the connection ends the body (RFC 9112 6.3), so
+     * the client cannot tell an aborted reply from a complete one. */
     exchange->is_chunked = pub->head.version_minor == 1;
     if (!exchange->is_chunked)
         exchange->is_close = true;
@@ -467,7 +469,7 @@ void http_reply_end(struct http_exchange *pub)
 
 void http_reply_drop(struct http_exchange *pub)
 {
-    /* Also if the reply has begun: a reset instead of the last chunk shows that it is
+    /* Also if the reply has begun: a reset instead of the last chunk shows that the reply is
      * incomplete. */
     struct exchange *exchange = exchange_of(pub);
     bool is_ending = exchange->is_streaming && !exchange->is_complete;

@@ -160,8 +160,8 @@ static void write_allow(unsigned methods, char out[HTTP_ALLOW_TEXT_MAX])
     out[len] = 0;
 }
 
-/* Both match the same path: whether they have the same pattern; otherwise one has a literal where
- * the other has a parameter. */
+/* Both routes match the same path. Returns whether they have the same pattern; otherwise one has
+ * a literal where the other has a parameter. */
 static bool is_same_pattern(const struct compiled *a, const struct compiled *b)
 {
     for (size_t i = 0; i < a->segment_count; i++)
@@ -184,7 +184,7 @@ enum http_match http_router_match(const struct http_router *router, enum http_me
         if (!matches(compiled, segments, segment_count))
             continue;
         if (first && !is_same_pattern(first, compiled))
-            break; /* the literal path does not have the method, and {id} does not match it */
+            break; /* the literal path lacks the method, and {id} does not match it */
         first = compiled;
         methods |= 1u << compiled->route->method;
         if (compiled->route->method == method)

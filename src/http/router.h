@@ -13,7 +13,7 @@
 #include "http/message.h"
 
 enum {
-    HTTP_SEGMENTS_MAX = 16, /* per pattern, and per path that can match one */
+    HTTP_SEGMENTS_MAX = 16, /* maximum of a pattern, and of a path that can match one */
     HTTP_ROUTE_PARAMS_MAX = 4,
     HTTP_ALLOW_TEXT_MAX = 64,
 };

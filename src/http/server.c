@@ -1,9 +1,9 @@
 /*
  * server: configuration, listeners, the end-of-turn hook, drain, free.
  *
- * The order of a drain: accept the backlog, stop listening, wait the grace time, close idle
- * connections some at a time, and cut the rest when drain_timeout_ms is over. Until that cut no
- * request is lost without an answer.
+ * The order of a drain: accept the backlog, stop listening, wait for the grace time, close idle
+ * connections some at a time, and cut the rest after drain_timeout_ms. Until that cut every request
+ * gets an answer.
  */
 #include "http/server.h"
 
@@ -85,7 +85,7 @@ slice http_server_date(struct http_server *server)
 static void report_connections(struct http_server *server)
 {
     struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
-    /* The difference since the last report, as the metric is a sum over servers. */
+    /* The difference from the last report, as the metric is a sum over servers. */
     metric_set(series, metric_get(series) + (double)server->conn_count -
                            (double)server->conn_count_reported);
     server->conn_count_reported = server->conn_count;
@@ -112,22 +112,23 @@ static void server_free(struct loop_garbage *garbage)
 
 void http_server_release(struct http_server *server)
 {
-    /* Exchanges hold the server: a handler may answer long after its connection and the server were
-     * freed. */
+    /* Exchanges hold a reference to the server: a handler may answer long after its connection
+     * and the server were freed. */
     if (!server->is_freed || server->conn_count || server->exchange_count || server->garbage.free)
         return;
     server->garbage.free = server_free;
     loop_garbage_add(server->loop, &server->garbage);
 }
 
-/* A bounded number each turn, since each costs a system call. */
+/* A bounded number per turn, since each costs a system call. */
 static void see_off_some(struct http_server *server)
 {
     for (size_t i = 0; i < DRAIN_A_TURN_MAX && server->drain_left; i++) {
         struct list *link = list_pop_front(&server->conns);
         if (!link)
             return;
-        /* To the back: the list is walked once, whatever opens or closes between two turns. */
+        /* Moved to the back: the list is walked once, whatever opens or closes between two
+         * turns. */
         list_push_back(&server->conns, link);
         server->drain_left--;
         http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
@@ -139,8 +140,8 @@ static void see_off_some(struct http_server *server)
 static void run_drained(struct loop_task *task)
 {
     struct http_server *server = CONTAINER_OF(task, struct http_server, drain_task);
-    if (server->conn_count) { /* the turn after the drain began: what was in the sockets has been
-                                 read */
+    if (server->conn_count) { /* the turn after the drain began: data in the sockets has been
+                               * read */
         see_off_some(server);
         return;
     }
@@ -197,7 +198,7 @@ static bool server_init(struct http_server *server, const struct http_server_con
     timer_init(&server->drain_timer, server->loop, on_drain_due);
     timer_init(&server->grace_timer, server->loop, on_grace_over);
     loop_task_init(&server->drain_task, run_drained);
-    /* Everything that http_server_free undoes is set up before the first thing that can fail. */
+    /* Everything that http_server_free undoes is set up before the first step that can fail. */
     server->hook.run = on_turn_end;
     loop_hook_add(server->loop, &server->hook, LOOP_PHASE_REPLY);
     if (config_check(&server->config, err) != OK)
@@ -251,7 +252,7 @@ static void stop_listening(struct http_server *server)
 
 static void cut_all(struct http_server *server)
 {
-    /* Cutting only marks the connection; on_closed unlinks it, later and from the loop. */
+    /* Cutting only marks the connection; on_closed unlinks it later, from the loop. */
     LIST_EACH(&server->conns, struct http_conn, conn, link)
         http_conn_cut(conn);
 }
@@ -296,7 +297,7 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     ASSERT(!server->is_freed);
-    /* First: on_finished is no longer called from here on (http_exchange_finish). */
+    /* Set first: on_finished is not called after this (http_exchange_finish). */
     server->is_freed = true;
     stop_listening(server);
     timer_stop(&server->drain_timer);

@@ -42,13 +42,13 @@ struct address_policy;
 struct http_server_config {
     const struct tcp_listen_config *listeners; /* borrowed for http_server_new */
     size_t listener_count;
-    /* 0 in any of these: the default in brackets */
+    /* 0 in a member means its default, in brackets. */
     struct http_head_limits head;   /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
     uint64_t body_bytes_max;        /* (8 MiB): 413 */
     size_t connections_max;         /* (10000); over: 503 and close */
-    size_t address_connections_max; /* (seven eighths) of them, of one client address; likewise */
-    const struct address_policy *uncounted; /* proxies, which may have any number; borrowed, must
-                                               outlive the server; NULL: none */
+    size_t address_connections_max; /* (seven eighths of them) from one client address; likewise */
+    const struct address_policy *uncounted; /* proxies, whose connections are not limited;
+                                             * borrowed, must outlive the server; NULL: none */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline does not stall
                                        others */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
@@ -57,23 +57,24 @@ struct http_server_config {
     uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
     uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a reply */
     uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
-    uint32_t reply_timeout_ms;      /* (30 s) a client that does not read: reset */
+    uint32_t reply_timeout_ms;      /* (30 s) without progress of a client that should read:
+                                     * reset */
     uint32_t linger_timeout_ms; /* (2 s) after this server's FIN, input is read and dropped; ends
-                                   when none came for this long, or after ten times as long */
+                                 * when no input came for this long, or after ten times as long */
     uint32_t drain_timeout_ms;  /* (30 s) then the rest is cut */
     /* In a drain, a connection between two requests is closed after this long (0: at once).
-     * Requests that its client has sent already, or sends in this time, are answered with
+     * Requests that the client has sent already, or sends in this time, are answered with
      * Connection: close. */
     uint32_t drain_grace_ms;
-    /* A body (a reply) is not measured for the first rate_grace_ms; after that it must average
-     * this many bytes per second. */
+    /* The rate of a body (a reply) is not measured for the first rate_grace_ms; after that it
+     * must average this many bytes per second. */
     uint32_t rate_grace_ms;    /* (10 s) */
     uint32_t rate_bytes_s_min; /* (256) */
     slice server_name;         /* Server header; empty: none */
     bool is_without_ids;       /* no X-Request-Id is read, made or sent */
     /* Puts a session (TLS) over an accepted stream, for these events of this owner, and sets the
-     * queue limit of that stream. NULL: failed; the connection is closed. Without it: plain. ctx is
-     * the handler's. */
+     * queue limit of that stream. NULL result: failed; the connection is closed. Without this
+     * function connections are plain. ctx is the handler's. */
     struct stream *(*wrap)(struct stream *under, const struct stream_events *events, void *owner,
                            void *ctx);
 };
@@ -84,20 +85,20 @@ enum http_body_wanted {
 };
 
 struct http_handler {
-    /* The head is complete, no byte of the body was read. It may answer at once (then the body is
-     * dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may also
-     * start work (which holds the exchange with http_exchange_ref) and answer later. NULL: all
-     * bodies are read. */
+    /* Called when the head is complete and no byte of the body was read. It may answer at once
+     * (then the body is dropped, within limits, and on_request is never called), may set
+     * exchange->body_bytes_max, and may start work (which holds the exchange with
+     * http_exchange_ref) and answer later. NULL: all bodies are read. */
     enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
-    /* As many bytes of the body are here as body_pause_at says, and more follow: nothing is read
-     * until http_body_accept. NULL where it is never set. */
+    /* Called when body_pause_at bytes of the body have been read, and more follow: reading stops
+     * until http_body_accept. NULL where body_pause_at is never set. */
     void (*on_body_paused)(struct http_exchange *exchange, void *ctx);
     /* The request is complete. Unless it was answered already, http_reply or http_reply_begin must
      * follow exactly once, now or later. */
     void (*on_request)(struct http_exchange *exchange, void *ctx);
-    /* For metrics and the access log; may be NULL. Once per exchange, after its last reply byte was
-     * queued or its client has closed; status 0 if nothing was answered. Also if the head was
-     * refused before on_head. */
+    /* For metrics and the access log; may be NULL. Called once per exchange, after its last
+     * reply byte was queued or its client has closed; status 0 if there was no answer. Also
+     * called if the head was refused before on_head. */
     void (*on_finished)(struct http_exchange *exchange, void *ctx);
 };
 
@@ -111,27 +112,29 @@ struct http_exchange {
     const slice *segments; /* percent-decoded path; "/" has none */
     size_t segment_count;
     slice body;       /* complete in on_request */
-    slice request_id; /* X-Request-Id if it has 1 to 128 visible ASCII characters, else made; empty
-                         with is_without_ids */
+    slice request_id; /* X-Request-Id if it has 1 to 128 visible ASCII characters, else a new id;
+                       * empty with is_without_ids */
     struct sockaddr_storage peer; /* ss_family AF_UNIX for a Unix socket */
     uint64_t started_ns;          /* first byte of the head */
     /* ---- reply, for on_finished ---- */
     unsigned status;      /* 0: none yet */
     uint64_t reply_bytes; /* the body's bytes, as sent */
-    bool is_gone;         /* the client closed, or the request was given up */
-    bool is_delivered;    /* the handler knows it; false: it was refused before */
+    bool is_gone;         /* the client closed, or the server abandoned the request */
+    bool is_delivered;    /* the handler was called; false: the request was refused before */
     /* ---- the handler's ---- */
     void *user;
-    const char *route; /* used in metrics: the matched pattern; "(none)" before */
-    /* fields of each reply, also of the server's own; on_head may set them, as for http_reply */
+    const char *route; /* for metrics: the matched pattern; "(none)" before */
+    /* fields of each reply, including the server's own replies; on_head may set them, as for
+     * http_reply */
     const struct http_header *common;
     size_t common_count;
     uint64_t body_bytes_max; /* on_head may change it for its path */
     uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
-    struct budget_use *use;  /* the body counts there; it must outlive http_body_release */
-    /* At most once, from the loop: the client closed, was reset, or the request timed out before
-     * its reply was complete. A client that only half-closed may still read a reply, so a reply may
-     * be tried but is not required: a handler that drops the request calls http_reply_drop. */
+    struct budget_use *use;  /* the body is charged to it; it must outlive http_body_release */
+    /* Called at most once, from the loop: the client closed or was reset, or the request timed
+     * out before its reply was complete. A client that only half-closed may still read a reply,
+     * so the handler may try to reply but does not have to: a handler that drops the request
+     * calls http_reply_drop. */
     void (*on_gone)(struct http_exchange *exchange);
     /* During a streamed reply: the kernel has taken all queued bytes. */
     void (*on_drained)(struct http_exchange *exchange);
@@ -141,7 +144,7 @@ struct http_exchange {
 
 /* First field of that name, SLICE_NONE if absent. */
 slice http_request_header(const struct http_exchange *exchange, slice name);
-/* First value of a query parameter, decoded ('+' is a space) into the arena when first asked for.
+/* First value of a query parameter, decoded ('+' is a space) into the arena at the first call.
  * SLICE_NONE if absent; "" if it has no value. A query with a broken escape is answered with 400
  * before the handler is called. */
 slice http_query_get(struct http_exchange *exchange, slice name);
@@ -151,34 +154,35 @@ const struct http_header *http_query_all(struct http_exchange *exchange, size_t 
  * X-Forwarded-For; "unix" for a client on a Unix socket. proxies NULL: no proxy is trusted. In the
  * arena. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
-/* The account of the request is known: from now on its connection is read in that account's
- * turn. Until then, and with nil, it has no account. */
+/* Sets the account of the request: from now on its connection is read in that account's turn.
+ * Until then, and with nil, it has no account. */
 void http_request_account_set(struct http_exchange *exchange, struct uuid account);
-/* Ends HTTP_BODY_WAIT, or a pause. Harmless without one. */
+/* Ends HTTP_BODY_WAIT, or a pause. Harmless if there is none. */
 void http_body_accept(struct http_exchange *exchange);
-/* The body is no longer needed; exchange->body is then empty, and nothing counts in `use`. */
+/* Releases the body; exchange->body is then empty, and no bytes are charged to `use`. */
 void http_body_release(struct http_exchange *exchange);
 
 /* ---- replies: on the loop, at any time, also after the client has closed (then nothing is sent)
  * ---- */
 
-/* The whole reply. Header names and values are checked (a bad one is a bug: ASSERT on names, 500 on
- * values that could split the message); Content-Length, Date, X-Request-Id, Connection, Server are
- * added and must not be given. headers are copied; body is borrowed until the end of this turn (the
- * exchange's or the op's arena, or a constant). HEAD, 204 and 304 send no body. */
+/* Sends a whole reply. Header names and values are checked (a bad name is a bug and fails an
+ * ASSERT; a value that could split the message gives a 500). Content-Length, Date, X-Request-Id,
+ * Connection and Server are added and must not be given. headers are copied; body is borrowed
+ * until the end of this turn (the exchange's or the op's arena, or a constant). HEAD, 204 and
+ * 304 send no body. */
 void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
                 size_t header_count, slice body);
-/* As http_reply, for a large body in one or more parts, of any size: they stay where they are, with
- * their array; their bytes are sent as the client takes them, without a copy that waits.
- * release(ctx) is called exactly once, from the loop, when the body is no longer needed; it may
- * come before this returns. */
+/* As http_reply, for a large body in one or more parts, of any size. The parts and their array
+ * stay in place, and their bytes are sent as the client takes them, without being copied to a
+ * queue. release(ctx) is called exactly once, from the loop, when the body is no longer needed,
+ * possibly before this returns. */
 void http_reply_large(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count, const slice *parts,
                       size_t part_count, void (*release)(void *ctx), void *ctx);
 /* {"error": text} as application/json; text is escaped. */
 void http_reply_error(struct http_exchange *exchange, unsigned status, slice text);
-/* A streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request end here;
- * reply_timeout_ms still applies. */
+/* Begins a streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request
+ * end here; reply_timeout_ms still applies. */
 void http_reply_begin(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count);
 /* As http_reply_begin, for a peer in tests that has to break the rules: no head is made and nothing
@@ -191,8 +195,8 @@ int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
 /* Bytes of this connection that the kernel has not taken. */
 size_t http_reply_pending(const struct http_exchange *exchange);
 void http_reply_end(struct http_exchange *exchange);
-/* Instead of a reply, after on_gone; or to give up a streamed reply: the connection is reset, so
- * that the client cannot take the partial reply for a complete one. */
+/* Instead of a reply, after on_gone, or to abandon a streamed reply: the connection is reset, so
+ * that the client cannot mistake the partial reply for a complete one. */
 void http_reply_drop(struct http_exchange *exchange);
 
 /* Adds a reference: the exchange's memory stays until the matching unref. */
@@ -212,8 +216,9 @@ uint16_t http_server_port(const struct http_server *server, size_t index);
  * rest is cut. on_drained (may be NULL) is called once, from the loop, when none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
-/* Cuts remaining connections; on_gone of their exchanges follows in the next turn. Memory is freed
- * once the last exchange has been answered or dropped. The pointer must not be used afterwards. */
+/* Cuts remaining connections; on_gone of their exchanges is called in the next turn. Memory is
+ * freed once the last exchange has been answered or dropped. The pointer must not be used
+ * afterwards. */
 void http_server_free(struct http_server *server);
 
 #endif

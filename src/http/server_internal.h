@@ -2,8 +2,9 @@
  * Internals of the server, for server.c (listeners, drain), conn.c (a connection's states),
  * exchange.c (a request) and reply.c (its answer).
  *
- * References of an exchange: one by its connection (as the current one, or in the outbox until its
- * bytes were written), one until the handler replies, and those of http_exchange_ref.
+ * An exchange has these references: one from its connection (as the current exchange, or in the
+ * outbox until its bytes are written), one until the handler replies, and those of
+ * http_exchange_ref.
  */
 #ifndef HTTP_SERVER_INTERNAL_H
 #define HTTP_SERVER_INTERNAL_H
@@ -15,14 +16,14 @@
 #include "http/server.h"
 
 enum {
-    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
+    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* one read in addition to the input that may be kept */
     CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
-    CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, this much is written at a time */
+    CONN_PIECE_BYTES = 128 * 1024,      /* bytes of a large body that are written at a time */
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* unwanted body: read, to keep the connection */
     CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
     CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, for one address */
     CONN_PARTS_MAX = 64,
-    CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
+    CONN_FLUSH_NS_ABOUT = 10 * 1000, /* time to write a reply, nearly all in the kernel */
     DATE_TEXT_LEN = 29,
 };
 
@@ -48,13 +49,13 @@ struct http_conn {
     struct loop_task task; /* continues with input after a reply */
     struct loop_garbage garbage;
     uint64_t state_ns;    /* when its state began */
-    uint64_t progress_ns; /* when pending bytes last decreased, or a lingering read came */
-    uint64_t write_ns;    /* since when bytes have been pending */
+    uint64_t progress_ns; /* when pending bytes last decreased, or lingering input arrived */
+    uint64_t write_ns;    /* the time since which bytes have been pending */
     uint64_t write_bytes; /* queued since then */
     size_t pending_before;
     uint64_t turn;
     uint32_t turn_requests;            /* begun in this turn */
-    struct sockaddr_in6 peer;          /* or the part that fits: a v4 address, or only AF_UNIX */
+    struct sockaddr_in6 peer;          /* or the part that fits: an IPv4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
     struct uuid account;               /* from its last request with a known key; nil: none */
     uint8_t state;
@@ -71,7 +72,7 @@ struct exchange {
     const slice *parts; /* the parts that follow it */
     size_t part_count;
     void (*release)(
-        void *ctx); /* to the owner of that body; NULL: no large body, or already called */
+        void *ctx); /* releases that body to its owner; NULL: no large body, or already called */
     void *release_ctx;
     struct http_parser parser;
     struct http_chunk_scan chunk;
@@ -103,11 +104,11 @@ struct http_server {
     size_t conn_count, exchange_count;
     struct lines addresses; /* conn_address.c */
     uint64_t accepted;
-    size_t conn_count_reported; /* as it is in the metric */
+    size_t conn_count_reported; /* as last added to the metric */
     struct loop_hook hook;
     struct timer drain_timer, grace_timer;
     struct loop_task drain_task;
-    size_t drain_left; /* connections that do not know of the drain yet */
+    size_t drain_left; /* connections that the drain has not reached yet */
     struct loop_garbage garbage;
     void (*on_drained)(void *ctx);
     void *drained_ctx;
@@ -119,7 +120,7 @@ struct http_server {
 
 /* conn.c */
 void http_conn_accept(struct http_server *server, struct stream *stream);
-/* Its exchange has progressed: the reply is complete, or its body is wanted. */
+/* Called when the exchange has progressed: the reply is complete, or its body is wanted. */
 void http_conn_advance(struct http_conn *conn);
 /* Writes the outbox, then parts, in one go. false: the connection is lost. */
 bool http_conn_flush(struct http_conn *conn, const slice *parts, size_t count);
@@ -130,34 +131,35 @@ void http_conn_end_turn(struct http_conn *conn);
 
 /* conn_address.c */
 void http_conn_addresses_init(struct http_server *server);
-/* Counts it for its address; returns the connections of that address now; 0: not counted. */
+/* Counts the connection for its address; returns the address's connections, including this one;
+ * 0: not counted. */
 size_t http_conn_address_take(struct http_conn *conn);
 void http_conn_address_release(struct http_conn *conn);
 
 /* conn_time.c */
 uint64_t http_conn_write_due(const struct http_conn *conn);
 uint64_t http_conn_state_due(const struct http_conn *conn);
-/* Reads how much the kernel has taken since the last call. */
+/* Checks how much the kernel has taken since the last call. */
 void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
-/* head is the raw head; it is copied, checked and parsed. If it is refused *problem is set, and the
- * exchange exists all the same. NULL: out of memory. */
+/* head is the raw head; it is copied, checked and parsed. If it is refused *problem is set, but
+ * the exchange is still created. NULL: out of memory. */
 struct exchange *http_exchange_new(struct http_conn *conn, slice head,
                                    struct http_problem *problem) MUST_CHECK;
 /* Takes the bytes that belong to the body; *used. Sets is_body_done. false: *problem. */
 bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
                         struct http_problem *problem) MUST_CHECK;
-/* The handler takes no more of the body for now: nothing is read until http_body_accept. */
+/* Whether the handler takes no more of the body for now: nothing is read until http_body_accept. */
 bool http_exchange_pauses(struct exchange *exchange) MUST_CHECK;
-/* The client has closed, or the server gave up: notifies the handler, once. */
+/* The client has closed, or the server abandoned the request: notifies the handler, once. */
 void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);
 
 /* reply.c */
 /* Writes the next piece of a large body. */
 void http_exchange_pump(struct exchange *exchange);
-/* A large body is no longer needed. */
+/* Releases a large body that is no longer needed. */
 void http_exchange_release(struct exchange *exchange);
 /* A reply by the server itself, after which the connection closes. */
 void http_exchange_refuse(struct exchange *exchange, struct http_problem problem);

@@ -33,7 +33,7 @@ static int check_target(slice target, struct err *err)
                            "byte 0x%02x at %zu of the URL's path and query must be "
                            "percent-encoded",
                            (unsigned)(unsigned char)c, i);
-        /* Both digits must be there: "%4" at the end is not an escape. */
+        /* Both digits must be present: "%4" at the end is not an escape. */
         if (c == '%' && (i + 2 >= target.len || !ascii_is_hex(target.ptr[i + 1]) ||
                          !ascii_is_hex(target.ptr[i + 2])))
             return err_set(err, ERR_SYNTAX, "a %% in the URL is not followed by two hex digits");
@@ -181,7 +181,7 @@ slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1])
                            is_v6 ? SLICE("]:") : SLICE(":"), slice_of_u64(url->port, port)};
     slice text = slice_join(out, URL_ORIGIN_MAX + 1, parts, ARRAY_LEN(parts));
     ASSERT(text.len <= URL_ORIGIN_MAX);
-    /* Scheme and host ignore case (RFC 3986 6.2.2.1); the port has none. */
+    /* Scheme and host are case-insensitive (RFC 3986 6.2.2.1); the port has no letters. */
     for (size_t i = 0; i < text.len; i++)
         out[i] = ascii_lower(out[i]);
     out[text.len] = '\0';
