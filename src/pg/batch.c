@@ -69,7 +69,7 @@ static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     const struct pg_query *query = command->queries[0];
-    /* For converted numbers; text and bytes are sent in place. */
+    /* Buffer for converted numbers; text and bytes are sent in place. */
     char scratch[PG_PARAMS_MAX][8];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -77,7 +77,7 @@ static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
         const struct pg_value *value = &query->params[i];
         slice bytes = value->is_null ? SLICE_NONE : pg_value_encode(value, scratch[i]);
         values[i] = bytes.ptr;
-        /* Fits an int: pg_submit refuses more than PG_PARAM_BYTES_MAX. */
+        /* The length fits an int: pg_submit refuses more than PG_PARAM_BYTES_MAX. */
         lengths[i] = (int)bytes.len;
         formats[i] = 1; /* binary */
     }
@@ -89,7 +89,8 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     struct buf *scratch = &lane->pool->scratch;
-    /* Offsets first, pointers only once all arrays are in the buffer: it moves while it grows. */
+    /* Offsets are stored first, and become pointers once all arrays are in the buffer, which
+     * moves while it grows. */
     size_t ends[PG_PARAMS_MAX];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -108,19 +109,20 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
     }
     bool is_sent = PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_SET],
                                        stmt->param_count, values, lengths, formats, 1);
-    /* PQsendQueryPrepared has copied the arrays. The memory of a rare large batch is not kept. */
+    /* PQsendQueryPrepared has copied the arrays. The memory of a large batch, which is rare, is
+     * freed. */
     buf_shrink(scratch, SCRATCH_KEEP_BYTES);
     return is_sent;
 }
 
-/* A group of one goes as a plain statement in either mode: unnesting arrays of one element is pure
- * overhead. Without parameters there is no array to carry the number of queries. */
+/* A group of one query is sent as a plain statement in either mode: unnesting arrays of one
+ * element is pure overhead. Without parameters there is no array to carry the number of queries. */
 static enum pg_mode group_mode(const struct pg_pool *pool, const struct pg_stmt *stmt, size_t count)
 {
     return pool->mode == PG_MODE_SET && count > 1 && stmt->param_count ? PG_MODE_SET : PG_MODE_PIPE;
 }
 
-/* The end of the group of one statement that begins at `start`. */
+/* The end of the group of queries with the same statement that begins at `start`. */
 static size_t group_end(const struct pg_batch *batch, size_t start)
 {
     size_t end = start + 1;
@@ -142,8 +144,8 @@ static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
     return at;
 }
 
-/* The queries of a group that are sent: of those that share an answer only the first. NULL: out of
- * memory. */
+/* The queries of a group that are sent: only the first of those that share an answer. NULL: out
+ * of memory. */
 static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_t end,
                                      size_t *count)
 {
@@ -223,8 +225,9 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
-        /* One for the Prepare. group_heads may leave fewer queries, and so select another mode: in
-         * pipe mode there is one message for each head, never more than counted here. */
+        /* One command is for the Prepare. group_heads may leave fewer queries, and so select
+         * another mode: in pipe mode there is one message for each head, never more than counted
+         * here. */
         max += 1 + (is_set ? 1 : end - at);
     }
     batch->commands = ARENA_ARRAY(&batch->arena, struct pg_command, max);
@@ -283,7 +286,7 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
         bool is_sent = command->is_prepare            ? send_prepare(lane, command)
                        : command->mode == PG_MODE_SET ? send_set(lane, command)
                                                       : send_pipe(lane, command);
-        /* libpq cannot take back queued messages, so the caller drops the connection. Without a
+        /* libpq cannot withdraw queued messages, so the caller drops the connection. Without a
          * Sync nothing of the batch is committed. */
         if (!is_sent)
             return false;
@@ -294,13 +297,14 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
 
 /* ---- delivering ---- */
 
-/* Columns before the statement's own: the ordinal. */
+/* The number of columns before the statement's own: the ordinal. */
 static size_t lead_columns(const struct pg_stmt *stmt)
 {
     return stmt->match == PG_MATCH_ORD ? 1 : 0;
 }
 
-/* The rows of one query, at `rows` (their numbers in the result). ERR_NOMEM past its arena. */
+/* Copies the rows of one query, at `rows` (their numbers in the result). ERR_NOMEM above the
+ * limit of its arena. */
 static int fill_query(struct pg_query *query, const PGresult *result, const size_t *rows,
                       size_t count)
 {
@@ -397,7 +401,7 @@ static void deliver(struct pg_query *query, int status)
     pg_query_again(query);
 }
 
-/* The size to expect for later batches of this statement; a large size is forgotten slowly. */
+/* The size to expect for later batches of this statement; a large size decays slowly. */
 static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
 {
     /* PQresultMemorySize counts memory that libpq allocated (PostgreSQL 12), not bytes received. */
@@ -422,8 +426,8 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
     for (size_t i = 0, q = 0; i < command->sharer_count; i++) {
         struct pg_query *query = command->sharers[i];
         int status = has_memory ? OK : ERR_NOMEM;
-        /* sharers has all queries, queries only the heads, both in the same order: q moves on when
-         * the next head comes up. Without sharing the two are equal and q is i. */
+        /* sharers has all queries, queries only the heads, both in the same order: q advances
+         * when the next head is reached. Without sharing the two are equal and q is i. */
         q += q + 1 < command->count && query == command->queries[q + 1];
         if (row_count && has_memory)
             status =

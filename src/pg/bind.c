@@ -1,6 +1,6 @@
 /*
- * Members are reached by offset and size, with memcpy: their types were checked where the column
- * was written (PG_OF), and no struct needs to know that it is bound.
+ * Members are read and written by offset and size, with memcpy: their types were checked where the
+ * column was written (PG_OF), and a struct does not have to know that it is bound.
  */
 #include "pg/bind.h"
 

@@ -1,6 +1,6 @@
 /*
  * bind: maps a struct to a statement's parameters, and its rows to a struct. Each column of a
- * statement names its member (pg/pg.h), so nothing is counted by hand.
+ * statement names its member (pg/pg.h), so no call counts columns.
  */
 #ifndef PG_BIND_H
 #define PG_BIND_H

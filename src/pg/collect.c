@@ -1,10 +1,10 @@
 /*
- * Selects the waiting queries of the next batch: tenants take turns, each tenant's queries stay in
- * order, as many as the limits allow, but at most one operation on a row over all batches in
- * flight. A query whose row is being changed stays in the queue; so do later queries on that row,
- * which keeps their order. So no two connections of this process ever wait for each other's rows.
- * Those of other processes can: sets lock their rows in one order, and if a deadlock occurs anyway
- * the server rolls it back and the queries are sent again.
+ * Selects the waiting queries of the next batch: tenants take turns, and each tenant's queries stay
+ * in order. A batch takes as many as the limits allow, but over all batches in flight there is at
+ * most one operation on a row. A query whose row is being changed stays in the queue; so do later
+ * queries on that row, which keeps their order. So no two connections of this process ever wait for
+ * each other's rows. Those of other processes may: sets lock their rows in one order, and if a
+ * deadlock occurs anyway the server rolls it back and the queries are sent again.
  */
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct collection {
     bool is_full; /* contains a query that goes alone */
 };
 
-/* key_hash 0: the query does not change a row that another could. */
+/* key_hash 0: the query does not change a row that another query could change. */
 static bool row_is_busy(const struct pg_pool *pool, uint64_t key_hash)
 {
     size_t bit = key_hash & (PG_ROWS_BUSY - 1);
@@ -47,8 +47,8 @@ enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
 
 static enum verdict collection_check(struct collection *c, const struct pg_query *query)
 {
-    /* First: a row that is in flight, or already in this batch, excludes the query whatever
-     * fits. */
+    /* Checked first: a row that is in flight, or already in this batch, excludes the query
+     * whatever its size. */
     if (row_is_busy(c->pool, query->key_hash))
         return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
     if (goes_alone(query))
@@ -84,8 +84,8 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-/* In the order of the queue; queries in lines only with has_lines. Queries outside of lines are
- * being sent again and come first, so the first query with a line ends that part. */
+/* Takes queries in the order of the queue; queries in lines only with has_lines. Queries outside
+ * of lines are being sent again and come first, so the first query with a line ends that part. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
@@ -103,8 +103,8 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* Takes the line's next query; false: this batch takes no more of the line. The line may be freed
- * on return: pg_line_leave does so with its last query. */
+/* Takes the line's next query; false: this batch takes no more of the line. The line may have
+ * been freed on return: pg_line_leave does so with its last query. */
 static bool collection_take_next(struct collection *c, struct pg_line *line)
 {
     unsigned skips = 0;
@@ -113,7 +113,7 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
         enum verdict verdict = collection_check(c, query);
         if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
             return false;
-        /* Before the query is taken, which unlinks it. */
+        /* Advanced before the query is taken, which unlinks it. */
         line->cursor = line->cursor->next;
         if (verdict == SKIP)
             continue;
@@ -124,9 +124,9 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
     return false;
 }
 
-/* One query of each line in turn, from where the last batch ended. A line without a suitable query
- * leaves the ring for the rest of this batch, which limits the loop. At the end these lines are put
- * first: they had no turn, or fewer, and are first next time. */
+/* Takes one query of each line in turn, from where the last batch ended. A line without a
+ * suitable query leaves the ring for the rest of this batch, which limits the loop. At the end
+ * these lines are put first: they had no turn, or fewer, and are first next time. */
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
@@ -144,9 +144,9 @@ static void collection_run_turns(struct collection *c, struct pg_queue *queue)
     list_append_all(&queue->ring, &passed);
 }
 
-/* By kind in order of first appearance, then by row: sets of all processes lock their rows in one
- * order, and queries that share an answer are adjacent. qsort is not stable, so the time of
- * submission decides last: for the same key the older query is first. */
+/* Orders by kind in order of first appearance, then by row: sets of all processes lock their
+ * rows in one order, and queries that share an answer are adjacent. qsort is not stable, so the
+ * time of submission decides last: for the same key the older query is first. */
 static int cmp_queries(const void *left, const void *right)
 {
     const struct pg_query *a = *(struct pg_query *const *)left;
@@ -201,14 +201,15 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
         struct pg_query *first = LIST_ITEM(queue->queries.next, struct pg_query, link);
         pg_batch_free(c.batch);
         pg_queue_unlink(first);
-        lane->pool->is_dirty = true; /* so the hook runs for the others, which may need less */
+        lane->pool->is_dirty = true; /* so that the hook runs for the other queries, which may
+                                      * need less */
         pg_query_end(first, ERR_NOMEM);
         return NULL;
     }
-    /* A new mark makes every slot's `kind` stale at once, so no slot has to be reset. 64 bits do
+    /* A new mark invalidates every slot's `kind` at once, so no slot has to be reset. 64 bits do
      * not wrap. */
     lane->pool->batch_mark++;
-    /* With one tenant, or none, turns are pointless: the queue has the order of the line. */
+    /* With one tenant, or none, there are no turns to take: the queue has the order of the line. */
     bool is_one_line = queue->ring.next == queue->ring.prev;
     collection_run(&c, queue, is_one_line);
     if (!is_one_line && !c.is_full)

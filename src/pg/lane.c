@@ -1,9 +1,9 @@
 /*
- * A lane sends batches and handles their results. Results count only once the batch's Sync has come
- * back (the commit). A failed batch was rolled back as a whole: its queries are sent again one by
- * one, each with its own Sync, and only the faulty one gets its error. Queries in flight on a lost
- * connection have an unknown outcome: they are sent again if that is harmless, else they end as
- * ERR_CLOSED.
+ * A lane sends batches and handles their results. Results count only once the answer to the batch's
+ * Sync (the commit) has arrived. A failed batch was rolled back as a whole: its queries are sent
+ * again one by one, each with its own Sync, and only the faulty query gets its error. Queries in
+ * flight on a lost connection have an unknown outcome: they are sent again if that is harmless,
+ * else they end as ERR_CLOSED.
  *
  * This file relies on libpq's behaviour in pipeline mode: results come in the order of the
  * commands, a NULL ends each command's results, PGRES_PIPELINE_SYNC represents each Sync and is not
@@ -35,8 +35,8 @@ static bool lane_may_send(const struct pg_lane *lane, const struct pg_queue *que
     struct list *first = queue->queries.next;
     size_t limit = lane->is_writer ? PG_FLIGHT_WRITES : PG_FLIGHT_READS;
     if (LIST_ITEM(first, struct pg_query, link)->is_single)
-        /* Queries of a batch that was rolled back: each has a Sync of its own, so many may be in
-         * flight without a round trip each. */
+        /* For queries of a batch that was rolled back: each has its own Sync, so many may be in
+         * flight without waiting for a round trip each. */
         limit = PG_FLIGHT_SINGLES;
     return lane->flight_count < limit;
 }
@@ -48,8 +48,8 @@ bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue)
     struct pg_batch *batch = pg_batch_collect(lane, queue);
     if (!batch)
         return false;
-    /* In flight before it is sent: a failed send loses the connection, and on_down handles its
-     * queries with those of the other batches. */
+    /* The batch is in flight before it is sent: a failed send loses the connection, and on_down
+     * handles its queries with those of the other batches. */
     batch->sent_ns = loop_now_ns(lane->pool->loop);
     batch->is_large = queue == &lane->pool->large;
     list_push_back(&lane->flight, &batch->link);
@@ -97,8 +97,8 @@ static void query_fail(struct pg_query *query, const PGresult *result)
     pg_query_end(query, status);
 }
 
-/* After a rollback nothing is unknown: the query did not take effect, and a write may be sent again
- * even if it is not replayable. */
+/* After a rollback the outcome is known: the query did not take effect, and a write may be sent
+ * again even if it is not replayable. */
 static void query_rolled_back(struct pg_query *query, const PGresult *result)
 {
     if (query->is_abandoned)
@@ -122,7 +122,7 @@ static void query_lost(struct pg_query *query)
     else if (pg_query_choose(query))
         pg_query_again(query);
     else if (query->pool->coordinator)
-        /* Its shard was split after the query was sent. */
+        /* The query's shard was split after the query was sent. */
         query->pool->coordinator->router->moved(query);
     else
         pg_query_end(query, ERR_CLOSED);
@@ -130,7 +130,7 @@ static void query_lost(struct pg_query *query)
 
 /* ---- a batch ends ---- */
 
-/* Class 40 (deadlock_detected, serialization_failure): it may succeed if repeated. */
+/* Class 40 (deadlock_detected, serialization_failure): the query may succeed if it is repeated. */
 static bool is_retryable(const PGresult *result)
 {
     return slice_starts_with(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), SLICE("40"));
@@ -184,12 +184,12 @@ static void lane_reroute(struct pg_batch *batch)
 static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
 {
     const PGresult *result = batch->commands[batch->failed_at].result;
-    /* In a batch of one the faulty query is known. In a larger one it is not: in set mode one
-     * message carries many queries. So all are sent again, alone, and only the faulty one fails
-     * again. */
+    /* In a batch of one query the faulty one is known. In a larger batch it is not: in set mode
+     * one message carries many queries. So all are sent again, alone, and only the faulty query
+     * fails again. */
     struct pg_query *first = batch->queries[0];
     if (first->stmt->access != PG_READ && is_unknown(lane, result)) {
-        /* A write of the coordinator has a batch of its own (goes_alone of pg/collect.c). */
+        /* A write on the coordinator has a batch of its own (goes_alone of pg/collect.c). */
         query_lost(first);
         return;
     }
@@ -201,19 +201,21 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
         query_fail(first, result);
         return;
     }
-    /* Each goes to the front of the queue, so going from last to first keeps the batch's order. */
+    /* Each query goes to the front of the queue, so going from last to first keeps the batch's
+     * order. */
     for (size_t i = batch->query_count; i-- > 0;) {
         batch->queries[i]->is_single = !is_stale && !is_skipped;
         query_rolled_back(batch->queries[i], result);
     }
     if (is_stale)
-        /* Last, because on_down puts the later batches of this connection into the queue, too. */
+        /* Done last, because on_down also puts the later batches of this connection into the
+         * queue. */
         pg_link_lost(&lane->link, ERR_IO, PQresultErrorMessage(result));
 }
 
 static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
-    /* Before lane_replay, which may lose the connection and all its prepared statements. */
+    /* Called before lane_replay, which may lose the connection and all its prepared statements. */
     pg_batch_unprepare(batch, lane);
     if (batch->failed_at < batch->guard_count &&
         !is_session_stale(lane, batch->commands[batch->failed_at].result))
@@ -222,8 +224,8 @@ static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
         lane_replay(lane, batch);
 }
 
-/* The batch has left the pipeline, committed, rolled back or lost: its slot and its rows are free.
- * The caller delivers, fails or replays its queries, and frees it. */
+/* The batch has left the pipeline (committed, rolled back or lost): its slot and its rows are
+ * free. The caller delivers, fails or replays its queries, and frees it. */
 static void lane_land_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     list_unlink(&batch->link);
@@ -247,8 +249,8 @@ static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
 
 static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
 {
-    /* libpq reports a lost connection as an error result of the oldest command; that is not a
-     * rollback. */
+    /* libpq reports a lost connection as an error result of the oldest command; that does not
+     * mean a rollback. */
     if (PQstatus(lane->link.conn) == CONNECTION_BAD) {
         PQclear(result);
         pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
@@ -325,8 +327,8 @@ static void on_up(struct pg_link *link)
               LOG_INT("backend", PQbackendPID(link->conn)));
 }
 
-/* Newest batch first, and in each the last query first: each query goes to the front of its queue,
- * so all end up in their old order. */
+/* The newest batch comes first, and in each batch the last query: each query goes to the front
+ * of its queue, so all end up in their old order. */
 static void on_down(struct pg_link *link, const struct err *why)
 {
     struct pg_lane *lane = lane_of(link);
@@ -369,9 +371,9 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns)
     if (!lane->link.is_up || lane->flight_count == 0)
         return;
     const struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
-    /* An idle lane has received nothing for a long time, so the silence counts from the last send.
-     * stall_ns is above statement_timeout: a working server answers earlier, if only with an
-     * error. */
+    /* An idle lane has received nothing for a long time, so the silence is measured from the
+     * last send. stall_ns is above statement_timeout: a working server answers earlier, if only
+     * with an error. */
     uint64_t since_ns = batch->sent_ns > lane->heard_ns ? batch->sent_ns : lane->heard_ns;
     if (now_ns > since_ns + lane->pool->stall_ns)
         pg_link_lost(&lane->link, ERR_TIMEOUT, "the database has gone silent");

@@ -16,17 +16,17 @@ enum {
     PG_SLOTS_MIN = 256,                          /* room for statements at first */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
     PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and of their expected results */
-    PG_FLIGHT_WRITES = 1, /* batches in flight; the next batch collects queries during this */
+    PG_FLIGHT_WRITES = 1, /* batches in flight; the next batch collects queries until one returns */
     PG_FLIGHT_READS = 4,
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
-    PG_STALE_ATTEMPTS_MAX = 2, /* then the error is the statement's own */
+    PG_STALE_ATTEMPTS_MAX = 2, /* after that the error is the statement's own */
     PG_SKIPS_MAX = 1024,       /* queries skipped in a queue because their row is being changed */
-    PG_LINE_SKIPS_MAX = 128,   /* and in a tenant's line, if there are several */
+    PG_LINE_SKIPS_MAX = 128,   /* likewise in a tenant's line, if there are several lines */
     PG_ROWS_BUSY = 65536,      /* bits for rows being changed, by hash; a power of two */
     PG_HOLD_MS = 5,            /* a batch in flight for longer does not hold back other lanes */
     PG_KINDS_MAX = 64,         /* statements in a batch */
-    PG_SHARED_OUT_MIN = 3,     /* reads of a turn among idle readers (pg/collect.c) */
+    PG_SHARED_OUT_MIN = 3,     /* reads of a turn divided among idle readers (pg/collect.c) */
     PG_SHARED_OUT_MAX = 8,
     PG_GUARD_COUNT = 2,
 };
@@ -42,15 +42,17 @@ struct pg_slot {
     const struct pg_stmt *stmt;
     unsigned index;
     unsigned tenant_at;                  /* the parameter account_id; PG_PARAMS_MAX: none */
-    char *sql[2];                        /* by enum pg_mode; set is NULL without parameters */
+    char *sql[2];                        /* by enum pg_mode; the set text is NULL without
+                                          * parameters */
     char name[2][PG_STMT_NAME_MAX + 24]; /* prepared statement: s_name, p_name, p_name_SHARD */
     uint64_t batch_mark;                 /* number of the batch being built ... */
     size_t kind;                         /* ... and this statement's group in it */
-    size_t result_bytes; /* expected for one query: the largest mean of its commands lately */
+    size_t result_bytes; /* expected for one query: the largest recent mean of its commands */
 };
 
 struct pg_queue {
-    struct list queries; /* all, oldest first; first those that are sent again, outside of lines */
+    struct list queries; /* all, oldest first; those that are sent again precede all others and
+                          * are in no line */
     size_t count;
     struct lines lines; /* struct pg_line, by tenant */
     struct list ring;   /* lines, next one first */
@@ -59,7 +61,7 @@ struct pg_queue {
 /* The waiting queries of one tenant. */
 struct pg_line {
     struct line line;    /* in the queue's ring; struct pg_query.line_link */
-    struct list *cursor; /* while a batch is collected: the next one to consider */
+    struct list *cursor; /* the next query to consider, while a batch is collected */
     size_t count;
 };
 
@@ -81,12 +83,12 @@ struct pg_batch {
     struct arena arena;
     struct pg_query **queries; /* by kind, then by key */
     size_t query_count;
-    struct pg_command *commands; /* one more than command_count: the Sync, which may fail too */
-    size_t command_count, command_at; /* results have arrived for those before command_at */
-    size_t guard_count;               /* the first ones, on a node of a sharded database */
+    struct pg_command *commands; /* one more than command_count: the Sync, which may also fail */
+    size_t command_count, command_at; /* results of those before command_at have arrived */
+    size_t guard_count;               /* commands at the front, on a node of a sharded database */
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
-    bool is_large; /* in the queue of large reads */
+    bool is_large; /* its query is from the queue of large reads */
     /* An earlier batch of the pipeline failed before a Prepare that this batch relies on. */
     bool is_unprepared;
 };
@@ -107,8 +109,8 @@ struct pg_pool {
     struct timer sweep, hold;
     struct pg_target *target;
     enum pg_mode mode;
-    /* The pool is of a Citus cluster, or possibly of one (for commands): statements are planned by
-     * their values, which name the shard, and each is committed by itself. */
+    /* The pool's database is a Citus cluster, or possibly one (for commands): statements are
+     * planned by their values, which name the shard, and each is committed by itself. */
     bool is_coordinator;
     /* A query timed out waiting for a connection, and none has been established since. */
     bool is_unreachable;
@@ -131,58 +133,60 @@ struct pg_pool {
     size_t writer_count, lane_count, lanes_alive;
     struct buf scratch; /* arrays of the statement being sent */
     uint64_t batch_mark;
-    /* Rows in batches in flight and in the batch being collected, by hash: two rows with the same
-     * bit wait for each other, which only costs time. */
+    /* Rows in batches in flight and in the batch being collected, by hash: two rows with the
+     * same bit exclude each other, which only costs time. */
     uint64_t rows_busy[PG_ROWS_BUSY / 64];
     bool is_dirty, is_closing;
     struct loop_garbage garbage;
 };
 
 /*
- * Divides the queries of a coordinator's pool among the nodes of a sharded database. The pool gets
- * it before its first turn, and frees it.
+ * Divides the queries of a coordinator's pool among the nodes of a sharded database. It is given to
+ * the pool before its first turn, and the pool frees it.
  */
 struct pg_router {
-    /* The queue for a query of the coordinator's pool; afterwards its pool is that queue's. */
+    /* Returns the queue for a query of the coordinator's pool, and sets the query's pool to that
+     * of the queue. */
     struct pg_queue *(*route)(struct pg_query *query);
-    /* Sends it to each shard. op is held until the query has ended, as by pg_submit. false: out of
-     * memory. Nothing was started. */
+    /* Sends the query to each shard. op is held until the query has ended, as by pg_submit.
+     * false: out of memory, and nothing was started. */
     bool (*spread)(struct pg_router *router, struct pg_query *query, struct op *op);
-    /* A query of a node's pool whose shard has left, or could not be locked: it waits without a
-     * node until the shard's location is known. */
+    /* For a query of a node's pool whose shard has moved, or could not be locked: the query
+     * waits without a node until the shard's location is known. */
     void (*moved)(struct pg_query *query);
-    /* The known placement of the nodes may be outdated: it is read again. */
+    /* Reads the placement of the nodes again, because it may be outdated. */
     void (*refresh)(struct pg_router *router);
-    /* The SQL with the tables' names replaced by the shard's. false: the shard no longer exists. */
+    /* Writes the SQL with the tables' names replaced by those of the shard. false: the shard no
+     * longer exists. */
     bool (*rename)(const struct pg_router *router, int64_t shard_id, slice sql, struct buf *out);
     /* For the nodes' pools: number of queries waiting or in flight, number waiting, and whether one
      * of the pools is connected. */
     size_t (*pending)(const struct pg_router *router);
     size_t (*waiting)(const struct pg_router *router);
     bool (*is_ready)(const struct pg_router *router);
-    /* Ends the reads under way with ERR_BUSY, and the nodes' pools. */
+    /* Ends the reads under way with ERR_BUSY, and frees the nodes' pools. */
     void (*free)(struct pg_router *router);
-    /* The commands that a batch on a node begins with. Parameters: shard_id, group_id. */
+    /* The commands with which a batch on a node begins. Parameters: shard_id, group_id. */
     const struct pg_stmt *guards[PG_GUARD_COUNT];
 };
 
 /* pool.c */
 void pg_query_end(struct pg_query *query, int status);
-/* Puts the query back at the front of its queue: it is sent again. */
+/* Puts the query back at the front of its queue, to be sent again. */
 void pg_query_again(struct pg_query *query);
-/* The statement to send: depends on whether it may have been executed already. false: out of
- * memory. */
+/* Selects the statement to send, which depends on whether it may have been executed already.
+ * false: out of memory. */
 bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_unlink(struct pg_query *query);
-/* The pool's queue for it while it waits to be sent. */
+/* The queue of the pool in which such a query waits to be sent. */
 struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt);
-/* Queries are pending, so deadlines are watched. */
+/* Starts the check of deadlines, because queries are pending. */
 void pg_pool_arm_sweep(struct pg_pool *pool);
-/* Submits it to a node's pool, for that shard. */
+/* Submits the query to a node's pool, for that shard. */
 void pg_submit_to(struct pg_pool *node, struct pg_query *query, struct op *op, int64_t shard_id);
-/* The lane's last call; the pool's memory goes with the last lane. */
+/* The last call of a lane; the pool's memory is freed with its last lane. */
 void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
@@ -191,38 +195,38 @@ extern const struct pg_link_events pg_lane_events;
  * true if it sent one; call again until false, then call pg_lane_flush. */
 bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
-/* A lane that is silent for too long is dropped. */
+/* Drops the lane if it has been silent for too long. */
 void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 
 /* line.c */
 void pg_queue_init(struct pg_queue *queue);
 void pg_queue_deinit(struct pg_queue *queue);
-/* Puts the query into the line of its tenant. ERR_BUSY: this tenant, or all together, have reached
- * their limit of waiting queries. ERR_NOMEM. */
+/* Puts the query into the line of its tenant. ERR_BUSY: this tenant, or all tenants together,
+ * have reached the limit of waiting queries. ERR_NOMEM. */
 int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
 /* Harmless if the query is in no line. */
 void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 
-/* slot.c: this pool's slot of a statement (of a shard; 0: none), made if it is new; NULL: out of
- * memory. A template that does not expand is a bug: it prints and aborts. */
+/* slot.c: this pool's slot of a statement (for a shard; 0: none), created if it is new; NULL:
+ * out of memory. A template that does not expand is a bug: it prints and aborts. */
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt,
                             int64_t shard_id) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
-/* Makes room for that many slots, in the lanes, too. false: out of memory. */
+/* Makes space for that many slots, in the lanes, too. false: out of memory. */
 bool pg_slots_make_room(struct pg_pool *pool, size_t room) MUST_CHECK;
 
-/* collect.c: takes queries from the queue; NULL if all that wait do so for their row, or if out of
+/* collect.c: takes queries from the queue. NULL: each waiting query waits for its row, or out of
  * memory (the first query then ends with ERR_NOMEM). */
 struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
-/* The batch is no longer in flight: its rows may be changed again. */
+/* For a batch that is no longer in flight: its rows may be changed again. */
 void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch);
 /* batch.c */
 /* false: the connection broke. */
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;
-/* The batch has failed: its statements from the failed one on are not prepared. (They count as
- * prepared from the moment of sending, since later batches in the pipeline rely on them.) */
+/* For a failed batch: marks its statements from the failed one on as not prepared. (They count
+ * as prepared once they are sent, since later batches in the pipeline rely on them.) */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane);
-/* All results have arrived and are committed: fills and ends the queries. */
+/* For a batch whose results have all arrived and are committed: fills and ends the queries. */
 void pg_batch_deliver(struct pg_batch *batch);
 void pg_batch_free(struct pg_batch *batch);
 

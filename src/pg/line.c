@@ -1,10 +1,10 @@
 /*
- * Lines: the waiting queries of a queue, by tenant, so that each gets its turn. A line exists while
- * queries are in it; some unused ones are kept, so that a query costs no allocation.
+ * Lines: the waiting queries of a queue, by tenant, so that each tenant gets its turn. A line
+ * exists while queries are in it; some unused lines are kept, so that a query costs no allocation.
  *
  * A query that waits is linked twice: in its tenant's line (line_link) and in the queue (link). The
- * share of a tenant follows base/share.h: alone it may fill seven eighths of the queue, together
- * with others less.
+ * share of a tenant follows base/share.h: a single tenant may fill seven eighths of the queue, and
+ * less when there are several.
  */
 #include "base/share.h"
 #include "pg/lane.h"
@@ -36,8 +36,8 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query)
     const struct pg_pool *pool = query->pool;
     struct uuid tenant = tenant_of(query);
     struct pg_line *line = lines_find(&queue->lines, uuid_slice(&tenant));
-    /* queue_max is one limit for the pool's three queues together, so `waiting` counts them all; a
-     * tenant's own use is its line in this queue. */
+    /* queue_max is one limit for the pool's three queues together, so `waiting` counts them all;
+     * a tenant's own use is counted only in its line of this queue. */
     if (!share_allows(line ? line->count : 0, pool->waiting, pool->queue_max,
                       share_default(pool->queue_max)))
         return ERR_BUSY;

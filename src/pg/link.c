@@ -4,11 +4,12 @@
  * dropped before each call and made again after it.
  *
  * A host that drops packets would use up every attempt, since libpq has no time-out per host in
- * non-blocking mode. So after an attempt that timed out, the next one begins with the next host.
+ * non-blocking mode. So after an attempt that timed out, the next attempt begins with the next
+ * host.
  *
  * conn is set while the link connects or is up. Every end goes through link_drop_conn, which drops
- * the watch before PQfinish closes the socket. Two holds keep the op waiting, one while it
- * connects, one while it is up; the function that clears the flag releases the hold.
+ * the watch before PQfinish closes the socket. Two holds keep the op waiting, one while it connects
+ * and one while it is up; the function that clears the flag releases the hold.
  */
 #include "pg/link.h"
 
@@ -85,8 +86,8 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
     ASSERT(link->is_up);
     link_note_failure(link, code, why);
     link->is_up = false;
-    /* While conn exists: `why` may be its own message, and the owner may still read its state.
-     * is_up is false already, so the owner cannot lose it twice. */
+    /* Called while conn exists: `why` may be its own message, and the owner may still read its
+     * state. is_up is already false, so the owner cannot lose it twice. */
     link->events->on_down(link, &link->last_err);
     link_drop_conn(link);
     op_release(&link->op);
@@ -96,15 +97,15 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
 
 static void link_watch(struct pg_link *link, int events);
 
-/* Writing is watched only while something is left to write; otherwise every turn would wake.
- * Reading always: the server blocks if its results are not read (a deadlock of two full
+/* Writing is watched only while data is left to write; otherwise every turn would wake. Reading
+ * is always watched: the server blocks if its results are not read (a deadlock of two full
  * buffers). */
 static int flush_events(int rc)
 {
     return rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ;
 }
 
-/* libpq reads and writes by itself; the rest follows at the next event. */
+/* libpq reads and writes by itself; remaining data follows at the next event. */
 static void link_poll_settings(struct pg_link *link)
 {
     PGresult *result = NULL;
@@ -142,7 +143,7 @@ static void link_poll_connect(struct pg_link *link)
 {
     link_drop_watch(link);
     switch (PQconnectPoll(link->conn)) {
-    /* libpq returns the readiness that it waits for; it reads and writes by itself in the next
+    /* libpq returns the readiness for which it waits; it reads and writes by itself in the next
      * call. */
     case PGRES_POLLING_READING:
         link_watch(link, POLL_READ);
@@ -177,8 +178,8 @@ static void on_ready(void *owner, int events)
         }
         link->events->on_readable(link);
     }
-    /* on_readable may have lost the connection. libpq asks for a PQflush after PQconsumeInput in
-     * non-blocking mode: reading may have made room in the server for bytes queued here. */
+    /* on_readable may have lost the connection. libpq requires a PQflush after PQconsumeInput in
+     * non-blocking mode: reading may have freed space in the server for bytes queued here. */
     if (link->is_up)
         pg_link_flush(link);
 }
@@ -349,7 +350,7 @@ static enum op_result step_connected(struct op *op)
         link_drop_conn(link);
         return op_jump(op, STEP_REST);
     }
-    /* Only now: a server that accepts but turns out unsuitable must get the back-off, too. */
+    /* Reset only now: a server that accepts but turns out unsuitable must get the back-off, too. */
     link->failures = 0;
     link->is_up = true;
     link->connects++;
@@ -387,7 +388,7 @@ static void on_cancel(struct op *op)
 static void on_end(struct op *op, enum op_end end)
 {
     ASSERT(end == OP_ENDED_CANCELLED);
-    /* a connection that an attempt had just established and no step has taken over */
+    /* a connection that was just established and that no step has taken over */
     link_drop_conn(link_of(op));
 }
 

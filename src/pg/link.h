@@ -13,8 +13,8 @@
 
 struct pg_link;
 
-/* first_rest_ms of connections that a server can start without: a server on a few cores is ready
- * sooner if not all of its backends start at once. */
+/* The pause before the first attempt of connections that a server can start without: a server on
+ * a few cores is ready sooner if not all of its backends start at once. */
 enum { PG_LINK_SPARE_MS = 30 };
 
 struct pg_link_events {
@@ -22,7 +22,7 @@ struct pg_link_events {
     void (*on_up)(struct pg_link *link);
     /* The socket is readable, and PQconsumeInput has succeeded. May call pg_link_lost. */
     void (*on_readable)(struct pg_link *link);
-    /* It was up and is lost, or is closed while up; conn can still be read. */
+    /* The connection was up and is lost, or is closed while up; conn can still be read. */
     void (*on_down)(struct pg_link *link, const struct err *why);
     /* An attempt to connect has failed, or the connection was lost; may be NULL. */
     void (*on_failure)(struct pg_link *link);
@@ -62,9 +62,9 @@ void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_targ
                    const struct pg_link_events *events, void *owner);
 /* Ends it permanently; on_down if it was up, on_freed at the bottom of a turn. */
 void pg_link_close(struct pg_link *link);
-/* The owner found it unusable: drops the connection and reconnects. */
+/* Called when the owner finds the connection unusable: drops it and reconnects. */
 void pg_link_lost(struct pg_link *link, enum err_code code, const char *why);
-/* Call after PQsend*: flushes, and watches for writing if the socket did not take everything. */
+/* Call after PQsend*: flushes, and watches for writing if the socket did not accept everything. */
 void pg_link_flush(struct pg_link *link);
 
 #endif

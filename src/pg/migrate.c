@@ -34,8 +34,8 @@ struct migrator {
 
 /* ---- files ---- */
 
-/* "0001_base.sql" is 1; 0 for a file that is not a migration, as citus.sql, which an operator
- * runs. */
+/* "0001_base.sql" is 1; 0 for a file that is not a migration, such as citus.sql, which an
+ * operator runs. */
 static unsigned file_version(const struct embed_file *file)
 {
     slice name = slice_cstr(file->name);
@@ -121,7 +121,7 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
     if (version != row + 1)
         return err_set(m->err, ERR_REFUSED,
                        "the database's record of migrations has a gap before number %u", version);
-    /* Applied by a newer binary: there is nothing to compare with. The caller decides whether it
+    /* Applied by a newer binary: there is no file to compare with. The caller decides whether it
      * may serve. */
     if (version > m->known_count)
         return OK;
@@ -139,8 +139,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
                    version, SLICE_ARG(name), file->name);
 }
 
-/* Sets found. A database without the table is at 0: to_regclass is null if the schema is missing,
- * too, and needs no right to read it. */
+/* Sets `found`. A database without the table is at 0: to_regclass is null if the schema is
+ * missing, too, and needs no permission to read it. */
 static int migrator_read(struct migrator *m)
 {
     struct pg_rows rows;
@@ -161,8 +161,8 @@ static int migrator_read(struct migrator *m)
 static int migrator_prepare(struct migrator *m)
 {
     struct pg_rows rows;
-    /* Before anything is created: the encoding of a database cannot be changed later, and text is
-     * stored and sorted as UTF-8. */
+    /* Checked before anything is created: the encoding of a database cannot be changed later,
+     * and text is stored and sorted as UTF-8. */
     int rc = pg_sync_text(m->sync, "show server_encoding", &m->arena, &rows, m->err);
     if (rc != OK)
         return rc;
@@ -171,8 +171,8 @@ static int migrator_prepare(struct migrator *m)
                        "the database's encoding is %.*s; create it with encoding 'UTF8'",
                        SLICE_ARG(pg_get_bytes(&rows, 0, 0)));
     /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
-     * the first may take long; then it reads the record and finds nothing to do. The limit comes
-     * back for DDL, which must not wait long for a running transaction while others wait
+     * the first may take long; then it reads the record and finds nothing to do. The time limit
+     * is set again for DDL, which must not wait long for a running transaction while others wait
      * for it. Citus refuses a file that changes distributed and copied tables unless it runs
      * shard by shard; elsewhere that setting has no effect. */
     rc = pg_sync_run(m->sync,
@@ -196,7 +196,7 @@ static int migrator_apply_in_transaction(struct migrator *m, const struct migrat
     const struct embed_file *file = migration->file;
     slice script = file_bytes(file), statement;
     while (pg_script_next(&script, &statement)) {
-        /* PQexec wants a NUL at the end. */
+        /* PQexec requires a NUL at the end. */
         char *sql = arena_cstr(&m->arena, statement);
         if (!sql)
             return err_set(m->err, ERR_NOMEM, "the file is too large");
@@ -219,8 +219,8 @@ static int migrator_apply(struct migrator *m, const struct migration *migration)
         rc = pg_sync_run(m->sync, "commit", m->err);
     if (rc == OK)
         return OK;
-    /* A connection lost in "commit" is reported this way, too. Running `migrate` again settles it
-     * by the record. */
+    /* A connection lost in "commit" is reported this way, too. The next run of `migrate` finds
+     * out from the record. */
     err_prefix(m->err, "migration %s failed and was rolled back", migration->file->name);
     struct err ignored;
     (void)!pg_sync_run(m->sync, "rollback", &ignored);
@@ -255,7 +255,7 @@ static int migrator_open(struct migrator *m, const char *conninfo, const struct 
                          size_t file_count, struct err *err)
 {
     *m = (struct migrator){.err = err};
-    /* The copies of all files stay until the end, next to the recorded rows; sql/ has tens of
+    /* The copies of all files are kept until the end, with the recorded rows; sql/ has tens of
      * KB. */
     arena_init(&m->arena, 4 * (size_t)FILE_BYTES_MAX);
     int rc = migrator_list(m, files, file_count);
@@ -324,7 +324,7 @@ int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t
     return rc;
 }
 
-/* Before anything is written that another process compares. */
+/* Called before any time is written that another process compares. */
 static int share_clock(struct migrator *m)
 {
     struct pg_rows now;

@@ -19,18 +19,20 @@ struct pg_migrate_events {
     void *owner;
 };
 
-/* Blocking; runs before the loop. Applies what is missing and ends with today's partitions made
- * (the last file of the schema does that by its own function). files: sorted by name, "NNNN_*.sql"
- * with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets their
- * number. ERR_REFUSED: the database has migrations that this binary does not know, or the encoding
- * is not UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own message. */
+/* Blocking; runs before the loop. Applies the missing migrations and also makes today's
+ * partitions (the last file of the schema does that by its own function). files: sorted by name,
+ * "NNNN_*.sql" with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL)
+ * gets the number of migrations applied. ERR_REFUSED: the database has migrations that this
+ * binary does not know, or the encoding is not UTF8; ERR_INVALID: a broken file list; ERR_IO:
+ * the database's own message. */
 int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
                const struct pg_migrate_events *events, unsigned *applied,
                struct err *err) MUST_CHECK;
 
-/* The check of `serve` before it starts: *version is the highest recorded version (0: no schema).
- * OK if the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade), and all
- * checksums of 1..N match. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
+/* The check by `serve` before it starts: *version is the highest recorded version (0: no
+ * schema). OK if the binary, which knows `known` files, may serve it: N or N+1 (rolling
+ * upgrade), and all checksums of 1..N match. ERR_REFUSED with a sentence that names the command
+ * to run; ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;
 /* Checks likewise, and returns the connection that it used; NULL in case of an error. The shared
@@ -39,7 +41,7 @@ struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *fi
                                size_t file_count, struct err *err) MUST_CHECK;
 /* The number of migrations in files: the version this binary was built with. */
 unsigned pg_schema_known(const struct embed_file *files, size_t file_count);
-/* May a binary that knows `known` serve a database at `found`? For /readyz. */
+/* Whether a binary that knows `known` may serve a database at `found`. For /readyz. */
 static inline bool pg_schema_is_served(unsigned known, unsigned found)
 {
     return found == known || found == known + 1;

@@ -3,8 +3,8 @@
  *
  * Not in pipeline mode: a notification comes between results, and one statement at a time is enough
  * for hints. Payloads queued while the connection is down stay queued, up to PG_NOTIFY_QUEUE_MAX,
- * and are sent once LISTEN is done. Payloads sent on a connection that is then lost may be lost,
- * too; so listeners load what they missed when they are called with SLICE_NONE.
+ * and are sent once LISTEN is done. Payloads sent on a connection that is then lost may also be
+ * lost, so listeners load the changes that they missed when they are called with SLICE_NONE.
  */
 #include "pg/notify.h"
 
@@ -66,7 +66,7 @@ void pg_notify_send(struct pg_notify *notify, slice text)
     if (text.len)
         memcpy(payload + 1, text.ptr, text.len);
     if (map_put(&notify->queued, payload->text, payload, NULL) != OK) {
-        mem_free(payload); /* full: it is only a hint */
+        mem_free(payload); /* full: dropped, as it is only a hint */
         return;
     }
     list_push_back(&notify->payloads, &payload->link);
@@ -102,7 +102,7 @@ static void on_turn_end(struct loop_hook *hook)
     if (list_is_empty(&notify->payloads) || !notify->is_listening || notify->is_busy)
         return;
     struct buf array;
-    /* The maximum only: 8 bytes an element cover its length, 64 the header. */
+    /* An upper bound: 8 bytes per element cover its length, 64 the header. */
     buf_init(&array, (size_t)PG_NOTIFY_QUEUE_MAX * (PG_NOTIFY_BYTES_MAX + 8) + 64);
     take_payloads(notify, &array);
     /* The channel goes as text (format 0), where libpq ignores the length. 25 and 1009 are text and
@@ -116,7 +116,7 @@ static void on_turn_end(struct loop_hook *hook)
                                      values, lengths, formats, 1);
     buf_deinit(&array);
     if (!is_sent)
-        return; /* lost hints; a broken connection is noticed anyway */
+        return; /* hints are lost; a broken connection is noticed separately */
     notify->is_busy = true;
     pg_link_flush(&notify->link);
 }
@@ -158,7 +158,8 @@ static bool take_results(struct pg_notify *notify)
         notify->is_busy = false;
         if (notify->is_listening)
             continue;
-        /* From here on nothing is missed; the call covers changes before LISTEN took effect. */
+        /* From here on no notification is missed; the call covers changes before LISTEN took
+         * effect. */
         notify->is_listening = true;
         notify->config.on_notify(notify->config.owner, SLICE_NONE);
     }

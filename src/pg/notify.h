@@ -1,6 +1,6 @@
 /*
- * LISTEN and NOTIFY on a connection of their own: a coalesced hint between processes, never needed
- * for correctness and never inside a transition.
+ * LISTEN and NOTIFY on a separate connection: a coalesced hint between processes, never needed for
+ * correctness and never inside a transition.
  */
 #ifndef PG_NOTIFY_H
 #define PG_NOTIFY_H
@@ -10,7 +10,7 @@
 #include "pg/pg.h"
 
 enum {
-    PG_NOTIFY_BYTES_MAX = 4000, /* a payload; PostgreSQL's own limit is 8000 */
+    PG_NOTIFY_BYTES_MAX = 4000, /* length of a payload; PostgreSQL's own limit is 8000 */
     PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal payloads count once; more are dropped */
 };
 
@@ -30,7 +30,8 @@ struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config
                                 struct err *err) MUST_CHECK;
 /* No callback follows. Accepts NULL. */
 void pg_notify_free(struct pg_notify *notify);
-/* Queued and sent at the end of the turn; equal payloads of a turn once. Best effort. */
+/* Queues the payload, which is sent at the end of the turn; equal payloads of a turn are sent
+ * once. Best effort. */
 void pg_notify_send(struct pg_notify *notify, slice payload);
 
 #endif

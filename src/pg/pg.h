@@ -39,7 +39,7 @@ enum {
     PG_PARAMS_MAX = 25,
     PG_COLUMNS_MAX = 32,
     PG_ALONE_BYTES = 256 * 1024,
-    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query: ERR_LIMIT above */
+    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query; above this ERR_LIMIT */
     PG_SQLSTATE_LEN = 5,
 };
 
@@ -55,22 +55,22 @@ enum pg_type {
     PG_BOOL,
 };
 
-/* The words that a table stores for an enum, or a bool (false first): words[value]. NULL: no word,
- * which is NULL in the database. */
+/* The words that a table stores for an enum, or a bool (false first): words[value]. A NULL word
+ * is stored as NULL. */
 struct pg_words {
     const char *const *list;
     unsigned count;
-    unsigned unknown; /* the value for a word of a newer version; count: there can be none */
+    unsigned unknown; /* the value for a word of a newer version; count: impossible */
 };
 
 /* The struct member of a column (pg/bind.h). */
 enum pg_member_kind {
-    PG_IS_VALUE, /* none: a value of the call */
+    PG_IS_VALUE, /* no member: a value of the call */
     PG_IS_UUID,
     PG_IS_I64, /* int64_t, size_t */
     PG_IS_BOOL,
     PG_IS_SLICE,
-    PG_IS_ARRAY, /* bytes of the member's own size */
+    PG_IS_ARRAY, /* bytes, as many as the member has */
     PG_IS_WORD,  /* an enum or a bool, by words */
     PG_IS_NOW,   /* none: the shared clock */
     PG_IS_NEW,   /* none: a new id */
@@ -88,7 +88,8 @@ struct pg_column {
     const struct pg_words *words;
 };
 
-/* A column outside of structs; the time, or an id that the statement draws. */
+/* A column outside of structs. PG_NOW and PG_NEW_ID: the time, or an id that the statement
+ * draws. */
 #define PG_ARG(name_, type_)             \
     {                                    \
         .name = (name_), .type = (type_) \
@@ -101,7 +102,7 @@ struct pg_column {
     {                                                       \
         .name = (name_), .type = PG_UUID, .kind = PG_IS_NEW \
     }
-/* A member of a struct, with the other properties of its line. */
+/* A column that is a member of a struct, with other properties as further arguments. */
 #define PG_MEMBER(name_, type_, kind_, struct_, member_, ...)                                \
     {                                                                                        \
         .name = (name_), .type = (type_), .kind = (kind_), .at = offsetof(struct_, member_), \
@@ -150,35 +151,36 @@ struct pg_stmt {
     const struct pg_column *params;
     const struct pg_column *columns; /* results, without ord */
     uint8_t param_count, column_count;
-    /* The first key_count parameters name the row: at most one change of a row is in flight, in the
-     * order of submission, and sets are sorted by them. 0: different queries cannot change the same
-     * row. */
+    /* The first key_count parameters name the row: at most one change of a row is in flight,
+     * changes are made in the order of submission, and sets are sorted by these parameters. 0:
+     * different queries cannot change the same row. */
     uint8_t key_count;
     enum pg_match match;
     enum pg_access access;
     bool goes_alone; /* never shares a batch: DDL */
-    /* It stores the result of a finished action, so it waits for its full time while the database
-     * is unreachable, even if a client waits for it. */
+    /* The statement stores the result of a finished action, so it waits for its full time while
+     * the database is unreachable, even if a client is waiting. */
     bool is_result;
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
-     * read during it if there is a second reader. So no small read waits after it. */
+     * read during it if there is a second reader. So no small read has to wait for it. */
     bool is_large;
-    /* A read that many are likely to send at a time with the same parameters: in a batch it is sent
-     * once for all of these, and each gets a copy of its rows. */
+    /* A read that many callers are likely to send at the same time with the same parameters: a
+     * batch sends it once for all of them, and each gets a copy of its rows. */
     bool is_shared;
-    /* The statement to send instead if this statement may have been executed already, its answer
-     * lost: the same parameters and columns, and it finds that result. So the usual case needs no
-     * check. NULL: this statement itself. */
+    /* The statement to send instead if this statement may have been executed already and its
+     * answer was lost: it has the same parameters and columns, and finds the result of the
+     * first. So the usual case needs no check. NULL: this statement itself. */
     const struct pg_stmt *again;
     /* For a table of which each node of a sharded database has a copy, kept in sync by the
-     * coordinator: it is sent there (shard/shards.h), as statements without an account are. */
+     * coordinator: the statement is sent to the coordinator (shard/shards.h), as statements
+     * without an account are. */
     bool is_copied;
-    /* Without an account, over distributed tables: on a sharded database it is sent to each shard.
-     * Of all their rows the first spread_max are returned (0: all), in ascending order of the
-     * columns in spread_order, separated by spaces; each shard returns as many in that order.
-     * Without an order the shards take turns. Parameters PG_HASH_MIN and PG_HASH_MAX become the
-     * bounds of uuid_hash(account_id) in the shard. A shard whose node is unreachable has no
-     * rows. */
+    /* The statement has no account and reads distributed tables: on a sharded database it is
+     * sent to each shard. Of all rows the first spread_max are returned (0: all), in ascending
+     * order of the columns in spread_order, which are separated by spaces; each shard returns up
+     * to the same number in that order. Without an order the shards take turns. Parameters
+     * PG_HASH_MIN and PG_HASH_MAX become the bounds of uuid_hash(account_id) in the shard. A
+     * shard whose node is unreachable returns no rows. */
     bool is_spread;
     uint16_t spread_max;
     const char *spread_order;
@@ -231,7 +233,8 @@ struct pg_cell {
 struct pg_rows {
     size_t count;
     size_t column_count;
-    struct pg_cell *cells; /* count * column_count, row by row; cells and bytes in an arena */
+    struct pg_cell *cells; /* count * column_count cells, row by row; cells and bytes are in an
+                            * arena */
 };
 
 /* Getters: row < count, col < column_count (asserted). For NULL: the nil uuid, 0, false,
@@ -240,7 +243,8 @@ bool pg_is_null(const struct pg_rows *rows, size_t row, size_t col);
 struct uuid pg_get_uuid(const struct pg_rows *rows, size_t row, size_t col);
 int64_t pg_get_i64(const struct pg_rows *rows, size_t row, size_t col);
 bool pg_get_bool(const struct pg_rows *rows, size_t row, size_t col);
-/* Text, json or bytea; borrowed from the arena; a NUL follows that its length does not count. */
+/* Text, json or bytea; borrowed from the arena; followed by a NUL that is not counted in its
+ * length. */
 slice pg_get_bytes(const struct pg_rows *rows, size_t row, size_t col);
 /* Microseconds since 1970; 0 for NULL; +-infinity are INT64_MAX and INT64_MIN. */
 int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col);
@@ -251,15 +255,15 @@ struct pg_pool;
 struct pg_queue;
 struct pg_slot;
 
-/* Zeroed before its first use; may be used again once it has ended. */
+/* Must be zeroed before its first use; may be used again once it has ended. */
 struct pg_query {
     /* in */
     const struct pg_stmt *stmt;
     uint64_t deadline_ns; /* limits both waiting and resending; 0: the pool's queue_timeout_ms */
     struct pg_value params[PG_PARAMS_MAX];
-    /* in and out: the operation may have been executed already, its answer lost (pg_stmt.again).
-     * Stays set with ERR_CLOSED, for a caller that retries with the same query; cleared after
-     * OK. */
+    /* in and out: the operation may have been executed already and its answer lost
+     * (pg_stmt.again). Stays set with ERR_CLOSED, for a caller that retries with the same query;
+     * cleared after OK. */
     bool is_unknown;
     /* out */
     /* OK ERR_BUSY     never sent: queue full, or no database before the deadline, or none since
@@ -287,8 +291,8 @@ struct pg_query {
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
-    int64_t shard_id;  /* in a sharded database, for a node; 0: none */
-    struct op *spread; /* the op that sends it to all shards */
+    int64_t shard_id;  /* the shard, if a node executes it; 0: none */
+    struct op *spread; /* the op that sends the query to all shards */
     uint8_t state, attempts;
     bool is_single, is_abandoned, has_rerun;
     char text[48]; /* a parameter made by the store */
@@ -303,11 +307,11 @@ struct pg_pool_config {
     const char *application_name; /* NULL: "sluice" */
     struct dns_resolver *dns;     /* outlives the pool */
     enum pg_mode mode;            /* tests only: PG_MODE_PIPE makes no sets */
-    /* For commands, on any database: plans depend on the values, no write shares a batch. */
+    /* For commands, on any database: plans depend on the values, and no write shares a batch. */
     bool is_command;
     bool is_sharded; /* conninfo is that of the coordinator of a Citus cluster (shard/shards.h) */
-    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together. For each node */
-    size_t queue_max;              /* queries waiting, 0: 10000; shared (base/share.h) */
+    unsigned writers, readers;     /* for each node; 0: 2 each; at most PG_LANES_MAX together */
+    size_t queue_max;              /* limit of waiting queries, 0: 10000; shared (base/share.h) */
     size_t batch_rows_max;         /* 0: 1024 */
     unsigned queue_timeout_ms;     /* 0: 5000 */
     unsigned statement_timeout_ms; /* 0: 10000 */
@@ -320,24 +324,25 @@ struct pg_pool_config {
 
 enum { PG_LANES_MAX = 64 };
 
-/* Starts connecting; queries may be submitted at once and wait. Reconnects forever with back-off
- * and jitter. NULL: err says what is wrong with the conninfo. Each connection is an op of its own
- * ("pg_link", counted in op_count). */
+/* Starts connecting; queries may be submitted at once, and wait. Reconnects forever with
+ * back-off and jitter. NULL: err explains the fault in the conninfo. Each connection is a
+ * separate op ("pg_link", counted in op_count). */
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config,
                             struct err *err) MUST_CHECK;
 /* Ends waiting queries with ERR_BUSY and those in flight with ERR_CLOSED, closes the connections;
  * the memory is freed at the bottom of this turn or the next. Accepts NULL. */
 void pg_pool_free(struct pg_pool *pool);
-/* At least one writer and one reader are connected. For /readyz. */
+/* Whether at least one writer and one reader are connected. For /readyz. */
 bool pg_pool_is_ready(const struct pg_pool *pool);
 /* Queries waiting and in flight. */
 size_t pg_pool_pending(const struct pg_pool *pool);
 
-/* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released at a
- * later point of the loop with the out fields set. The query lives inside op's memory. Do not
- * submit a query that is under way (asserted). When op is cancelled, a query that was not sent yet
- * ends with ERR_BUSY and releases op; the pool drains one in flight and holds op until then
- * (bounded by statement_timeout), but copies no result and never sends it again. */
+/* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released
+ * at a later point of the loop with the out fields set. The query must be in op's memory. Do not
+ * submit a query that is under way (asserted). When op is cancelled, a query that was not sent
+ * yet ends with ERR_BUSY and releases op. For a query in flight the pool holds op until the
+ * result has arrived (bounded by statement_timeout), but copies no result and never sends the
+ * query again. */
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

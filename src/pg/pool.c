@@ -65,9 +65,10 @@ void pg_pool_arm_sweep(struct pg_pool *pool)
 
 /* ---- queries ---- */
 
-/* A write whose answer was lost is sent again, and `status` is the result of the last attempt. It
- * settles the first attempt only if both must have ended alike: OK found the result, and a refused
- * value is refused each time. Any other status leaves the first one unknown. */
+/* A write whose answer was lost is sent again, and `status` is the result of the last attempt.
+ * It settles the first attempt only if both must have ended alike: OK found the result, and a
+ * refused value is refused each time. With any other status the outcome of the first stays
+ * unknown. */
 static int status_of_all(const struct pg_query *query, int status)
 {
     bool is_same_for_all = status == OK || status == ERR_INVALID || status == ERR_LIMIT;
@@ -93,12 +94,13 @@ void pg_query_again(struct pg_query *query)
 {
     query->attempts++;
     metric_inc(&replay_metric);
-    /* It joins no line and counts in no share: it was admitted once, and must not be refused
-     * now. */
+    /* The query joins no line and counts in no share: it was admitted once, and must not be
+     * refused now. */
     pg_queue_push_front(query->queue, query);
 }
 
-/* Ends at the end of this turn: nothing may complete before pg_submit has returned. */
+/* Makes the query end at the end of this turn, since nothing may complete before pg_submit has
+ * returned. */
 static void pool_reject(struct pg_pool *pool, struct pg_query *query, int status)
 {
     query->status = status;
@@ -131,7 +133,8 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     list_init(&query->link);
     list_init(&query->line_link);
     query->queued_ns = loop_now_ns(pool->loop);
-    /* Checked only while it waits: statement_timeout limits a query that was sent. */
+    /* The deadline is checked only while the query waits: statement_timeout limits a query that
+     * was sent. */
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
@@ -175,7 +178,8 @@ static void query_cut(struct op_wait *wait)
         pg_query_end(query, query->status);
         break;
     case QUERY_SENT:
-        /* It cannot be taken out of a batch; the op stays held until its result has arrived. */
+        /* The query cannot be taken out of a batch; the op stays held until the result has
+         * arrived. */
         query->is_abandoned = true;
         break;
     case QUERY_SPREAD:
@@ -194,8 +198,8 @@ static bool has_lane(const struct pg_pool *pool)
     return false;
 }
 
-/* While the database is unreachable, the first requests wait for it, as it may be back in a moment;
- * later requests need not try that again. */
+/* While the database is unreachable, the first requests wait for it, as it may be back in a
+ * moment; later requests are refused without that wait. */
 static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
 {
     const struct op *op = query->wait.op;
@@ -203,11 +207,11 @@ static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
            !has_lane(pool);
 }
 
-/* Puts it into the queue, or it ends at the end of this turn. */
+/* Puts the query into the queue; if that fails, the query ends at the end of this turn. */
 static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
 {
     struct pg_pool *pool = query->pool;
-    /* The slot first: pg_line_join reads from it which parameter is the account. */
+    /* The slot is set first: pg_line_join reads from it which parameter is the account. */
     int code = pg_query_choose(query) ? OK : ERR_NOMEM;
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
         code = ERR_LIMIT;
@@ -286,8 +290,8 @@ static struct pg_lane *pool_large_reader(struct pg_pool *pool)
     return last;
 }
 
-/* Queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not count, so a slow
- * batch that waits for a lock holds back nothing. */
+/* Counts the queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not
+ * count, so a slow batch that waits for a lock delays no other. */
 static size_t pool_writing(const struct pg_pool *pool)
 {
     uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
@@ -301,8 +305,9 @@ static size_t pool_writing(const struct pg_pool *pool)
 }
 
 /* A batch costs the database about as much as ten of its rows, so under load a few large batches
- * are fastest: while others are in flight, a batch is sent only once it has as many queries as they
- * have together. A lone query does not wait, and none is held back for more than PG_HOLD_MS. */
+ * are fastest: while others are in flight, a batch is sent only once it has as many queries as
+ * they have together. A lone query does not wait, and no query is delayed for more than
+ * PG_HOLD_MS. */
 static bool pool_holds_back(struct pg_pool *pool)
 {
     if (pool->writes.count >= pool_writing(pool))
@@ -441,7 +446,7 @@ static bool is_coordinator(const struct pg_pool_config *config)
     return config->is_command || (config->is_sharded && !config->host);
 }
 
-/* 1024 bytes hold the settings and two numbers of at most ten digits. */
+/* 1024 bytes are enough for the settings and two numbers of at most ten digits. */
 static struct pg_target *pool_target(const struct pg_pool_config *config, struct err *err)
 {
     char settings[1024];
@@ -449,8 +454,8 @@ static struct pg_target *pool_target(const struct pg_pool_config *config, struct
     unsigned lock_ms = config->lock_timeout_ms ? config->lock_timeout_ms : 1000;
     /* The coordinator's plans depend on the values, which select the shard. */
     const char *plans = is_coordinator(config) ? "auto" : "force_generic_plan";
-    /* A node's own settings refuse to change a shard's tables by their names: Citus does not know
-     * that shard/shards.c follows its rules. */
+    /* By its own settings a node refuses to change a shard's tables by their names: Citus does
+     * not know that shard/shards.c follows its rules. */
     const char *more = config->host ? ",('citus.enable_manual_changes_to_shards','on')" : "";
     snprintf(settings, sizeof(settings),
              PG_SETTINGS_PLAN
@@ -474,7 +479,7 @@ static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *c
     pool->queue_max = config->queue_max ? config->queue_max : 10000;
     pool->batch_rows_max = config->batch_rows_max ? config->batch_rows_max : 1024;
     pool->queue_timeout_ns = (uint64_t)queue_ms * 1000 * 1000;
-    /* 5 s above the server's own limit: a live server has answered or cancelled by then. */
+    /* 5 s above the server's own limit: a working server has answered or cancelled by then. */
     pool->stall_ns = ((uint64_t)statement_ms + 5000) * 1000 * 1000;
     pool->writer_count = config->writers ? config->writers : 2;
     pool->lane_count = pool->writer_count + (config->readers ? config->readers : 2);
@@ -489,8 +494,8 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     pool_set_limits(pool, config);
     ASSERT(pool->lane_count <= PG_LANES_MAX);
     map_init(&pool->slots, SLOTS_MAX);
-    /* A maximum far above the need: arrays are built only for batches of several queries, about 1
-     * MB. */
+    /* A maximum far above the actual use: arrays are built only for batches of several queries,
+     * about 1 MB. */
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
     pg_queue_init(&pool->writes);
     pg_queue_init(&pool->reads);
@@ -516,7 +521,8 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     return pool;
 }
 
-/* Queries of a dropped node are routed again, the last query first: each goes to the front. */
+/* Queries of a dropped node are routed again, the last query first, because each goes to the
+ * front. */
 static void queue_end_all(struct pg_pool *pool, struct pg_queue *queue)
 {
     while (!list_is_empty(&queue->queries)) {
@@ -534,8 +540,8 @@ void pg_pool_free(struct pg_pool *pool)
     if (!pool)
         return;
     ASSERT(!pool->is_closing);
-    /* Links first: within pg_link_close their lost queries return to the queues, which end after
-     * them. */
+    /* Links are closed first: within pg_link_close their lost queries return to the queues,
+     * which end after them. */
     pool->is_closing = true;
     if (pool->router)
         pool->router->free(pool->router);

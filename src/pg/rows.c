@@ -1,5 +1,5 @@
 /*
- * Two passes: one block for all cells of a query and one for all their bytes.
+ * Allocates twice: one block for all cells of a query and one for all their bytes.
  */
 #include "pg/rows.h"
 

@@ -2,7 +2,8 @@
 
 #include "base/ascii.h"
 
-/* Bytes of text from `start` up to the end of the first `end`; all of them if there is none. */
+/* Length of text from `start` to the end of the first `end` after it; all of the text if there
+ * is none. */
 static size_t length_to(slice text, size_t start, slice end)
 {
     ptrdiff_t at = slice_find(slice_from(text, start), end);
@@ -19,8 +20,8 @@ static slice dollar_tag(slice text)
     return is_tag ? slice_first(text, len + 1) : SLICE_NONE;
 }
 
-/* Bytes of the comment, string, quoted name or dollar quote at the start of text, else 1. A doubled
- * quote inside ends one string and begins another. */
+/* Length of the comment, string, quoted name or dollar quote at the start of text, else 1. A
+ * doubled quote inside ends one string and begins another. */
 static size_t token_length(slice text)
 {
     char first = text.ptr[0];

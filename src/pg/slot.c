@@ -1,9 +1,9 @@
 /*
- * Slots: the state of each statement that a pool has run. Found by the statement's address, and by
- * the shard whose tables it names.
+ * Slots: the state of each statement that a pool has run. A slot is found by the statement's
+ * address and the shard whose tables it names.
  *
  * The address is the key because statements are static and constant. Slots live as long as the
- * pool: their number is that of the statements in the source, and their index is that of their byte
+ * pool: there are as many as statements in the source, and the index of a slot is that of its byte
  * in each lane's `prepared`.
  */
 #include <stdio.h>
@@ -29,8 +29,9 @@ static char *slot_expand(const struct pg_pool *pool, const struct pg_slot_key *k
     struct err err = {.code = OK};
     buf_init(&text, PG_SQL_MAX);
     int rc = pg_stmt_expand(stmt, mode, &text, &err);
-    /* ERR_LIMIT is memory here: a text over PG_SQL_MAX fails the unit test that expands all
-     * statements. Anything else is a mistake in the source, which aborts the program. */
+    /* ERR_LIMIT can only mean memory here: a text over PG_SQL_MAX fails the unit test that
+     * expands all statements. Any other error is a mistake in the source, which aborts the
+     * program. */
     if (rc != OK && rc != ERR_LIMIT) {
         fprintf(stderr, "pg: %s\n", err.text);
         UNREACHABLE("a statement's template does not expand");
@@ -100,7 +101,8 @@ bool pg_slots_make_room(struct pg_pool *pool, size_t room)
         memset(prepared + pool->slots_room, 0, room - pool->slots_room);
         lane->prepared = prepared;
     }
-    /* Last: anything that succeeded before a failure is only larger than necessary. */
+    /* Set last: after a failure, arrays that were already enlarged are only larger than
+     * necessary. */
     pool->slots_room = room;
     return true;
 }

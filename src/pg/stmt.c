@@ -68,7 +68,7 @@ struct expansion {
     slice rest;
 };
 
-/* Characters of parameters and markers: lower case only, as unquoted names of PostgreSQL are. */
+/* Characters of parameters and markers: lower case only, like unquoted names in PostgreSQL. */
 static bool is_name_byte(char c)
 {
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
@@ -156,7 +156,7 @@ static bool put_table_marker(struct expansion *x, slice marker)
 {
     if (x->stmt->key_count == 0)
         return false;
-    /* Before the marker is known: all three need a table. */
+    /* Checked before the marker is known: all three need a table. */
     slice table = take_table(x);
     if (table.len == 0)
         return false;

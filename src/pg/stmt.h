@@ -9,19 +9,19 @@
 
 enum { PG_STMT_NAME_MAX = 48, PG_SQL_MAX = 16 * 1024 };
 
-/* Appends the SQL. ERR_SYNTAX on an unknown parameter or marker (err names it), ERR_LIMIT past
- * out's maximum. A statement without parameters has no set form: ERR_INVALID. */
+/* Appends the SQL. ERR_SYNTAX for an unknown parameter or marker (err names it), ERR_LIMIT above
+ * the maximum of out. A statement without parameters has no set form: ERR_INVALID. */
 int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *out,
                    struct err *err) MUST_CHECK;
-/* Type of parameter i: of the value in pipe mode, of its array in set mode. An Oid. */
+/* The Oid of the type of parameter i: of the value in pipe mode, of the array in set mode. */
 unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i);
 /* For tests. */
 const char *pg_type_name(enum pg_type type);
-/* Which parameter is the account; PG_PARAMS_MAX: none is. */
+/* The index of the parameter that is the account; PG_PARAMS_MAX: none. */
 unsigned pg_stmt_account_at(const struct pg_stmt *stmt);
 
-/* GUCs for each connection, in the form of pg_target_new: plans pinned (pg/stmt.c), and no
- * surprises from role settings. */
+/* GUCs for each connection, in the form of pg_target_new: they pin plans (pg/stmt.c) and
+ * override settings of the role. */
 #define PG_SETTINGS_PLAN                                                              \
     "('enable_seqscan','off'),('enable_hashjoin','off'),('enable_bitmapscan','off')," \
     "('enable_mergejoin','off'),('jit','off'),('max_parallel_workers_per_gather','0')"

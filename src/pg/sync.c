@@ -1,7 +1,7 @@
 /*
- * Blocking statements for operator commands and migrations. Each statement is a transaction of its
- * own unless pg_sync_run has begun one. A lost connection stays lost: every later call ends with
- * ERR_IO, and the command fails.
+ * Blocking statements for operator commands and migrations. Each statement is a separate
+ * transaction unless pg_sync_run has begun one. A lost connection stays lost: every later call ends
+ * with ERR_IO, and the command fails.
  */
 #include "pg/sync.h"
 
@@ -37,8 +37,8 @@ struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
     struct pg_sync *sync = mem_zalloc(sizeof(*sync));
     if (!sync)
         return err_null(err, ERR_NOMEM, "out of memory");
-    /* Ten times the pool's: a person waits for the command, and DDL waits for running transactions.
-     * No statement_timeout, because a migration may rewrite a table. */
+    /* Ten times the pool's limit: a person waits for the command, and DDL waits for running
+     * transactions. No statement_timeout, because a migration may rewrite a table. */
     sync->target = pg_target_new(conninfo, NULL, "('lock_timeout','10000')", err);
     if (sync->target)
         sync->conn = pg_target_connect_blocking(sync->target);
@@ -46,7 +46,7 @@ struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
         PQsetNoticeProcessor(sync->conn, on_notice, NULL);
         return sync;
     }
-    /* Without a target err has the reason already. */
+    /* Without a target, err already has the reason. */
     if (sync->target) {
         slice why = trimmed(sync->conn ? PQerrorMessage(sync->conn) : "out of memory");
         err_set(err, ERR_IO, "cannot connect to the database: %.*s", SLICE_ARG(why));
@@ -69,8 +69,8 @@ const char *pg_sync_sqlstate(const struct pg_sync *sync)
     return sync->sqlstate;
 }
 
-/* OK, or the error of a result. NULL means that libpq has no memory or no connection; the
- * connection then has the message. */
+/* Returns OK, or the error of a result. NULL means that libpq has no memory or no connection;
+ * the connection then has the message. */
 static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *err)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -83,7 +83,7 @@ static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *
     if (code.len)
         memcpy(sync->sqlstate, code.ptr, code.len);
     sync->sqlstate[code.len] = '\0';
-    /* The primary message only: DETAIL may quote values of the row. */
+    /* Only the primary message, because DETAIL may quote values of the row. */
     slice why = trimmed(text ? text : PQerrorMessage(sync->conn));
     bool is_refused = slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23"));
     return err_set(err, is_refused ? ERR_INVALID : ERR_IO, "the database says: %.*s",

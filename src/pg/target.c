@@ -1,9 +1,9 @@
 /*
  * Conninfo strings: parsed by libpq (URI or key=value), host lists split here, defaults from the
- * environment. Settings that libpq would resolve by itself, and so block on, are refused (service
+ * environment. Settings that libpq would resolve by itself, which blocks, are refused (service
  * files).
  *
- * Passwords live only in libpq's options (target->options) and in its PGconn. No message of this
+ * Passwords are only in libpq's options (target->options) and in its PGconn. No message of this
  * file quotes the conninfo.
  */
 #include "pg/target.h"
@@ -59,7 +59,8 @@ static void host_deinit(struct pg_host *host)
 static int target_split_hosts(struct pg_target *target, slice names, slice addresses, slice ports,
                               struct err *err)
 {
-    /* Paired as in libpq: hostaddr and host item by item, one port for all or one for each host. */
+    /* Pairs the lists as libpq does: hostaddr and host item by item, one port for all or one for
+     * each host. */
     size_t count = list_count(names.len ? names : addresses);
     if (count > PG_HOSTS_MAX)
         return err_set(err, ERR_INVALID,
@@ -138,7 +139,7 @@ struct pg_target *pg_target_new(const char *conninfo, const char *application_na
         return err_null(err, ERR_NOMEM, "out of memory");
     if (target_parse(target, conninfo, err) != OK)
         goto fail;
-    /* By a statement, not in the startup packet, which poolers refuse. */
+    /* Set by a statement, not in the startup packet, because poolers refuse it there. */
     struct buf text;
     buf_init(&text, 64 * 1024);
     buf_printf(&text,
@@ -248,7 +249,7 @@ static void keyword_add(struct keywords *k, const char *name, const char *value)
     k->values[k->count++] = value;
 }
 
-/* Set by target_keywords itself, so the conninfo's values must not reach libpq a second time. */
+/* target_keywords itself sets these, so the conninfo's values must not reach libpq as well. */
 static bool keyword_is_ours(const char *name)
 {
     slice ours = SLICE("host hostaddr port client_encoding service gssencmode");
@@ -259,7 +260,7 @@ static bool keyword_is_ours(const char *name)
 static bool target_keywords(const struct pg_target *target, struct pg_endpoints *endpoints,
                             struct keywords *k)
 {
-    /* Before the conninfo's options: if a keyword is given twice, libpq takes the last. */
+    /* Placed before the conninfo's options: if a keyword is given twice, libpq takes the last. */
     keyword_add(k, "fallback_application_name", target->application_name);
     keyword_add(k, "connect_timeout", "10");
     for (const PQconninfoOption *o = target->options; o->keyword; o++)
@@ -296,7 +297,8 @@ PGconn *pg_target_connect_blocking(const struct pg_target *target)
     bool fits = target_keywords(target, &endpoints, &k);
     PGconn *conn = fits ? PQconnectdbParams(k.names, k.values, 0) : NULL;
     pg_endpoints_deinit(&endpoints);
-    /* An error closes nothing: the command's own statements will run into its cause. */
+    /* An error does not close the connection: the command's own statements will meet the same
+     * cause. */
     if (conn && PQstatus(conn) == CONNECTION_OK)
         PQclear(PQexec(conn, target->settings));
     return conn;

@@ -15,7 +15,7 @@
 enum { PG_HOSTS_MAX = 16, PG_ENDPOINTS_MAX = 64 };
 
 struct pg_host {
-    char *name;    /* a name, an address, a directory of sockets; "" is libpq's default socket */
+    char *name;    /* a name, an address, a socket directory; "" is libpq's default socket */
     char *address; /* hostaddr given by the operator; "" for none */
     char *port;
 };
@@ -23,23 +23,23 @@ struct pg_host {
 struct pg_target {
     PQconninfoOption *options;
     char *application_name;
-    char *settings; /* the statement that a new session begins with */
+    char *settings; /* the first statement of a new session */
     size_t host_count;
     struct pg_host hosts[PG_HOSTS_MAX];
 };
 
-/* settings: "('name','value'),..." of a session; settings in the conninfo's `options` win. Defaults
- * come from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that never
- * contains a password. */
+/* settings: "('name','value'),..." of a session; settings in the conninfo's `options` take
+ * precedence. Defaults come from the environment as with libpq (PGHOST ...). ERR_INVALID with a
+ * sentence that never contains a password. */
 struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
                                 const char *settings, struct err *err) MUST_CHECK;
-/* Another server instead of all hosts, with the same user, database and options. false: out of
+/* Replaces all hosts by another server, with the same user, database and options. false: out of
  * memory, nothing changed. */
 bool pg_target_point_to(struct pg_target *target, const char *host, const char *port) MUST_CHECK;
-/* Whether it already points to that server alone. */
+/* Whether the target already has that server as its only host. */
 bool pg_target_points_to(const struct pg_target *target, const char *host, const char *port);
 void pg_target_free(struct pg_target *target);
-/* Is host i a name that must be resolved first? */
+/* Whether host i is a name that must be resolved first. */
 bool pg_host_needs_lookup(const struct pg_host *host);
 
 /* The lists of one attempt: libpq requires as many addresses as hosts. */
@@ -50,15 +50,15 @@ struct pg_endpoints {
 void pg_endpoints_init(struct pg_endpoints *endpoints);
 void pg_endpoints_deinit(struct pg_endpoints *endpoints);
 void pg_endpoints_clear(struct pg_endpoints *endpoints);
-/* address "" if none is known or needed. Entries over PG_ENDPOINTS_MAX are left out. */
+/* address: "" if none is known or needed. Entries over PG_ENDPOINTS_MAX are left out. */
 void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
                       const char *address);
 /* PQconnectStartParams; NULL: out of memory. */
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
 /* Connects and waits (at most 10 s for each host unless the operator set connect_timeout); libpq
- * looks up names. For operator commands. The session has its settings. NULL: out of memory, else
- * PQstatus has the result. */
+ * looks up names. For operator commands. Applies the session settings. NULL: out of memory;
+ * otherwise PQstatus has the result. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 
 #endif

@@ -163,7 +163,7 @@ int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
     if (value->is_null || cell->len < 0)
         return (int)(cell->len < 0) - (int)value->is_null;
     slice theirs = slice_of(cell->ptr, (size_t)cell->len);
-    /* As numbers: compared as bytes, a negative number would come last. Both have the server's
+    /* Compared as numbers: as bytes, a negative number would come last. Both have the server's
      * epoch, so times need no conversion. */
     if ((value->type == PG_I64 || value->type == PG_TIME) && theirs.len == 8) {
         slice ours = pg_value_encode(value, scratch);
@@ -183,8 +183,8 @@ int pg_cell_cmp(enum pg_type type, const struct pg_cell *a, const struct pg_cell
 
 uint64_t pg_values_hash(const struct pg_value *values, size_t count)
 {
-    /* Between values it is mixed (murmur3's finalizer), else ("a", "b") and ("b", "a") would
-     * collide. */
+    /* The hash is mixed between values (murmur3's finalizer), else ("a", "b") and ("b", "a")
+     * would collide. */
     uint64_t hash = 0x9E3779B97F4A7C15u;
     for (size_t i = 0; i < count; i++) {
         char scratch[8];
@@ -241,7 +241,7 @@ int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col)
     if (cell->len != 8)
         return 0;
     int64_t us = (int64_t)pg_load_be64(cell->ptr);
-    /* 'infinity' and '-infinity' have no epoch; adding one would overflow. */
+    /* 'infinity' and '-infinity' do not depend on the epoch; adding it would overflow. */
     if (us == INT64_MAX || us == INT64_MIN)
         return us;
     return us + PG_EPOCH_US;

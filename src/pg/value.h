@@ -7,19 +7,19 @@
 #include "base/buf.h"
 #include "pg/pg.h"
 
-/* The binary form of one value. scratch: 8 bytes for types that need conversion; the slice points
- * there or to the value's own bytes. Not for NULL. */
+/* The binary form of one value. scratch: 8 bytes for types that need conversion; the slice
+ * points to scratch or to the value's own bytes. Not for NULL. */
 slice pg_value_encode(const struct pg_value *value, char scratch[8]);
-/* Bytes of its binary form, for limits. */
+/* Length of a value's binary form, for limits. */
 size_t pg_value_size(const struct pg_value *value);
 /* Appends the binary form of a one-dimensional array: parameter i of each query. */
 void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_query *const *queries,
                      size_t count, size_t i);
 /* Order as the database sorts (text in collation "C"); NULL first. */
 int pg_value_cmp(const struct pg_value *a, const struct pg_value *b);
-/* Compares likewise a value and a cell of its type. */
+/* Compares a value with a cell of its type in the same order. */
 int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell);
-/* For two cells of a type; NULL last, as in ORDER BY. */
+/* Compares two cells of a type; NULL last, as in ORDER BY. */
 int pg_cell_cmp(enum pg_type type, const struct pg_cell *a, const struct pg_cell *b);
 /* FNV-1a over values; the same in every process. Never 0. */
 uint64_t pg_values_hash(const struct pg_value *values, size_t count);
