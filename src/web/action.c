@@ -1,5 +1,5 @@
 /*
- * An app's actions in a list, each with its own page, and the scopes of its connection, in words.
+ * An app's actions in a list, each with a page, and the scopes of its connection, in words.
  */
 #include "web/app.h"
 #include "web/flow_decision.h"
@@ -60,7 +60,7 @@ static void write_titles(struct json_writer *w, const struct catalog_integration
     int64_t count = 0;
     for (size_t i = 0; i < app->action_count; i++)
         count += app->actions[i].level == level && !app_refuses(&app->actions[i], granted);
-    /* A level without actions has no line, and a long one says how many are left out. */
+    /* A level without actions has no line, and a long line says how many actions are left out. */
     if (count == 0)
         return;
     json_open(w, '{');

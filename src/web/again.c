@@ -1,10 +1,10 @@
 /*
  * Forms that could not be accepted, because the session has ended or is another one. Nothing is
- * done, and nothing that was typed is lost: without a session the sign-in form carries what was
- * typed in hidden fields; after signing in, the form's page is rendered with it, to be checked and
- * sent again.
+ * changed, and what was typed is kept: without a session the sign-in form has it in hidden fields;
+ * after signing in, the form's page is rendered with it, so that the reader can check and send it
+ * again.
  *
- * Secrets (keys, tokens, passwords) are never carried along; they have to be typed again.
+ * Secrets (keys, tokens, passwords) are never kept; they have to be typed again.
  */
 #include "base/mem.h"
 #include "web/view.h"
@@ -12,7 +12,8 @@
 static const char kept[] = "kept."; /* prefix of the fields that the sign-in form keeps */
 static const char kept_not[] = "kept-not";
 
-/* A name may have a prefix that ends in a dot (input.text); no secret field has one. */
+/* A name may have a prefix that ends in a dot (input.text), but the name of a secret field never
+ * has. */
 static bool is_secret(slice name)
 {
     /* These are all the fields of the dashboard that hold a secret. A new one has to be added here.
@@ -56,7 +57,7 @@ static void view_field(struct web_request *request, struct json_writer *w, const
 
 void web_again_view_fields(struct web_request *request, struct json_writer *w)
 {
-    /* The sign-in form passes on only the fields that it was given; any other form adds its own. */
+    /* The sign-in form passes on only the fields that it received; any other form adds its own. */
     bool is_sign_in = !request->is_signed_out;
     json_member_open(w, "kept", '[');
     for (size_t i = 0; i < request->field_count; i++) {
@@ -102,7 +103,7 @@ enum op_result web_again_sign_in(struct web_request *request)
 static enum op_result show_again(struct web_request *request, slice path, unsigned status,
                                  slice notice)
 {
-    ASSERT(!request->again_notice.ptr); /* once: the page that is rendered takes no form */
+    ASSERT(!request->again_notice.ptr); /* used once: the page that is rendered takes no form */
     request->again_path = path;
     request->again_status = status;
     request->again_notice = notice;
@@ -118,7 +119,8 @@ enum op_result web_again_go_on(struct web_request *request, slice next)
         SLICE("You are signed in again. Nothing has been sent yet. Check the form and send it.");
     bool has_secret = web_field(request, kept_not).ptr != NULL;
     size_t count = 0;
-    /* The sign-in form contained the API key; the page that is rendered next must not find it. */
+    /* The sign-in form contained the API key, which the page that is rendered next must not
+     * find. */
     wipe_secrets(request);
     for (size_t i = 0; i < request->field_count; i++) {
         struct web_field field = request->fields[i];

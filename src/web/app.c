@@ -18,7 +18,7 @@ struct app {
     bool has_own, has_shared;
 };
 
-/* true also for an app that needs no OAuth client. */
+/* also true for an app that needs no OAuth client */
 static bool has_client(const struct app *app)
 {
     return !catalog_auth_by(app->integration, AUTH_OAUTH2) || app->has_own || app->has_shared;
@@ -47,8 +47,8 @@ slice app_path(struct web_request *request, slice integration_id)
     return arena_printf(&request->serve.op.arena, "/integrations/%.*s", SLICE_ARG(integration_id));
 }
 
-/* Authorization servers redirect to further hosts of theirs (a company's own sign-in), and browsers
- * apply form-action to each of those redirects. Any https host is allowed then. */
+/* Authorization servers redirect to further hosts of their own (a company's sign-in), and
+ * browsers apply form-action to each of those redirects. Any https host is allowed then. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app)
 {
     struct url url;
@@ -70,7 +70,8 @@ struct form {
     slice suffix; /* makes the ids of several forms of a page distinct */
 };
 
-/* An object as connect_field.html declares it. hint SLICE_NONE: none, not even an empty one. */
+/* Writes an object as connect_field.html declares it. hint SLICE_NONE: no hint, not even an
+ * empty one. */
 static void write_field(const struct form *form, const struct catalog_field *field, slice hint)
 {
     struct json_writer *w = form->w;
@@ -80,7 +81,7 @@ static void write_field(const struct form *form, const struct catalog_field *fie
     json_member_str(
         w, "id", arena_printf(arena, "%.*s-%.*s", SLICE_ARG(field->name), SLICE_ARG(form->suffix)));
     json_member_str(w, "name", field->name);
-    /* A parameter of the app has neither a label nor a type of its own. */
+    /* A parameter of the app has neither a label nor a type. */
     bool is_param = !field->label.ptr;
     if (is_param)
         value_view_name(w, "label", slice_from(field->name, sizeof(PARAM) - 1));
@@ -130,8 +131,8 @@ static void write_params(const struct form *form, const struct json *schema)
     }
 }
 
-/* Optional scopes are requested only if a person ticks them. Those that the connection already has
- * are ticked. */
+/* Optional scopes are requested only if a person ticks them. Those that the connection already
+ * has are ticked in advance. */
 static void write_optional(const struct form *form, const struct catalog_auth *auth,
                            const struct connection *again)
 {
@@ -152,8 +153,8 @@ static void write_optional(const struct form *form, const struct catalog_auth *a
     json_close(w, ']');
 }
 
-/* The id of the new connection is drawn now: a form that is sent twice then makes one connection.
- */
+/* The id of the new connection is drawn now, so that a form that is sent twice makes one
+ * connection. */
 static void write_new_id(struct web_request *request, struct json_writer *w, bool is_wanted)
 {
     slice once = is_wanted ? arena_printf(&request->serve.op.arena, "%c%lld", ONCE_CONNECTION,
@@ -188,14 +189,15 @@ static void write_connect_form(struct web_request *request, struct json_writer *
                     is_link ? arena_printf(arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
                             : arena_printf(arena, "/integrations/%.*s/connect",
                                            SLICE_ARG(app->integration_id)));
-    /* A link's row names the connection; a field could name another one. */
+    /* A link's row names the connection, so the field is left out: it could name another one. */
     json_member_str(w, "connection", again && !is_link ? id : SLICE_NONE);
     write_new_id(request, w, !again && !is_link && auth->kind != AUTH_OAUTH2);
     /* With one way to connect there is nothing to choose, and the form needs no heading. */
     json_member_str(w, "auth", app->auth_count > 1 ? kind : SLICE_NONE);
     json_member_str(w, "auth_name", auth->name);
     json_member_str(w, "suffix", form.suffix);
-    /* A link's page shows them above its form, a connection's page shows the granted ones. */
+    /* A link's page shows the scopes above its form; a connection's page shows the granted
+     * scopes. */
     app_view_scopes(w, !again && !is_link && auth->kind == AUTH_OAUTH2 ? app : NULL);
     write_credential(&form, auth);
     write_optional(&form, auth, again);
@@ -212,7 +214,7 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     json_close(w, '}');
 }
 
-/* For a reconnect the connection's own way comes first; the others would change how it
+/* For a reconnect the connection's current way comes first; the others would change how it
  * authenticates. */
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
@@ -221,7 +223,7 @@ void app_view_forms(struct web_request *request, struct json_writer *w,
     const struct catalog_auth *first = again ? catalog_auth_of(app, again->auth_kind)
                                              : &app->auths[0];
     json_member_open(w, "forms", '[');
-    /* Without a client the OAuth form could only fail; the caller says what to do about that. */
+    /* Without a client the OAuth form could only fail; the caller explains what to do. */
     if (has_client || first->kind != AUTH_OAUTH2)
         write_connect_form(request, w, app, first, again);
     for (size_t i = 0; i < app->auth_count; i++)
@@ -267,10 +269,10 @@ static void write_connection(struct web_request *request, struct json_writer *w,
     json_member_str(w, "acts_as", app_acts_as(row));
     json_member_str(w, "missing",
                     app_scope_texts(request, app, app_scopes_missing(request, app, row)));
-    /* OAuth needs a button only; a credential needs fields, which stay folded. */
+    /* OAuth needs only a button; a credential needs fields, which are folded at first. */
     json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
-    /* A live connection is reconnected on its own page; here only those that need it have a form.
-     */
+    /* A live connection is reconnected on its own page; here only connections that need it have
+     * a form. */
     if (row->status != CONNECTION_LIVE && serve_may(&request->serve, SCOPE_EXECUTE_WRITE) &&
         app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
@@ -352,7 +354,8 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     } else {
         json_member_str(w, "client", SLICE_NONE);
     }
-    slice typed = web_field(request, "client_id"); /* if the form comes back with an error */
+    slice typed = web_field(request, "client_id"); /* typed values, if the form is rendered again
+                                                    * with an error */
     json_member_str(w, "client_id",
                     typed.ptr      ? typed
                     : app->has_own ? app->own_client.client_id

@@ -27,12 +27,12 @@ slice app_connection_path(struct web_request *request, int64_t id);
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
 /* "not_asked": the optional scopes that a person may allow, in words; without an app: none. */
 void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app);
-/* Whether a connection with these scopes may not run the action; SLICE_NONE: unknown. */
+/* Whether a connection with these scopes may not run the action. Scopes SLICE_NONE: unknown. */
 bool app_refuses(const struct catalog_action *action, slice granted);
 /* "access": the titles of the actions that these scopes allow, by effect (access.html); without an
  * app: none. */
 void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted);
-/* "actions": all of the app, and which of them these scopes do not allow. */
+/* "actions": all actions of the app, and whether these scopes allow each. */
 void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted);
 
 /* ---- of a connection (connection.c) ---- */
@@ -40,31 +40,31 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
 /* A 404. */
 enum op_result app_no_connection(struct web_request *request);
 /* The page to go to after connecting: the connection's own if it existed before (`again`), the
- * app's if it is new, and the link's if a link's session did it. */
+ * app's if it is new, and the link's if the session is that of a link. */
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again);
 /* The requested scopes that were not granted, space-separated. SLICE_NONE: none is missing, or the
  * app does not report them. */
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row);
-/* Space-separated scopes in words, separated by semicolons; a scope without words stays itself. In
- * the op's arena; SLICE_NONE for SLICE_NONE. */
+/* Space-separated scopes in words, separated by semicolons; a scope without a description is
+ * written as it is. In the op's arena; SLICE_NONE for SLICE_NONE. */
 slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
                       slice scopes);
 /* Its known identity; SLICE_NONE: unknown. */
 slice app_acts_as(const struct connection *row);
 
-/* A member "forms": the forms that connect the app, or give the connection `again` (not NULL) a new
- * grant; one for each way to connect (connect_form.html). Earlier values are filled in again,
+/* A member "forms": the forms that connect the app, or give the connection `again` (not NULL) a
+ * new grant; one for each way to connect (connect_form.html). Typed values are filled in again,
  * except the credential. has_client false leaves OAuth out, since it could only fail. */
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
                     bool has_client);
 /* No forms. */
 void app_view_no_forms(struct json_writer *w);
-/* Lets forms of the page lead to the app's authorization server, if it has one. */
+/* Allows forms of the page to lead to the app's authorization server, if it has one. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app);
-/* The page with only that form, and the problem. */
+/* Sends the page with only that form, and the problem. */
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);
@@ -81,7 +81,7 @@ int app_link_result(const struct pg_query *query, const struct web_link *link,
 
 /* ---- */
 
-/* The HTTP status for how enrolling ended. */
+/* The HTTP status for a result of enrolling. */
 unsigned app_enrol_status(enum call_enrolled result);
 
 #endif

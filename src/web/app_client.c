@@ -1,6 +1,6 @@
 /*
- * The OAuth client that asks an app for a grant: the form that sets the account's own one, and the
- * page that asks before its deletion.
+ * The OAuth client that asks an app for a grant: the form that sets the account's own client, and
+ * the page that asks before its deletion.
  */
 #include "base/mem.h"
 #include "connect/command.h"
@@ -13,10 +13,10 @@ struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
     struct pg_query shared,
-        connections; /* needed by the question; request->query: the account's own */
+        connections; /* for the question; request->query loads the account's own */
     struct connect_command command;
     struct connect_command_request in;
-    int64_t again; /* the connection whose page is returned to; 0: the app's page */
+    int64_t again; /* the connection whose page to return to; 0: the app's page */
 };
 
 static void on_client_end(struct web_request *request)
@@ -40,7 +40,7 @@ static struct client *client_new(struct web_request *request)
     if (!it->app)
         /* app_of_path has sent a 404. */
         return NULL;
-    /* From here on on_end runs, so everything that it releases is initialized. */
+    /* on_end runs from here on, so everything that it releases is initialized. */
     request->state = it;
     request->on_end = on_client_end;
     if (catalog_auth_by(it->app, AUTH_OAUTH2))
@@ -144,7 +144,7 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     if (!it)
         return OP_DONE;
     slice id = it->app->integration_id;
-    /* One row more, to know whether there are others. */
+    /* One row more than are shown, to know whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     store_oauth_client_get(pool, &request->query, &request->serve.op, account_id, id);
     store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);
@@ -152,7 +152,8 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     return web_wait(request, finish_question);
 }
 
-/* If it no longer exists, that is what was wanted: a second press gets the same answer. */
+/* A client that no longer exists is the desired result: pressing the button again gets the same
+ * answer. */
 static enum op_result finish_delete(struct web_request *request)
 {
     const struct client *it = request->state;

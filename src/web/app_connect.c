@@ -35,7 +35,7 @@ struct connecting {
 static void on_cancel(struct web_request *request)
 {
     struct connecting *it = request->state;
-    /* Only one of them runs at a time, but either may be idle. */
+    /* Only one of them runs at a time, and cancelling the other has no effect. */
     op_cancel(&it->enrol.op);
     op_cancel(&it->begin.op);
 }
@@ -52,7 +52,7 @@ static void on_end(struct web_request *request)
 
 /* ---- typed values ---- */
 
-/* The value becomes a header's value in the end, so it has no control characters. */
+/* In the end this becomes the value of a header, so control characters are refused. */
 static bool is_header_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -61,7 +61,7 @@ static bool is_header_text(slice text)
     return slice_is_utf8(text, NULL);
 }
 
-/* false: something is missing, or cannot be sent in a header. */
+/* false: a value is missing, or cannot be sent in a header. */
 static bool read_credential(struct web_request *request, struct connecting *it)
 {
     struct json_writer w;
@@ -96,14 +96,14 @@ static struct json typed_param(struct arena *arena, const struct json *property,
     return parsed ? *parsed : json_string(text);
 }
 
-/* Fills params and their text. SLICE_NONE: they are valid; anything else is a message for the
+/* Fills params and their text. Returns SLICE_NONE if they are valid, else a message for the
  * person. */
 static slice read_params(struct web_request *request, struct connecting *it)
 {
     struct arena *arena = &request->serve.op.arena;
     const struct json *properties = JSON_GET(it->app->connection_params, "properties");
     struct json *params = ARENA_NEW(arena, struct json);
-    ASSERT(it->again == 0); /* a connection keeps the params that it has */
+    ASSERT(it->again == 0); /* an existing connection keeps its params */
     if (!params)
         return SLICE("Out of memory.");
     *params = json_object();
@@ -111,7 +111,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
         const struct json_member *member = &properties->as.members[i];
         slice field = arena_printf(arena, "param.%.*s", SLICE_ARG(json_str(&member->key)));
         slice value = field.ptr ? web_field(request, field.ptr) : SLICE_NONE;
-        /* An empty field is an absent parameter; the schema says whether it may be. */
+        /* An empty field is an absent parameter; the schema decides whether it may be absent. */
         if (value.len > 0)
             json_object_set(arena, params, json_str(&member->key),
                             typed_param(arena, &member->value, value));
@@ -119,7 +119,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     struct schema_report report;
     schema_report_init(&report, arena, SLICE(""));
     it->params = params;
-    /* It is stored, and passed on to OAuth, exactly as it is validated here. */
+    /* Params are stored, and passed on to OAuth, exactly as they are validated here. */
     it->params_text = json_text_of(params, arena, CREDENTIAL_BYTES_MAX);
     if (!it->app->connection_schema || schema_validate(it->app->connection_schema, params, &report))
         return it->params_text.ptr ? SLICE_NONE : SLICE("The fields are too long.");
@@ -131,7 +131,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     return problem.ptr ? problem : SLICE("A field does not have the form that the app requires.");
 }
 
-/* The connection to reconnect, if any, was loaded. */
+/* Whether the connection to reconnect, if any, is loaded. */
 static bool has_row(const struct connecting *it)
 {
     return it->again == 0 || it->row.id == it->again;
@@ -201,7 +201,8 @@ static enum op_result enrol_credential(struct web_request *request)
     return web_wait(request, on_enrolled);
 }
 
-/* As the form says. A form without the field means the connection's own way, or the app's first. */
+/* Uses the way that the form names. Without that field it is the connection's own way, or the
+ * app's first. */
 static void choose_auth(struct web_request *request, struct connecting *it)
 {
     slice wanted = web_field(request, "auth");
@@ -262,14 +263,14 @@ static enum op_result on_loaded(struct web_request *request)
     int status = store_connection_get_result(&request->query, &it->row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
-    /* The id came from a form, so that it may be of another app's connection. */
+    /* The id came from a form, so it may be that of another app's connection. */
     if (status == ERR_NOTFOUND || !slice_eq(it->row.integration_id, it->app->integration_id))
         return app_no_connection(request);
     return connect_typed(request);
 }
 
-/* The app and the link, if any, were checked. Loads the data for the form's own checks: the
- * connection to reconnect, or the one that an earlier copy of this form has made. */
+/* Runs after the app and the link, if any, were checked. Loads the data for the form's own
+ * checks: the connection to reconnect, or the one that an earlier copy of this form has made. */
 static enum op_result start_connecting(struct web_request *request)
 {
     struct connecting *it = request->state;
@@ -279,7 +280,7 @@ static enum op_result start_connecting(struct web_request *request)
     if (!it->again && !it->new_id)
         return connect_new_one(request);
     /* The row to reconnect defines its authentication, and the form needs its label. If a
-     * connection has the new id already, the form was sent before. */
+     * connection already has the new id, the form was sent before. */
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, it->again ? it->again : it->new_id);
     return web_wait(request, it->again ? on_loaded : on_new_id);
@@ -349,7 +350,7 @@ static enum op_result on_enrolled(struct web_request *request)
     const char *notice = it->again         ? "reconnected"
                          : done->is_tested ? "connected"
                                            : "connection_untested";
-    /* Only the app's own answer needs the sentence; other messages already contain it. */
+    /* Only the app's own answer needs this sentence; other messages already contain it. */
     bool is_app = done->result == CALL_ENROL_REFUSED || done->result == CALL_ENROL_OUTAGE;
     if (done->result == CALL_ENROLLED)
         return web_reply_redirect(
@@ -364,8 +365,8 @@ static enum op_result on_enrolled(struct web_request *request)
                                     SLICE_ARG(done->message)));
 }
 
-/* The client was removed since the form was sent to the browser, or its secret cannot be decrypted.
- * A new one can be entered here. */
+/* The client was removed after the form was rendered, or its secret cannot be decrypted. A new
+ * one can be entered here. */
 static enum op_result reply_no_client(struct web_request *request)
 {
     struct connecting *it = request->state;
@@ -392,7 +393,7 @@ static enum op_result on_sent(struct web_request *request)
         return web_reply_external(request, begin->url);
     if (begin->outcome == OAUTH_NO_CLIENT)
         return reply_no_client(request);
-    /* No 502: proxies in front would replace the page with one of their own. */
+    /* Not 502: proxies in front would replace the page with their own. */
     unsigned status = begin->outcome == OAUTH_UNAVAILABLE ? 503
                       : begin->outcome == OAUTH_FULL      ? 409
                                                           : 400;
@@ -420,7 +421,7 @@ enum op_result web_app_connect(struct web_request *request)
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
-        /* refuse_form() would read `row` for a reconnect, and that is not loaded yet. */
+        /* refuse_form() would read `row` for a reconnect, but `row` is not loaded yet. */
         it->again = 0;
         return refuse_form(request, 400,
                            SLICE("A label must have at most 200 characters, on one line."));

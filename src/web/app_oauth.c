@@ -1,6 +1,6 @@
 /*
  * The callback of OAuth: the authorization server's answer becomes a grant, and the grant a
- * connection, for a signed-in person or for one with a connect link.
+ * connection, for a signed-in person or the user of a connect link.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -46,13 +46,13 @@ static enum op_result reply_incomplete(struct web_request *request, slice path)
     return web_reply_view(request, 200, "connect_in_part");
 }
 
-/* Back to where it was started. */
+/* Leads back to the page where it was started. */
 static slice try_again_path(struct web_request *request)
 {
     const struct callback *it = request->state;
     if (it->is_link)
         return app_link_path(request);
-    /* The state was unknown or has expired, and so the app is unknown. */
+    /* The state was unknown or has expired, so the app is unknown, too. */
     if (!it->integration_id.ptr)
         return SLICE("/integrations");
     return app_path_after(request, it->integration_id, it->finish.connection_id,
@@ -83,8 +83,8 @@ static enum op_result on_enrolled(struct web_request *request)
                             may_insist ? SLICE("To let this connection act as another login, tick "
                                                "the box for that when you reconnect it.")
                                        : SLICE_NONE);
-    /* The person should know before they rely on it, so these cases get a page instead of a
-     * redirect. */
+    /* The person should know this before they rely on the connection, so these cases get a page
+     * instead of a redirect. */
     bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
     slice path =
         app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);
@@ -131,8 +131,8 @@ static enum op_result enrol_grant(struct web_request *request)
     return web_wait(request, on_enrolled);
 }
 
-/* A link is for one app, and for one connection if it was made to reconnect one. Its session cannot
- * start anything else; this check enforces that where the connection is made. */
+/* A link is for one app, and for one connection if it was made to reconnect one. Its session
+ * cannot start any other authorization; this check enforces that where the connection is made. */
 static bool is_of_link(const struct callback *it)
 {
     return slice_eq(it->link.integration_id, it->finish.integration_id) &&
@@ -146,7 +146,7 @@ static enum op_result on_finished(struct web_request *request)
     ASSERT(!it->is_link || it->link_query.stmt);
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
     it->integration_id = copy_finish_text(request, finish->integration_id);
-    /* No 502 for an app that is unreachable: proxies in front would replace the page with their
+    /* Not 502 for an app that is unreachable: proxies in front would replace the page with their
      * own. */
     if (finish->outcome != OAUTH_DONE)
         return reply_failed(request, finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400,
@@ -172,7 +172,8 @@ enum op_result web_connect_callback(struct web_request *request)
         .iss = web_query(request, "iss"),
         .error = web_query(request, "error"),
     };
-    /* The state's prefix selected the link's cookie, so the session says whether a link is used. */
+    /* The state's prefix selected the link's cookie, so the session tells whether a link is
+     * used. */
     it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;

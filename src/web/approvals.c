@@ -13,7 +13,7 @@ static slice template_name_of(const struct web_request *request, slice key)
     return tmpl ? tmpl->name : key;
 }
 
-enum { TOOLS_MAX = 20 }; /* whose apps are shown in a row */
+enum { TOOLS_MAX = 20 }; /* apps shown in a row */
 
 /* A decision to make. */
 struct decision {
@@ -84,7 +84,7 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
     json_member_bool(w, "is_final", decision->is_final);
 }
 
-/* The time left, in words, if that is less than a day; SLICE_NONE: more, or no end. */
+/* The time left, in words, if it is less than a day; SLICE_NONE: more, or no expiry. */
 static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
 {
     enum { DAY_S = 24 * 60 * 60 };
@@ -128,7 +128,7 @@ void view_templates(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* A page of waiting decisions: for each of its rows a document is read and parsed. */
+/* Limits a page of waiting decisions, since a document is read and parsed for each of its rows. */
 enum {
     ROWS_MAX = 20,
     DECIDED_MAX = 15,
@@ -147,7 +147,7 @@ struct approvals {
     struct flow_names *names;
 };
 
-/* The flow of a decision. nil: not in the event. */
+/* The flow of a decision. nil: the event does not name it. */
 static struct uuid flow_of(struct web_request *request, const struct audit_event *event,
                            const struct json **details)
 {
@@ -162,7 +162,7 @@ static bool is_approval(const struct audit_event *event)
     return slice_eq(event->kind, audit_kind_name(AUDIT_FLOW_APPROVED));
 }
 
-/* Only approvals and rejections, at most DECIDED_MAX. Returns their number. */
+/* Keeps only approvals and rejections, at most DECIDED_MAX. Returns their number. */
 static size_t keep_decisions(struct audit_event *list, size_t count)
 {
     size_t kept = 0;
@@ -172,7 +172,7 @@ static size_t keep_decisions(struct audit_event *list, size_t count)
     return kept;
 }
 
-/* For a flow that retention has removed: its id. */
+/* The flow's title or, if retention has removed the flow, its id. */
 static slice title_of_flow(const struct web_request *request, const struct pg_query *query,
                            slice id)
 {
@@ -222,7 +222,7 @@ static enum op_result finish_approvals(struct web_request *request)
     const struct approvals *page = request->state;
     const struct flow_inbox_part *part = &page->part;
     struct json_writer *w = view_begin(request);
-    /* One more than the page shows was requested, to know whether there are more. */
+    /* One row more than the page shows was requested, to know whether there are more. */
     bool is_more = page->waiting_count > ROWS_MAX;
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)

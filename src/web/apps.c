@@ -1,5 +1,5 @@
 /*
- * Apps: all of the catalog, connected ones first; or the hits of a search, in the order of
+ * Apps: all apps of the catalog, connected ones first, or the hits of a search, in the order of
  * /api/search.
  */
 #include "catalog/search.h"
@@ -10,7 +10,7 @@ enum { CATEGORIES_MAX = 64, HITS_MAX = 200, TITLES_MAX = 3 };
 
 struct apps {
     struct catalog *catalog;
-    const struct catalog_integration **list; /* those on the page, of any category */
+    const struct catalog_integration **list; /* apps on the page, of any category */
     size_t count;
     struct catalog_hit *hits; /* a search's */
     size_t hit_count;
@@ -26,7 +26,7 @@ static void on_end(struct web_request *request)
 
 static bool is_listed(const struct apps *apps, const struct catalog_integration *app)
 {
-    /* A search has at most HITS_MAX hits, so that this stays cheap. */
+    /* A search has at most HITS_MAX hits, so this stays cheap. */
     for (size_t i = 0; i < apps->count; i++)
         if (apps->list[i] == app)
             return true;
@@ -103,7 +103,7 @@ static void write_categories(const struct catalog *catalog, struct json_writer *
     json_close(w, ']');
 }
 
-/* The first of its actions among the hits. */
+/* The first of the app's actions among the hits. */
 static void write_hits(const struct apps *apps, const struct catalog_integration *app,
                        struct json_writer *w)
 {
@@ -163,7 +163,7 @@ static enum op_result finish_apps(struct web_request *request)
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
-    /* One more than there are apps: an empty catalog must not allocate zero bytes. */
+    /* One more than there are apps: with an empty catalog the size would be zero bytes. */
     apps->list = ARENA_ARRAY(&request->serve.op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
     if (!apps->list || (query.ptr && !search_apps(request, apps, query, own, count)))

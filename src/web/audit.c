@@ -1,7 +1,7 @@
 /*
  * The audit trail: events with actor, time and address, newest first, also as CSV. The filters are
  * in the address, and the database applies them: a page ends after at most SCANS_MAX scans of 1,000
- * events each, and "Older" continues there.
+ * events each, and "Older" continues from there.
  */
 #include "base/clock.h"
 #include "store/audit.h"
@@ -13,10 +13,10 @@ enum {
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
     SCANS_MAX = 3,
     CSV_SCANS_MAX = 13,
-    CONNECTIONS_MAX = 200, /* with names; further ones are shown by id */
+    CONNECTIONS_MAX = 200, /* keys with names; further keys are shown by id */
 };
 
-/* A group is a kind with all that begin with it. */
+/* A group matches all kinds that begin with its name. */
 static const struct {
     const char *name, *sentence;
 } groups[] = {
@@ -63,7 +63,8 @@ static slice key_name_of(struct web_request *request, slice id)
                : SLICE_NONE;
 }
 
-/* "key:<id>" becomes the key's name, while the account has it; others are named by their kind. */
+/* "key:<id>" becomes the key's name, as long as the account has the key; other actors are named
+ * by their kind. */
 static slice actor_name_of(struct web_request *request, slice actor)
 {
     slice id = actor, what = slice_split(&id, ':');
@@ -77,7 +78,7 @@ static slice actor_name_of(struct web_request *request, slice actor)
 
 /* ---- CSV (RFC 4180) ---- */
 
-/* Each cell is quoted. A spreadsheet takes a text that begins with one of these characters for a
+/* Each cell is quoted. A spreadsheet treats a text that begins with one of these characters as a
  * formula: a leading apostrophe prevents that. */
 static void add_cell(struct buf *out, slice text, bool is_last)
 {
@@ -113,7 +114,7 @@ static void add_line(struct web_request *request, const struct audit_event *even
 
 /* One member of an event's details: its name and its text. */
 struct detail {
-    slice id, text, path; /* path: of its page; SLICE_NONE: none */
+    slice id, text, path; /* path of its page; SLICE_NONE: it has no page */
 };
 typedef void name_detail(struct web_request *, const struct json *details, struct detail *);
 
@@ -231,7 +232,7 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* Each group with its kinds after it. */
+/* Writes each group, followed by its kinds. */
 static void put_kinds(struct json_writer *w)
 {
     slice before = SLICE("");
@@ -307,7 +308,7 @@ static enum op_result on_events(struct web_request *request)
     struct uuid end;
     size_t count;
     int status = store_audit_list_result(&request->query, &found, &count, &end);
-    /* The keys were loaded with the first page; their names stay. */
+    /* The keys were loaded with the first page; their names are kept. */
     if (status == OK && !trail->keys)
         status = store_api_key_list_result(&trail->keys_query, &trail->keys, &trail->key_count);
     if (status == OK && !trail->connections && !trail->is_csv)

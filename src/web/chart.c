@@ -47,7 +47,8 @@ static int64_t height_of(const struct chart_column *column)
     return add(add(column->ok, column->bad), column->warn);
 }
 
-/* The upper edge: 2, 4, 6, 8 or 10 of a power of ten, so that its half is a whole number, too. */
+/* The upper edge: 2, 4, 6, 8 or 10 times a power of ten, so that its half is a whole number,
+ * too. */
 static uint64_t round_up(uint64_t most)
 {
     uint64_t unit = 1;
@@ -57,8 +58,8 @@ static uint64_t round_up(uint64_t most)
     return 2 * unit * (twos > 0 ? twos : 1);
 }
 
-/* A bar of one column above *top. Bars below the minimum height may go past the upper edge, where
- * they end. */
+/* Draws a bar of one column above *top. A bar has a minimum height, but is cut at the upper
+ * edge. */
 static void draw_bar(struct buf *path, size_t column, int64_t number, uint64_t edge, int64_t *top)
 {
     char text[64];
@@ -172,7 +173,7 @@ void chart_write(struct json_writer *w, const char *key, const struct chart_colu
 
 /* ---- lines ---- */
 
-/* Through the middles of the columns; a number between two gaps is a point. */
+/* Goes through the middles of the columns; a number between two gaps is a point. */
 static void draw_line(struct buf *path, const struct chart_line *line, size_t count, double edge)
 {
     bool is_drawn = false;

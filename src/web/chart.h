@@ -9,18 +9,18 @@
 
 enum { CHART_COLUMNS_MAX = 64, CHART_HEIGHT = 1000, CHART_NUMBER_MAX = 27 };
 
-/* The counts of the step that begins `at` (microseconds); none is negative. */
+/* The counts of the step that begins at `at` (microseconds); none is negative. */
 struct chart_column {
     int64_t at;
     int64_t ok, bad, warn;
 };
 
-/* A member `key`; null if all columns are empty. Sums over INT64_MAX stay there. step_s: a column's
- * time. */
+/* Writes a member `key`; null if all columns are empty. Sums saturate at INT64_MAX. step_s: the
+ * duration of a column. */
 void chart_write(struct json_writer *w, const char *key, const struct chart_column *columns,
                  size_t count, int64_t step_s);
-/* Lines over the same columns: a number for each, in parts of the scale's unit, or CHART_GAP if
- * there is none. */
+/* Lines over the same columns: a number for each column, in parts of the scale's unit, or
+ * CHART_GAP if there is no value. */
 enum { CHART_GAP = -1, CHART_LINES_MAX = 4 };
 struct chart_line {
     const char *kind; /* its class */
@@ -28,13 +28,13 @@ struct chart_line {
 };
 struct chart_scale {
     const char *unit; /* "ms" */
-    int64_t parts;    /* parts in a unit: 10 if values are tenths */
+    int64_t parts;    /* parts of the unit: 10 if values are tenths */
 };
-/* A member `key` as chart_lines.html declares it; null if all are gaps. The upper edge, a round
- * number of units, is that of the highest line. */
+/* Writes a member `key` as chart_lines.html declares it; null if all values are gaps. The upper
+ * edge, a round number of units, is that of the highest line. */
 void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
                        const struct chart_line *lines, size_t line_count, size_t count);
-/* A number's digits in groups of three: "11,403"; in room. Not negative. */
+/* The digits of a number (not negative) in groups of three: "11,403"; written into room. */
 slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
 /* A member with that text. */
 void chart_member_number(struct json_writer *w, const char *key, int64_t number);

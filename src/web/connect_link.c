@@ -1,11 +1,11 @@
 /*
  * A link that an end user was given (POST /api/connect/sessions). Its address serves one page for
- * the link's whole life: first the request (which account wants access to what); once it is opened,
- * the form, for the browser that opened it; at the end the connection. A GET changes nothing, since
- * mail scanners and previews follow links, too: the button opens the link, once.
+ * the link's whole life: first the request (which account wants access to what); once the link is
+ * opened, the form, for the browser that opened it; at the end the connection. A GET changes
+ * nothing, since mail scanners and previews follow links, too: the button opens the link, once.
  *
- * The holder of a link reads and changes only the connection that the link makes or reconnects: its
- * session has its own cookie and its own pages.
+ * The holder of a link reads and changes only the connection that the link makes or reconnects: the
+ * link's session has its own cookie and its own pages.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -102,11 +102,11 @@ static enum op_result check_link(struct web_request *request)
         return link_reply_over(request, LINK_UNKNOWN, link);
     if (!is_mine && link->used_at)
         return link_reply_over(request, LINK_USED, link);
-    /* Opening is still tried: if it is the same form sent twice, the statement in take_link() finds
-     * that this page has opened the link, and succeeds again. */
+    /* The page still tries to open the link: if the same form was sent twice, the statement in
+     * take_link() finds that this page has opened the link, and succeeds again. */
     if (!is_mine && link->taken_at && !it->is_taking)
         return link_reply_over(request, LINK_TAKEN, link);
-    /* A used link stays readable after its time for the browser that used it. */
+    /* The browser that used a link can still read it after it has expired. */
     if (!link->used_at && link->expires_at <= clock_shared_us())
         return link_reply_over(request, LINK_EXPIRED, link);
     return OP_NEXT;
@@ -151,8 +151,8 @@ static enum op_result on_connection(struct web_request *request)
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     page->has_row = status == OK;
-    /* The connection was deleted after the link was created. The page of a used link reports that;
-     * any other link has lost its purpose. */
+    /* The connection was deleted after the link was created. The page of a used link reports
+     * that; any other link can no longer be used. */
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
     return show_link(request);
@@ -180,8 +180,8 @@ static enum op_result take_link(struct web_request *request)
     return web_wait(request, on_taken);
 }
 
-/* The API key that made the link was checked: the link is as valid as that key, and acts on its
- * behalf. */
+/* The API key that made the link was checked: the link is valid as long as that key, and acts on
+ * its behalf. */
 static enum op_result on_key(struct web_request *request)
 {
     struct link *it = request->state;
@@ -193,7 +193,8 @@ static enum op_result on_key(struct web_request *request)
         return web_reply_redirect(request, app_link_path(request), "");
     if (it->is_taking)
         return take_link(request);
-    /* A used link shows the connection that it made, which replaces the one it was made for. */
+    /* A used link shows the connection that it made, which replaces the one for which it was
+     * made. */
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show_link(request);

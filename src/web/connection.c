@@ -1,6 +1,6 @@
 /*
- * One connection: its state, its grant and what that allows, its last use and last failure, and a
- * person's possible changes.
+ * One connection: its state, its grant and what that allows, its last use and last failure, and the
+ * changes that a person can make.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -95,7 +95,7 @@ static const struct catalog_auth *auth_of(const struct page *page)
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 
-/* Whether it is renewed automatically; SLICE_NONE: not shown. */
+/* Whether the token is renewed automatically; SLICE_NONE: not shown. */
 static slice renewal_of(const struct page *page, bool has_expiry)
 {
     const struct connect_item *item = item_of(page);
@@ -119,7 +119,7 @@ static void write_scope(struct json_writer *w, const struct page *page, slice sc
     json_close(w, '}');
 }
 
-/* The requested scopes, then further ones that the app granted, by an earlier grant. */
+/* The requested scopes, then further scopes that the app granted earlier. */
 static void write_scopes(struct json_writer *w, const struct page *page, const struct json *wanted)
 {
     slice granted = page->row.scopes;
@@ -161,7 +161,8 @@ static void write_page(struct web_request *request, struct json_writer *w)
     const struct catalog_auth *auth = app ? auth_of(page) : NULL;
     bool is_oauth = auth && auth->kind == AUTH_OAUTH2;
     bool has_expiry = is_oauth || (auth && auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
-    slice typed = web_field(request, "label"); /* if the form comes back with an error */
+    slice typed = web_field(request, "label"); /* typed values, if the form is rendered again
+                                                * with an error */
     json_member_open(w, "connection", '{');
     view_connection_members(request, w, row);
     json_close(w, '}');
@@ -212,8 +213,8 @@ static enum op_result finish_connection(struct web_request *request)
         return web_reply_database(request, status);
     page->app = catalog_find_integration(page->catalog, page->row.integration_id, NULL);
     connection_users_begin(request, &page->use, page->catalog, &page->row, FLOWS_EXAMINED);
-    /* The lookup adds what is not in the row: whether the sealed credential has a refresh token.
-     * Known at once or not, the queries above are waited for. */
+    /* The lookup adds a fact that is not in the row: whether the sealed credential has a refresh
+     * token. The page waits for the queries above even if the lookup completes at once. */
     bool is_known = connect_find(request->web->config.connect, &page->lookup,
                                  request->session.account_id, page->row.integration_id,
                                  page->row.id, &request->serve.op);

@@ -33,7 +33,7 @@ static enum op_result on_changed(struct web_request *request)
     const struct changing *it = request->state;
     if (it->command.status == ERR_NOTFOUND)
         return app_no_connection(request);
-    /* A concurrent change won, and this one was not made. */
+    /* A concurrent change was first, and this change was not made. */
     if (it->command.status == ERR_INVALID)
         return web_reply_problem(request, 409, "Not changed",
                                  "Another change was made at the same moment. Try again.");
@@ -87,7 +87,7 @@ enum { RENEW_MS = 15 * 1000 };
 static void on_cancel(struct web_request *request)
 {
     struct testing *it = request->state;
-    /* Each call has no effect on something that is not under way. */
+    /* Cancelling has no effect on operations that are not under way. */
     connect_renew_cancel(&it->renewal);
     op_cancel(&it->probe.op);
 }
@@ -100,13 +100,13 @@ static void on_end(struct web_request *request)
 
 static web_step on_found;
 
-/* Reads the credential through the cache; again after a renewal, which has replaced it. */
+/* Reads the credential through the cache, and again after a renewal, which has replaced it. */
 static enum op_result find_credential(struct web_request *request)
 {
     struct testing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
     ASSERT(it->integration_id.ptr);
-    /* After a renewal: the first set has the old credential. */
+    /* Needed after a renewal, since the first set has the old credential. */
     connect_set_unref(it->lookup.set);
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
                         it->id, &request->serve.op)
@@ -143,7 +143,7 @@ static enum op_result reply_works(struct web_request *request)
     return web_reply_redirect(request, app_connection_path(request, it->id), "connection_works");
 }
 
-/* The identity could not be stored: it is logged only, since the next test finds it again. */
+/* The identity could not be stored. That is only logged, since the next test finds it again. */
 static enum op_result on_known(struct web_request *request)
 {
     const struct testing *it = request->state;
@@ -187,7 +187,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
     /* Without a credential the row is marked for reconnecting, and the item has the reason. */
     if (!item->credential)
         return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
-    /* The identity is stored only if the credential is still this revision. */
+    /* The identity is stored only if the row still has this revision of the credential. */
     it->rev = item->rev;
     call_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
                      &request->serve.op);
@@ -207,7 +207,8 @@ static enum op_result on_found(struct web_request *request)
     const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
                                     clock_shared_us()) == CONNECT_EXPIRED;
-    /* Renewed at most once, so that a token that is issued expired does not loop. */
+    /* Renewed at most once, so that a token that has already expired when it is issued does not
+     * cause a loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);
     uint64_t deadline = loop_now_ns(request->serve.op.loop) + RENEW_MS * 1000000ULL;

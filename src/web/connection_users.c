@@ -1,6 +1,6 @@
 /*
- * The users of a connection: each part is a bounded read by a key. Calls are counted by app, not by
- * connection; the page says so.
+ * The users of a connection, read in parts, each a bounded read by a key. Calls are counted by app,
+ * not by connection; the page says so.
  */
 #include "web/connection_users.h"
 
@@ -22,7 +22,7 @@ void connection_users_begin(struct web_request *request, struct connection_users
     bool is_range = tally_range_of(HOURS, now, &use->range);
     ASSERT(is_range);
     use->flows_max = flows_max;
-    /* A flow needs the connection by name, or by default if this is the default one. */
+    /* A flow needs the connection if it names it, or names none and this is the default one. */
     use->need = (struct flow_need){.catalog = catalog,
                                    .integration_id = row->integration_id,
                                    .connection_id = row->id,
@@ -110,7 +110,7 @@ static void write_users(struct web_request *request, struct json_writer *w, slic
     json_close(w, ']');
 }
 
-/* The sums of the hours with calls. */
+/* Adds up the hours with calls. */
 static void write_use_chart(struct json_writer *w, const struct connection_users *use)
 {
     struct chart_column columns[HOURS] = {0};

@@ -1,6 +1,6 @@
 /*
- * connection_users: the users of a connection: flows with remaining steps that use it, templates
- * that call its app, keys that have used it; and the app's calls of a day.
+ * connection_users: the users of a connection (flows with remaining steps that use it, templates
+ * that call its app, and keys that have used it) and the app's calls of a day.
  */
 #ifndef WEB_CONNECTION_USERS_H
 #define WEB_CONNECTION_USERS_H
@@ -11,7 +11,7 @@
 struct connection_users {
     int64_t flows_max; /* examined of each status */
     struct flow_need need;
-    struct flow_page *running, *waiting; /* NULL: out of memory at the start */
+    struct flow_page *running, *waiting; /* NULL: there was no memory when it was started */
     struct pg_query keys, calls;
     struct tally_range range;
     struct app_key *key_list;
@@ -23,9 +23,11 @@ struct connection_users {
 void connection_users_begin(struct web_request *request, struct connection_users *use,
                             const struct catalog *catalog, const struct connection *row,
                             int64_t flows_max);
-/* In the next step, before the others: OK, ERR_NOMEM, or as pg_query. */
+/* Call in the next step, before the other functions. Returns OK, ERR_NOMEM, or the query's
+ * status. */
 int connection_users_result(struct connection_users *use) MUST_CHECK;
-/* Members "running" and "waiting" (flows), "count" of both, and "examined": 0 if those are all. */
+/* Members "running" and "waiting" (flows), "count" of both, and "examined", which is 0 if all
+ * were examined. */
 void connection_users_flows(struct json_writer *w, const struct connection_users *use);
 /* A member "keys". */
 void connection_users_keys(struct json_writer *w, const struct connection_users *use);

@@ -3,7 +3,7 @@
  */
 #include "web/app.h"
 
-/* Connections of a removed app stay; they are listed by its id. */
+/* Connections of a removed app remain; they are listed by its id. */
 static void put_app_name(struct web_request *request, struct json_writer *w, slice integration_id)
 {
     const struct catalog_integration *app =

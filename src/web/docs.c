@@ -1,5 +1,5 @@
 /*
- * Docs: the reference of the API: a list of the operations, and for each of them its parameters,
+ * Docs: the reference of the API: a list of the operations, and for each operation its parameters,
  * its replies and its call with curl. docs.pl makes the data of these pages from the API's document
  * (src/api/openapi.json) when sluice is built. They are the same for every reader; a session adds
  * only the frame.

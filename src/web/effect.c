@@ -5,12 +5,12 @@
 
 #include "base/ascii.h"
 
-/* Shown for a field; the rest is counted. */
+/* items shown for a field; further items are counted */
 enum { LISTED_MAX = 50, ADDRESSES_MAX = 100000 };
 
 /* ---- verbs ---- */
 
-/* Titles of actions begin with their verb. For other words only the level counts. */
+/* Titles of actions begin with a verb. For words that are not listed here only the level counts. */
 static const struct {
     const char *verb, *icon, *words;
 } verbs[] = {
@@ -114,7 +114,7 @@ void reach_begin(struct reach *reach, struct web_request *request)
     map_init(&reach->addresses, ADDRESSES_MAX);
 }
 
-/* If there is no room to remember it an address may count twice. */
+/* If there is no memory to record it, an address may count twice. */
 static void count_recipient(void *user, slice field, const struct recipient *recipient)
 {
     struct reach *reach = user;
@@ -149,7 +149,7 @@ slice reach_end(struct reach *reach)
                         reach->outside, SLICE_ARG(home));
 }
 
-/* The fields of a call one after another; one field's list is open. */
+/* Writes the fields of a call one after another; the list of the current field is open. */
 struct recipients_view {
     struct json_writer *w;
     const struct web *web;

@@ -7,8 +7,8 @@
 #include "store/execution.h"
 #include "web/pages.h"
 
-/* The row, then its summary if it is stored separately because of its size: cut to the page's
- * limit; then the connection's label. */
+/* Reads the row, then its summary if it is stored separately because of its size (cut to the
+ * page's limit), then the connection's label. */
 struct one {
     struct execution execution;
     struct exec_stored_read stored;
@@ -24,7 +24,7 @@ static void cancel_one(struct web_request *request)
 
 /* ---- writing ---- */
 
-/* As a tree, and as its JSON; if it was cut, only the remaining text. */
+/* The output as a tree and as JSON; if it was cut, only the remaining text. */
 static void write_output(const struct execution *execution, const struct json *summary,
                          struct json_writer *w)
 {
@@ -141,7 +141,7 @@ static enum op_result finish_one(struct web_request *request)
         return web_reply_database(request, status);
     if (one->execution.summary.ptr)
         return load_connection(request);
-    /* Not in the row, so the summary is read from its own chunks, up to the page's limit. */
+    /* The summary is not in the row, so it is read from its own chunks, up to the page's limit. */
     struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
     exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
                       &request->serve.op, request->session.account_id, &wanted,

@@ -1,7 +1,7 @@
 /*
  * Running an execution again: a form with identity, action and effect. The sent input is not
- * stored, so it has to be written, starting from an example of the action. A write needs its box
- * ticked. The form's id is the run's idempotency key: sent twice, it runs once.
+ * stored, so the reader has to write it, starting from an example of the action. A write needs its
+ * box ticked. The form's id is the run's idempotency key, so a form that is sent twice runs once.
  */
 #include "store/connection.h"
 #include "store/execution.h"

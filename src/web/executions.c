@@ -1,8 +1,8 @@
 /*
- * The list of executions, newest first: tried ones, including calls of flows, or blocked ones, from
- * the audit trail. The filters are in the address. The database filters what it can, this file all
- * rows by everything; a page ends after SCANS_MAX scans, or one that has read much and found
- * little, and "Older" continues there.
+ * The list of executions, newest first: those that were tried, including calls of flows, or those
+ * that were blocked, from the audit trail. The filters are in the address. The database applies the
+ * filters that it can, and this file applies all of them to the rows. A page ends after SCANS_MAX
+ * scans, or after a scan that read many rows and found few, and "Older" continues from there.
  */
 #include "flow/template.h"
 #include "store/audit.h"
@@ -27,12 +27,12 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     {.name = "before", .kind = SERVE_CURSOR}};
 
 struct row {
-    struct uuid position;                        /* in the list; for an execution its id */
+    struct uuid position;                        /* position in the list; for an execution its id */
     enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* the first has no page */
     struct uuid flow_id;
     slice flow_title, step_key, step_title;
     bool is_fan_out;
-    slice app_id, action_id, status, code; /* the last is empty if succeeded */
+    slice app_id, action_id, status, code; /* code: empty if succeeded */
     slice message;                         /* a sentence if succeeded; may be empty */
     struct uuid key_id;                    /* nil: unknown */
     slice key_name;
@@ -42,17 +42,16 @@ struct row {
 struct runs {
     struct serve_list list;
     struct execution_filter filter;
-    bool is_blocked; /* blocked ones are listed */
-    struct pg_query
-        keys_query; /* fills the choice of a key; events of blocked runs have no names */
+    bool is_blocked;            /* blocked ones are listed */
+    struct pg_query keys_query; /* for the choice of a key; events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
 };
 
 /* ---- rows ---- */
 
-/* The text of a run: if failed its message, else the sentence of its display; for a succeeded call
- * nothing. */
+/* The text of a run: the message of a failed run, else the sentence of its display; a succeeded
+ * call has no text. */
 static slice said_of(const struct execution *execution, const struct json *summary)
 {
     return execution->is_succeeded ? json_get_str(JSON_GET(summary, "display"), SLICE("summary"))
@@ -66,7 +65,7 @@ static slice code_of_blocked(slice reason)
     return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
 }
 
-/* In the present template of its key; SLICE_NONE: no title there. */
+/* The title in the present template of that key; SLICE_NONE: there is none. */
 static slice title_of_step(const struct web_request *request, const struct execution *call)
 {
     const struct flow_template *tmpl =
@@ -102,8 +101,8 @@ static struct row row_of(struct web_request *request, const struct execution *on
 
 /* ---- writing ---- */
 
-/* All apps of the catalog, and the one in the filter even if it is no longer in the catalog; the
- * same for that app's actions. */
+/* Lists all apps of the catalog, and the app in the filter even if it is no longer in the
+ * catalog; likewise that app's actions. */
 static void write_choices(const struct web_request *request, struct json_writer *w)
 {
     const struct runs *runs = request->state;
@@ -204,7 +203,8 @@ static enum op_result reply_list(struct web_request *request)
 
 /* ---- reading ---- */
 
-/* The database filters blocked runs only by kind, others by everything except some of the codes. */
+/* The database filters blocked runs only by kind, and others by everything except some of the
+ * codes. */
 static void add_row(struct web_request *request, const struct row *row)
 {
     struct runs *runs = request->state;
@@ -219,7 +219,7 @@ static void add_row(struct web_request *request, const struct row *row)
         write_row(request, &request->view, row);
 }
 
-/* As the one below: the query's status. */
+/* As add_blocked below: returns the query's status. */
 static int add_executions(struct web_request *request, struct uuid *end)
 {
     struct runs *runs = request->state;
@@ -230,7 +230,7 @@ static int add_executions(struct web_request *request, struct uuid *end)
         struct row row = row_of(request, &list[i]);
         add_row(request, &row);
     }
-    /* It has read much and found little: this limits the cost of a page. */
+    /* The scan read many rows and found few, so it is the last: this limits the cost of a page. */
     if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
         runs->list.scans_left = 1;
     return status;

@@ -8,15 +8,15 @@
 #include "web/result.h"
 #include "web/waterfall.h"
 
-/* For a step's input or output: more would make the page large, and the API returns all of it. The
- * input of a step that waits for a decision is not cut. */
+/* Limits the displayed input or output of a step: more would make the page large, and the API
+ * returns all of it. The input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
 /* While the page is made. */
 struct flow_view_page {
-    struct flow_load *load; /* until it has arrived: it is freed while names are read */
+    struct flow_load *load; /* until it is loaded; it is freed while names are read */
     struct flow flow;
-    slice name, title, actor; /* title: SLICE_NONE: no title of its own */
+    slice name, title, actor; /* title: SLICE_NONE: the flow has no title */
     slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* as many as steps */
     bool is_fan_out[FLOW_STEPS_MAX];
     bool has_ended;
@@ -28,7 +28,7 @@ struct flow_view_page {
 
 /* ---- parts of steps ---- */
 
-/* The person who rejected an approval, and the note; SLICE_NONE: not a person. */
+/* The person who rejected an approval, and the note; SLICE_NONE: not rejected by a person. */
 static slice rejecter_of(const struct json *step, slice *note)
 {
     bool is_approval = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval");
@@ -41,7 +41,7 @@ static bool is_rejected(const struct json *step)
     return rejecter_of(step, &note).ptr != NULL;
 }
 
-/* For an approval rejected by a person it begins with the key, which has a name. */
+/* The message of an approval rejected by a person begins with the name of the key. */
 static slice error_message(struct web_request *request, const struct flow_view_page *page,
                            const struct json *step)
 {
@@ -75,7 +75,7 @@ static void write_part(struct json_writer *w, const struct json *step, const cha
         json_member_str(w, name, SLICE_NONE);
 }
 
-/* For a list the first items, and their number; items 0: not a list. */
+/* The first items of a list, and their number; items 0: the value is not a list. */
 static void write_output(struct json_writer *w, const struct json *step)
 {
     enum { ITEMS_MAX = 3 };
@@ -108,8 +108,8 @@ static const struct json *waiting_step(const struct json *steps)
 
 _Static_assert((int)FLOW_STEPS_MAX <= (int)WATERFALL_SPANS_MAX, "all steps have a bar");
 
-/* The look and text of a bar. Nothing here depends on the time of day, so a step's block changes
- * only with the flow. */
+/* The style and text of a bar. Nothing here depends on the time of day, so a step's block
+ * changes only with the flow. */
 struct step_bar {
     const char *kind; /* NULL: it has not begun */
     slice text;
@@ -201,7 +201,7 @@ static void write_step(struct web_request *request, const struct flow_view_page 
     json_member_i64(w, "x", bar->drawn.x);
     json_member_i64(w, "width", bar->drawn.width);
     write_error(request, page, step, w);
-    if (step == page->decision) /* the decision contains its input already */
+    if (step == page->decision) /* the decision already contains its input */
         json_member_str(w, "input", SLICE_NONE);
     else
         write_part(w, step, "input");
@@ -259,8 +259,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     for (size_t i = 0; i < ARRAY_LEN(copied); i++)
         json_member_str(w, copied[i], json_get_str(page->record, slice_cstr(copied[i])));
     view_time(w, "deadline_at", page->flow.deadline);
-    /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
-     * do. */
+    /* A failed flow may be resumed or cancelled; a completed or cancelled flow allows neither. */
     json_member_bool(w, "may_act",
                      serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
@@ -298,11 +297,16 @@ static enum op_result name_those_of_flow(struct web_request *request)
 
 /* ---- the canceller ---- */
 
-/* The events of cancelled flows around this one's cancellation. The row has no actor, and events
- * are found only by time, so with very many at once the page may not show the actor. */
+/* Reads the events of cancelled flows around this flow's cancellation. The row has no actor, and
+ * events are found only by time, so if there are very many at that time the page may not show
+ * the actor. */
 static void ask_cancels(struct web_request *request, struct flow_view_page *page)
 {
-    enum { MARGIN_MS = 10000, EVENTS_MAX = 100 }; /* between two clocks, and until it is written */
+    enum {
+        MARGIN_MS = 10000,
+        EVENTS_MAX = 100
+    }; /* allows for different clocks and for the time
+        * until the event is written */
     int64_t at_ms = page->flow.updated_at / 1000;
     const struct store_page around = {.since = uuid_v7_floor(at_ms - MARGIN_MS),
                                       .before = uuid_v7_floor(at_ms + MARGIN_MS),
@@ -312,7 +316,7 @@ static void ask_cancels(struct web_request *request, struct flow_view_page *page
                      SLICE_NONE);
 }
 
-/* The first one's, as a cancelled flow may be cancelled again. */
+/* Takes the first event, as a cancelled flow may be cancelled again. */
 static enum op_result name_canceller(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
@@ -364,7 +368,7 @@ static enum op_result finish_load(struct web_request *request)
     if (load->status != OK)
         return web_reply_database(request, load->status);
     ASSERT(load->tmpl);
-    /* The view is the same text that the API answers with; the page is rendered from it. */
+    /* The view is the same text that the API returns; the page is rendered from it. */
     struct arena *arena = &request->serve.op.arena;
     slice text = arena_dup(arena, flow_load_render_view(load));
     const struct json *whole = text.len > 0 ? json_parse(arena, text, &json_limits_provider, NULL)

@@ -1,7 +1,7 @@
 /*
- * Running a flow again: a page with identity, calls and effect, and then a new flow of the same
- * template and inputs. If the start confirms its writes, that takes a second decision, a box to
- * tick; all others wait for an approval of their own.
+ * Running a flow again: a page with identity, calls and effect, and then a new flow with the same
+ * template and inputs. If the start confirms the flow's writes, it needs a second decision, a box
+ * to tick; otherwise the writes wait for an approval.
  */
 #include "web/flow_decision.h"
 #include "web/once.h"
@@ -10,9 +10,9 @@ enum { ONCE_AGAIN = 'r', INPUT_BYTES_MAX = 3 * 1024 };
 
 struct again {
     struct flow_load *load;     /* until its next step */
-    struct flow_template *tmpl; /* the one that new flows get; NULL: no longer exists */
+    struct flow_template *tmpl; /* the version for new flows; NULL: no longer exists */
     slice key, title, input;
-    bool is_changed; /* the earlier flow has another version */
+    bool is_changed; /* the earlier flow has a different version */
     struct flow_names *names;
 };
 
@@ -23,7 +23,7 @@ static void on_again_end(struct web_request *request)
         flow_template_unref(again->tmpl);
 }
 
-/* The needed parts of the earlier flow. false: a reply was sent. */
+/* Copies the needed parts of the earlier flow. false: a reply was sent. */
 static bool take_loaded(struct web_request *request, enum op_result *replied)
 {
     struct again *again = request->state;
@@ -60,7 +60,7 @@ static bool is_confirmed_by_start(const struct flow_template *tmpl)
 
 /* ---- the question ---- */
 
-/* The calls whose connection is known in advance, as the items of an approval. */
+/* Lists the calls whose connection is known in advance, in the form of an approval's items. */
 static const struct json *calls_of(struct web_request *request, const struct flow_template *tmpl)
 {
     struct json_text text;

@@ -1,6 +1,6 @@
 /*
  * A flow's waiting decision, for its page: each call with its connection, its effect and exactly
- * what is sent; and the names of the keys that have asked and decided. The names are read from the
+ * what is sent, and the names of the keys that asked and decided. The names are read from the
  * database first, all at the same time.
  */
 #include "store/audit.h"
@@ -31,7 +31,7 @@ static const struct catalog_action *action_of(const struct web_request *request,
     return catalog_find_tool(*request->web->config.catalog, json_get_str(item, SLICE("tool")));
 }
 
-/* An id may be a number or a text. 0: the call has none. */
+/* An id may be a number or a text. 0: the call names no connection. */
 static int64_t connection_id_of(const struct json *item)
 {
     const struct json *value = JSON_GET(item, "connection");
@@ -112,7 +112,8 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-/* SLICE_NONE: unknown. *id: the connection, 0 if there is none yet. */
+/* The label of an item's connection; SLICE_NONE: unknown. *meant: the connection, 0 if it is not
+ * known yet. */
 static slice label_connection(struct web_request *request, struct flow_names *names,
                               const struct json *item, int64_t *meant)
 {
@@ -126,7 +127,7 @@ static slice label_connection(struct web_request *request, struct flow_names *na
     bool is_read = connection && (id != 0 ? store_connection_get_result(&connection->query, &row)
                                           : store_connection_list_result(&connection->query, &list,
                                                                          &count)) == OK;
-    /* Without a default a call uses the only one, and is refused if there are several. */
+    /* Without a default a call uses the only connection, and is refused if there are several. */
     if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
         *meant = list[0].id;
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
@@ -168,7 +169,7 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
     json_close(w, ']');
 }
 
-/* The headline first, then all fields, folded. */
+/* Writes the headline first, then all fields, which are folded. */
 static void write_item(struct web_request *request, struct flow_names *names,
                        const struct json *item, const struct titled_steps *steps, size_t i,
                        struct json_writer *w)
@@ -197,7 +198,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
     json_close(w, '}');
 }
 
-/* All calls of one action, starting with the one at `first`. */
+/* Writes all calls of one action, starting with the call at `first`. */
 static void write_group(struct web_request *request, const struct json *items, size_t first,
                         struct json_writer *w)
 {

@@ -9,12 +9,11 @@
 struct flow_names;
 
 /* Reads the names of actors ("key:<id>"), and of the connections of an approval's items (NULL:
- * none) into *names, then continues with `then`, once the caller's earlier queries have ended,
- * too. */
+ * none) into *names. Continues with `then` once the caller's earlier queries have ended, too. */
 enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
                                 const struct json *items, struct flow_names **names,
                                 web_step *then);
-/* A key's name; the actor itself if it has none, or is not a key. */
+/* A key's name; the actor itself if the key has no name or the actor is not a key. */
 slice flow_names_actor(struct flow_names *names, slice actor);
 /* The identity for the call of an item; SLICE_NONE: unknown, or the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,

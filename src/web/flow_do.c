@@ -11,8 +11,8 @@ struct pending {
     struct flow_names *names; /* names the earlier decider */
 };
 
-/* A flow that is started here may be traced like any other. A browser has no trace of its own; one
- * from a proxy counts. */
+/* A flow that is started here may be traced like any other. A browser sends no trace context,
+ * but one from a proxy is used. */
 static const struct trace_context *begin_trace(struct web_request *request)
 {
     const struct tracer *tracer = request->web->config.tracer;
@@ -51,7 +51,7 @@ const struct flow_command *web_command_of(const struct web_request *request)
 
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
 {
-    /* REPEATED is an answer to starts only, and web_flow_start treats it as done. */
+    /* REPEATED is a result of starts only, and web_flow_start treats it as done. */
     ASSERT(command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED);
     switch (command->answer) {
     case FLOW_ANSWER_NOT_FOUND:
@@ -119,7 +119,7 @@ static enum op_result reply_decided(struct web_request *request)
     json_member_str(w, "by",
                     is_own ? SLICE_NONE : flow_names_actor(pending->names, command->earlier.by));
     view_time(w, "at", command->earlier.at);
-    /* A note belongs to one decision; the later note cannot be stored. */
+    /* A note belongs to one decision, so the later note cannot be stored. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
     return web_reply_view(request, 200, "flow_decided");
 }
@@ -150,7 +150,7 @@ static enum op_result begin_approval(struct web_request *request, enum flow_comm
     if (!flow_note_fits(in.note))
         return web_reply_problem(request, 400, "Not done",
                                  "The note has more than 2,000 characters.");
-    /* Without a valid revision there is no approval: it would not be bound to any page. */
+    /* Without a valid revision nothing is approved: the approval would not be bound to any page. */
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
         return web_reply_problem(request, 400, "Not done",
                                  "The form is not complete. Load the flow's page again.");

@@ -1,9 +1,9 @@
 /*
- * Server-sent events for a flow's page, and for the pages of an account as a whole: they report
+ * Server-sent events for a flow's page, and for the pages of an account as a whole. They report
  * that something has changed, not what; the page then requests the new content. An event's id is
- * the flow's revision, or the account's stamp (flow.h). The page sends the one that it displays
- * (`since`), and a browser that reconnects sends the last id it received (Last-Event-ID): a known
- * one is not sent again, so many browsers that reconnect at the same time request nothing. The
+ * the flow's revision, or the account's stamp (flow.h). The page sends the id that it displays
+ * (`since`), and a browser that reconnects sends the last id it received (Last-Event-ID). A known
+ * id is not sent again, so many browsers that reconnect at the same time request nothing. The
  * stream ends with the flow, when the session's key is revoked, when the server drains, and after
  * STREAM_MS_MAX; the browser reconnects by itself, and gets the sign-in page if the key was
  * revoked.
@@ -27,7 +27,7 @@ struct events {
 static void on_change(struct flow_watch *watch)
 {
     struct events *events = CONTAINER_OF(watch, struct events, watch);
-    watch->rev = watch->news_rev; /* one event for each revision, however often it is compared */
+    watch->rev = watch->news_rev; /* one event for each revision, however many comparisons */
     events->has_news = true;
     serve_stream_wake(&events->stream);
 }
@@ -35,7 +35,7 @@ static void on_change(struct flow_watch *watch)
 /* 0: the browser has no revision yet. */
 static int64_t read_known(struct web_request *request)
 {
-    /* The header is newer than the query string, which stays as the page wrote it. */
+    /* The header is newer than the query string, which stays as it was in the page. */
     slice last = http_request_header(request->serve.exchange, SLICE("Last-Event-ID"));
     int64_t rev;
     return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
@@ -57,7 +57,7 @@ static enum op_result end_stream(struct web_request *request)
     return OP_DONE;
 }
 
-/* A change if there is one, otherwise a comment that keeps the connection open. */
+/* Sends an event if there is a change, otherwise a comment that keeps the connection open. */
 static bool send_event(struct web_request *request, struct events *events)
 {
     char text[48];
@@ -70,8 +70,8 @@ static bool send_event(struct web_request *request, struct events *events)
     return http_reply_chunk(request->serve.exchange, slice_of(text, (size_t)len)) == OK;
 }
 
-/* The event is sent before the sleep, so that a change that came before it is sent at once. For a
- * slow reader has_news stays set. */
+/* The event is sent before the op sleeps, so that an earlier change is sent at once. For a slow
+ * reader has_news stays set. */
 static enum op_result go_on_stream(struct web_request *request)
 {
     struct events *events = request->state;
@@ -83,11 +83,11 @@ static enum op_result go_on_stream(struct web_request *request)
     return web_wait(request, go_on_stream);
 }
 
-/* From here on there is a reply under way, and errors can only end it. */
+/* From here on a reply is under way, which an error can only end. */
 static void open_stream(struct web_request *request)
 {
     struct events *events = request->state;
-    /* Watched before the first event is written: a change in between is not lost. */
+    /* The watch begins before the first event is written, so a change in between is not lost. */
     serve_events_begin(request->serve.exchange);
     flow_watch_add(request->web->config.flow, &events->watch);
     serve_stream_open(&events->stream, &request->serve.op, request->serve.exchange,
@@ -120,8 +120,8 @@ static enum op_result begin_stream(struct web_request *request)
     return end_stream(request);
 }
 
-/* The nil id: of the account. NULL: answered. on_end is set only once the watch and the guard exist
- * (open_stream). */
+/* The flow in the path; the nil id means the account. NULL: a reply was sent. on_end is set only
+ * once the watch and the guard exist (open_stream). */
 static struct events *make_events(struct web_request *request, struct uuid flow_id)
 {
     struct events *events = ARENA_NEW(&request->serve.op.arena, struct events);
@@ -151,7 +151,7 @@ enum op_result web_flow_events(struct web_request *request)
     return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
 }
 
-/* The first poll of the account's stamp shows whether the browser has the present one. */
+/* The first poll of the account's stamp shows whether the browser has the present stamp. */
 enum op_result web_account_events(struct web_request *request)
 {
     if (!make_events(request, (struct uuid){{0}}))

@@ -1,6 +1,6 @@
 /*
- * The history of a flow, for its page; see flow_log.h. For a step that failed often it has only the
- * last attempts, and the number of earlier ones.
+ * The history of a flow, for its page; see flow_log.h. For a step that failed many times it has
+ * only the last attempts, and the number of earlier ones.
  */
 #include "web/flow_log.h"
 
@@ -9,7 +9,7 @@
 
 enum {
     LISTED_MAX = 3,        /* failed attempts of a step */
-    EVENTS_OF_ATTEMPT = 2, /* it began again, and its end */
+    EVENTS_OF_ATTEMPT = 2, /* a new start of the step, and the end */
     EVENTS_ONCE = 3,       /* the start, a question, the end */
     TEXT_BYTES_MAX = 1000, /* limit of an app's message; a note has at most 2,000 characters */
     DOCUMENT_BYTES_MAX = 65536
@@ -55,14 +55,14 @@ static void add_attempt(struct flow_log *log, const struct flow_step *step, bool
                                                     TEXT_BYTES_MAX)});
 }
 
-/* The attempts of one step, count of them; only the last attempt may have been completed. */
+/* The `count` attempts of one step; only the last attempt may have been completed. */
 static void add_step(struct flow_log *log, const struct flow_step *attempts, size_t count,
                      const struct flow_template *tmpl, const slice *titles, struct arena *arena)
 {
     size_t index = (size_t)attempts[0].step_index;
     size_t failed = count - attempts[count - 1].is_completed;
     size_t left_out = failed > LISTED_MAX ? failed - LISTED_MAX : 0;
-    /* The index belongs to this very template version; the check guards against a broken row. */
+    /* The index is that of exactly this template version; the check guards against a broken row. */
     if (index >= tmpl->step_count)
         return;
     if (left_out > 0)

@@ -1,6 +1,6 @@
 /*
  * flow_log: the history of a flow, in order: its starter, failed attempts, decisions with their
- * notes, its present state or end.
+ * notes, and its present state or end.
  */
 #ifndef WEB_FLOW_LOG_H
 #define WEB_FLOW_LOG_H
@@ -15,14 +15,14 @@ struct flow_log {
     size_t count;
 };
 
-/* Of a flow's finished attempts; titles: of the template's steps, borrowed. Everything else is
- * copied into the arena. ERR_NOMEM. */
+/* Makes the log from a flow's finished attempts. titles: those of the template's steps,
+ * borrowed. Everything else is copied into the arena. ERR_NOMEM. */
 int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
                   const struct flow_template *tmpl, const slice *titles,
                   struct arena *arena) MUST_CHECK;
-/* For a cancelled flow: the actor. */
+/* Sets the actor of a cancelled flow. */
 void flow_log_set_canceller(struct flow_log *log, slice actor);
-/* Its actors, at most `max`. Returns their number. */
+/* Lists the actors in the log, at most `max`. Returns their number. */
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max);
 /* A member "log", as flow.html declares it. */
 void flow_log_write(const struct flow_log *log, struct flow_names *names, struct json_writer *w);

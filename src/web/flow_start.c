@@ -1,6 +1,6 @@
 /*
- * Starting a flow: the templates with their apps and writes, and the form of one, whose fields are
- * made from its input's schema. Each fault is shown at its field.
+ * Starting a flow: the templates with their apps and writes, and the form for one template, with
+ * fields made from the schema of its input. Each fault is shown at its field.
  */
 #include <stdio.h>
 
@@ -12,9 +12,10 @@
 enum {
     LONG_TEXT_CHARS = 4000,
     ONCE_FLOW = 'f',
-    CHOICES_MAX = 4, /* inputs of a template that name a connection; further ones are text fields */
+    CHOICES_MAX = 4, /* inputs of a template that choose a connection; further ones are text
+                      * fields */
     FAULT_BYTES_MAX = 4096,
-    CONNECTIONS_MAX = 50, /* choices of such a field; for an app with more the id is typed */
+    CONNECTIONS_MAX = 50, /* choices of such a field; if the app has more, the id is typed */
 };
 
 /* An input that names a connection of an app. */
@@ -24,7 +25,7 @@ struct choice {
 };
 
 struct start {
-    struct flow_template *tmpl; /* held; NULL: the list of all */
+    struct flow_template *tmpl; /* a reference; NULL: the list of all templates */
     slice problem;
     unsigned status;
     struct schema_report report;
@@ -45,8 +46,8 @@ static const struct json *properties_of(const struct flow_template *tmpl)
     return json_is(properties, JSON_OBJECT) ? properties : NULL;
 }
 
-/* "input.<name>": property names are at most as long as a schema's keys; a longer one is cut, and
- * its field stays empty. */
+/* "input.<name>": property names are at most as long as a schema's keys; a longer name is cut,
+ * and its field stays empty. */
 enum { FIELD_MAX = 160 };
 static slice input_field(const struct web_request *request, slice name)
 {
@@ -65,8 +66,8 @@ static bool has_type(const struct json *property, const char *type)
     return slice_eq_cstr(json_get_str(property, SLICE("type")), type);
 }
 
-/* Several lines: the schema requires it, or it allows a long text and does not forbid line
- * breaks. */
+/* The field has several lines if the schema requires it, or if it allows a long text and does
+ * not forbid line breaks. */
 static bool is_long_text(const struct json *property)
 {
     return slice_starts_with(json_get_str(property, SLICE("contentMediaType")), SLICE("text/")) ||
@@ -152,7 +153,8 @@ static void write_limit(struct json_writer *w, const char *key, const struct jso
         json_member_str(w, key, SLICE_NONE);
 }
 
-/* The fault of an input, in words; "" for none. A part of it is named by the rest of its path. */
+/* The fault of an input, in words; "" for none. A fault inside the input is named by the rest of
+ * its path. */
 static slice fault_of(struct web_request *request, const struct start *start, slice name,
                       bool is_missing)
 {
@@ -188,11 +190,11 @@ static void write_input(struct web_request *request, const struct start *start,
     const struct choice *choice = choice_of(start, name);
     enum kind kind = kind_of(property);
     bool is_asked = json_has_text(JSON_GET(start->tmpl->input_schema, "required"), name);
-    /* A box may stay empty, which is "false", unless only "true" will do. */
+    /* A box may stay unticked, which means "false", unless only "true" is allowed. */
     bool is_required = is_asked && (kind != KIND_YES || JSON_GET(property, "const"));
     json_open(w, '{');
     json_member_str(w, "name", name);
-    /* In a choice of connections the id is hidden. */
+    /* In a choice of connections the id is not displayed. */
     bool is_id = choice && name.len > 2 && slice_eq_cstr(slice_from(name, name.len - 2), "Id");
     value_view_name(w, "label", is_id ? slice_first(name, name.len - 2) : name);
     json_member_str(w, "value", value);
@@ -213,7 +215,8 @@ static void write_input(struct web_request *request, const struct start *start,
     json_close(w, '}');
 }
 
-/* The id of the flow that the form will start: a second press does not start a second flow. */
+/* The id of the flow that the form will start, so that a second press does not start a second
+ * flow. */
 static void write_once(struct web_request *request, struct json_writer *w)
 {
     struct uuid id = uuid_v7();
@@ -239,7 +242,7 @@ static bool is_known_app(const struct web_request *request, const struct flow_te
     return false;
 }
 
-/* Its state, for badge.html; SLICE_NONE: it needs no connection. */
+/* The state of the app's connection, for badge.html; SLICE_NONE: it needs no connection. */
 static slice state_of(const struct catalog_integration *app, const struct connection_app *own,
                       size_t count)
 {
@@ -314,7 +317,7 @@ static enum op_result finish_page(struct web_request *request)
         return web_reply_view(request, 200, "flow_new");
     }
     const struct json *properties = properties_of(tmpl);
-    /* After an error the form comes back with the typed values (web_field), and a fresh id. */
+    /* After an error the form is rendered again with the typed values (web_field), and a new id. */
     json_member_str(w, "problem", start->problem);
     json_key(w, "does");
     write_does(request, w, tmpl, own, count);
@@ -326,7 +329,7 @@ static enum op_result finish_page(struct web_request *request)
     return web_reply_view(request, start->status, "flow_start");
 }
 
-/* The connections for inputs, by the app of each. */
+/* Lists the connections for inputs, by the app of each input. */
 static void ask_choices(struct web_request *request, struct start *start)
 {
     const struct json *properties = properties_of(start->tmpl);
@@ -380,7 +383,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
 enum op_result web_flow_new(struct web_request *request)
 {
     slice asked = web_query(request, "template");
-    /* A form that comes back after signing in has the template in a field. */
+    /* A form that is rendered again after signing in has the template in a field. */
     slice wanted = asked.ptr ? asked : web_field(request, "template");
     return begin_page(request, 200,
                       wanted.ptr ? flow_template_set_find(templates_of(request), wanted) : NULL,
@@ -389,7 +392,7 @@ enum op_result web_flow_new(struct web_request *request)
 
 /* ---- typed values ---- */
 
-/* Line ends for programs; browsers send CR LF. */
+/* Converts line ends to those of programs; browsers send CR LF. */
 static slice plain_lines(struct arena *arena, slice text)
 {
     char *to = arena_alloc_text(arena, text.len + 1);
@@ -451,7 +454,7 @@ static const struct json *read_input(struct web_request *request, const struct f
                  json_has_text(JSON_GET(tmpl->input_schema, "required"), name))
             json_object_set(arena, input, name, json_bool(false));
     }
-    /* json_object_set fails only if out of memory, which the arena remembers. */
+    /* json_object_set fails only when out of memory, which the arena records. */
     return arena->is_exhausted ? NULL : input;
 }
 
@@ -461,10 +464,11 @@ static enum op_result finish_start(struct web_request *request)
     struct flow_template *tmpl =
         flow_template_set_find(templates_of(request), command->in.template_key);
     char id[UUID_TEXT_LEN + 1];
-    /* The template may have been removed while the command ran; then the generic page answers. */
+    /* The template may have been removed while the command ran. In that case the generic page is
+     * the answer. */
     if (command->answer == FLOW_ANSWER_INVALID && tmpl)
         return begin_page(request, 400, tmpl, command->message, NULL);
-    /* REPEATED: this form's flow exists already, which is what the reader wanted. */
+    /* REPEATED: this form's flow already exists, as the reader wanted. */
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);

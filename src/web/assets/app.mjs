@@ -1,9 +1,10 @@
-// Converts times to the reader's time zone (those of today without the date, those near it without the
-// year), copies, keeps a form from being sent twice, and refreshes the element with data-live, if the page has one: on server-sent events, or by polling where the
-// stream cannot be opened. That element consists of blocks with an id (id) and a version
-// (data-version). A block is updated in place when its version changes, unless the update would move
-// what the pointer is on or lose typed or selected text: then a bar says that there is news, and its
-// button applies it. The pages work without this file, which the build strips of comments and indents.
+// Converts times to the reader's time zone (times of today without the date, recent ones without
+// the year), copies, keeps a form from being sent twice, and refreshes the element with data-live,
+// if the page has one: on server-sent events, or by polling where the stream cannot be opened. That
+// element consists of blocks with an id (id) and a version (data-version). A block is updated in
+// place when its version changes, unless the update would move the element under the pointer or
+// lose typed or selected text. In that case a bar says that there is news, and its button applies
+// it. The pages work without this file; the build strips its comments and indentation.
 const NEAR_MS = 180 * 24 * 60 * 60_000;
 const formatOf = (style) => new Intl.DateTimeFormat(undefined, style);
 const [far, near, hour] = [{ dateStyle: 'medium', timeStyle: 'short' }, { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' }, { timeStyle: 'medium' }].map(formatOf);
@@ -17,16 +18,18 @@ const localize = (part) => {
 };
 localize(document);
 
-// A form that came back in the answer to another address (again.c): the address bar gets its own.
+// A form that was rendered again under another address (again.c): the address bar gets the form's
+// own.
 const main = document.querySelector('main');
 const { path } = main.dataset;
 if (path) history.replaceState(null, '', path);
 
-// On small screens the navigation is a bar that scrolls: where one is can be seen.
+// On small screens the navigation is a bar that scrolls: this makes the current entry visible.
 const here = document.querySelector('.side [aria-current]');
 if (here) here.closest('.side').scrollLeft = here.offsetLeft - 48;
 
-// A form is sent once: its buttons are off from then on, or until the browser has the page again.
+// A form is sent once: its buttons are disabled from then on, until the browser shows the page
+// again.
 const SENT_MS = 10_000;
 const turn = (buttons, isOff) => {
   for (const button of buttons) button.disabled = isOff;
@@ -38,7 +41,7 @@ document.addEventListener('submit', ({ target }) => {
 });
 addEventListener('pageshow', ({ persisted }) => persisted && turn(document.querySelectorAll('button'), false));
 
-// data-copy has the id of what is copied. Without a secure address browsers do not copy.
+// data-copy has the id of the element to copy. Browsers do not copy on a page without https.
 for (const button of document.querySelectorAll('[data-copy]')) button.hidden = !navigator.clipboard;
 document.addEventListener('click', async ({ target }) => {
   const button = target.closest('[data-copy]');
@@ -68,7 +71,8 @@ function keepFresh() {
   show.hidden = true;
   main.prepend(bar);
 
-  // false: the bar covers what the pointer is on or what has the focus; it goes to the upper edge then.
+  // false: the bar covers the element under the pointer or with the focus, so it moves to the upper
+  // edge.
   const isFree = () => {
     const { left, right, top, bottom } = boxOf(bar);
     return ![aimedAt(), document.activeElement].some((one) => {
@@ -87,7 +91,8 @@ function keepFresh() {
   /* ---- updating a block in place ---- */
 
   const isSame = (one, other) => one.nodeName === other.nodeName && (one.id ?? '') === (other.id ?? '');
-  // Nodes that both versions have are kept, and with them focus, selection, typed text and open details.
+  // Nodes that both versions have are kept, and with them focus, selection, typed text and the open
+  // state of details.
   const morph = (old, now) => {
     if (old.isEqualNode(now)) return;
     if (old.nodeType !== Node.ELEMENT_NODE) return void (old.data = now.data);
@@ -112,16 +117,16 @@ function keepFresh() {
     while (at) drop();
   };
 
-  // The reading position: what has the focus, or else the first block in the window.
+  // The reading position: the element with the focus, or else the first block in the window.
   const reading = () => {
     const focused = document.activeElement;
     if (live.contains(focused) && isInView(boxOf(focused))) return focused;
     return blocksOf(live).find((block) => isInView(boxOf(block)));
   };
-  // Makes a change and scrolls so that what the pointer is on, or else the reading position, does not
-  // move in the window; what the pointer is on stays what it is. false: that is not possible, and the
-  // change is undone. The first position is kept across calls, since each scrolling is rounded and the
-  // errors would add up.
+  // Makes a change and scrolls so that the element under the pointer, or else the reading position,
+  // does not move in the window; the element under the pointer must stay the same. false: that is
+  // not possible, and the change is undone. The first position is kept across calls, since each
+  // scrolling is rounded and the errors would add up.
   let rest;
   const attempt = (change, undo) => {
     const aimed = aimedAt();
@@ -139,7 +144,8 @@ function keepFresh() {
     scrollTo(x, y);
     return false;
   };
-  // The reader uses this block: the pointer is on one of its controls, a field is edited, or text is selected.
+  // The reader is using this block: the pointer is on one of its controls, a field is edited, or
+  // text is selected.
   const isBusy = (block) => {
     const marked = getSelection();
     if (!marked.isCollapsed && marked.containsNode(block, true)) return true;
@@ -150,12 +156,12 @@ function keepFresh() {
 
   /* ---- news ---- */
 
-  // The last page fetched, while some of its changes are not applied.
+  // The last page fetched, as long as some of its changes are not applied.
   let latest;
 
-  // Applies the fetched page. isAsked: the bar's button was pressed, so nothing is held back. Returns the
-  // new blocks; changes that are held back are announced in the bar. What is outside of data-live, as
-  // the navigation's counts, changes at once: it moves nothing.
+  // Applies the fetched page. isAsked: the bar's button was pressed, so nothing is held back.
+  // Returns the new blocks; the bar announces changes that are held back. Blocks outside of
+  // data-live, such as the navigation's counts, change at once, because that moves nothing.
   const apply = (page, isAsked) => {
     const fresh = page.querySelector('[data-live]');
     const added = [];
@@ -196,7 +202,7 @@ function keepFresh() {
     target.scrollIntoView();
     heading.focus({ preventScroll: true });
   });
-  // The pointer, focus or selection moved: changes that were held back may be possible now.
+  // The pointer, focus or selection moved, so changes that were held back may be possible now.
   for (const event of ['pointerover', 'focusout', 'selectionchange'])
     document.addEventListener(event, () => latest && apply(latest));
 
@@ -238,7 +244,7 @@ function keepFresh() {
   let lost;
   let tries = 0;
   let isLost = false;
-  // Nothing can be decided while the server is not there; what is typed stays.
+  // No decision can be sent while the server is unreachable; typed text stays.
   const turnForms = (isOff) => turn(live.querySelectorAll('[method=post] button'), isOff);
   const regain = () => {
     if (!isLost) return;
