@@ -1,11 +1,11 @@
 /*
- * Adoption: running flows of dead nodes are taken over, in sets until none is left. In the same way
- * a node takes from itself the flows that it owns but does not have in memory (a start or a take
- * whose answer was lost, no memory for the run).
+ * Adoption: takes over the running flows of dead nodes, in batches until none is left. In the same
+ * way a node takes from itself the flows that it owns but does not have in memory (the answer to a
+ * start or a take was lost, or there was no memory for the run).
  *
  * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
- * owner and the revision, so of several nodes one gets the flow (take.c). While no slot is free the
- * flows stay in the database: other nodes may have room.
+ * owner and the revision, so only one of several nodes gets the flow (take.c). While no slot is
+ * free the flows stay in the database: other nodes may have room.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -13,10 +13,10 @@
 #include "store/node.h"
 
 enum {
-    SCAN_EVERY_MS = 1000, /* with the lease before it: adopted within 12 s */
+    SCAN_EVERY_MS = 1000, /* plus the lease before it: adopted within 12 s */
     SCAN_JITTER_MS = 500,
-    NOT_YET_MS = 100,           /* until this node's row is written, and while its lease is out */
-    LOST_AGE_US = 20 * 1000000, /* older than any statement that may still reveal it */
+    NOT_YET_MS = 100,           /* until this node's row is written, and while it has no lease */
+    LOST_AGE_US = 20 * 1000000, /* older than any statement whose answer may still arrive */
     LOST_EVERY_US = 30 * 1000000,
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
 };
@@ -74,8 +74,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The takes of one scan share batches. The next scan comes when all are done, otherwise it would
- * find the same flows; if none was found, the flows of this node are next. */
+/* The takes of one scan share batches. The next scan waits until all of them are done; otherwise
+ * it would find the same flows. If no flow was found, the flows of this node are next. */
 static enum op_result step_orphans(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -92,9 +92,9 @@ static enum op_result step_orphans(struct op *op)
     return op->holds > 0 ? op_wait_then(op, ADOPT_FIND_DEAD) : op_jump(op, ADOPT_FIND_DEAD);
 }
 
-/* Runs LOST_AGE_US after has_lost was set, so that every statement that may still answer has, and
- * every LOST_EVERY_US in any case: a stalled PostgreSQL backend may commit a start or a take at any
- * time after its connection was given up. */
+/* Runs LOST_AGE_US after has_lost was set, when every statement that can still be answered has
+ * been, and every LOST_EVERY_US in any case: a stalled PostgreSQL backend may commit a start or
+ * a take at any time after its connection was closed here. */
 static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -121,7 +121,7 @@ static enum op_result step_lost(struct op *op)
     size_t count = 0;
     if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
         service->has_lost = true;
-    /* All of them, even without room: only this node can run the flows that it owns. */
+    /* Takes all of them, even without room: only this node can run the flows that it owns. */
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
             (void)flow_take_start(service, &refs[i], op);

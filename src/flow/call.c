@@ -1,6 +1,6 @@
 /*
  * One call of a tool_call step through the exec engine, which neither claims nor records here: the
- * flow's own rows are intent and result. Also handles its outcome.
+ * flow's own rows are intent and result. Also evaluates the call's outcome.
  */
 #include "base/clock.h"
 #include "call/summary.h"
@@ -8,7 +8,7 @@
 #include "flow/internal.h"
 
 enum {
-    UNSENT_MAX = 200, /* in a row, a minute or more: then the attempt fails */
+    UNSENT_MAX = 200, /* consecutive unsent calls, a minute or more: then the attempt fails */
     RETRY_MS_MAX = 3600 * 1000,
     NEXT_BYTES_MAX = 4096,
     /* attempts, if the template does not set them */
@@ -50,7 +50,7 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
 }
 
 /* Step and item. Together with the flow's id they make the provider's idempotency key, which is
- * therefore the same whenever and on whichever node the call is repeated. */
+ * therefore the same each time the call is repeated, on any node. */
 static slice provider_name(const struct flow_call *call, slice step_key, struct arena *arena)
 {
     char room[160], digits[SLICE_U64_MAX];
@@ -60,8 +60,8 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
                      SLICE_JOIN(room, step_key, SLICE("/"), slice_of_u64(call->item, digits)));
 }
 
-/* The flow's deadline in loop time; 0: none. At least a millisecond ahead: 0 would mean none, and a
- * call past the deadline is refused earlier (flow_run_is_overdue). */
+/* The flow's deadline in loop time; 0: none. It is at least a millisecond ahead, because 0 would
+ * mean none. A call past the deadline is refused earlier (flow_run_is_overdue). */
 static uint64_t deadline_ns(const struct flow_run *run)
 {
     int64_t left_us = run->flow.deadline - clock_shared_us();
@@ -105,8 +105,8 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     return exec_start(run->service->config.exec, &request, parent);
 }
 
-/* A refusal after which the same call will probably succeed. A write that timed out without an
- * effect could not be sent; a read may just be slow. */
+/* Whether the same call will probably succeed later. A write that timed out without an effect
+ * could not be sent; a read may just be slow. */
 static bool is_passing(const struct exec_outcome *out, bool is_read)
 {
     switch (out->reason) {
@@ -122,7 +122,8 @@ static bool is_passing(const struct exec_outcome *out, bool is_read)
     }
 }
 
-/* The stored error of a failed call. In doubt, a call that was not sent proves nothing either. */
+/* The stored error of a failed call. If the call is in doubt, not sending it this time does not
+ * resolve the doubt. */
 static struct flow_error error_of(const struct flow_call *call, const struct exec_outcome *out,
                                   struct arena *arena)
 {
@@ -140,7 +141,7 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
         .retry_after_ms = out->retry_after_ms,
         .effect = is_unknown ? EXEC_EFFECT_UNKNOWN : out->effect,
     };
-    if (is_unknown) /* automatic retries are those that do no harm */
+    if (is_unknown) /* automatic retries are limited to harmless ones */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
     error.hint = flow_hint_of(out, error.effect, arena);
     error.next_json = exec_next_action_render(out, arena);
@@ -184,8 +185,8 @@ enum flow_call_end flow_call_result(const struct flow_call *call, const struct e
     return FLOW_CALL_FAILED;
 }
 
-/* Exponential back-off with full jitter; a provider's Retry-After replaces it, plus up to half a
- * second so that flows which got it together do not return together. */
+/* Exponential back-off with full jitter. A provider's Retry-After replaces it; up to half a
+ * second is added so that flows that received it together do not retry together. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries)
 {
@@ -271,7 +272,8 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
                  "\"outcome\":\"unknown\"}");
 }
 
-/* The previous version of the program wrote none: it used one of these codes for a lost reply. */
+/* The previous version of the program stored no effect: it used one of these codes for a lost
+ * reply. */
 static enum exec_effect read_effect(const struct json *error, slice code)
 {
     slice name = json_get_str(error, SLICE("outcome"));

@@ -1,16 +1,16 @@
 /*
  * Changes of a call; see change.h.
  *
- * A person decides by the table, so it says less rather than something wrong: if nothing of `now`
- * is known there is no table, equal texts are not a difference, and for a call that sends nulls it
- * is uncertain what stays, since a null may clear a property.
+ * A person decides by the table, so it omits what might be wrong: without a known member of `now`
+ * there is no table, and equal texts are not a difference. For a call that sends nulls the number
+ * of unchanged properties is uncertain, since a null may clear a property.
  */
 #include "flow/change.h"
 
 enum { VALUE_BYTES_MAX = 1024 * 1024, NAME_BYTES_MAX = 100, BYTES_BEFORE_DIFFERENCE = 60 };
 
-/* The text for people: a text unchanged, null and "" as nothing, all else as JSON. SLICE_NONE: it
- * is too large. */
+/* The text for people: a string as it is, null and "" as an empty text, everything else as JSON.
+ * SLICE_NONE: it is too large. */
 static slice text_of(const struct json *value, struct arena *arena)
 {
     if (!value || value->type == JSON_NULL)
@@ -24,8 +24,8 @@ static bool is_nothing(const struct json *value)
     return value->type == JSON_NULL || (value->type == JSON_STRING && json_str(value).len == 0);
 }
 
-/* An object without any known property reveals nothing: a skipped step, an item that was not
- * found. */
+/* An object without any known property reveals nothing: it comes from a skipped step, or from an
+ * item that was not found. */
 static bool is_known(const struct json *now)
 {
     for (uint32_t i = 0; json_is(now, JSON_OBJECT) && i < now->count; i++)
@@ -46,7 +46,7 @@ static bool has_null(const struct json *value)
     return is_found;
 }
 
-/* Where the two begin to differ, at the start of a character. */
+/* The position at which the two texts begin to differ, at the start of a character. */
 static size_t difference_at(slice a, slice b)
 {
     size_t at = 0;
@@ -57,7 +57,8 @@ static size_t difference_at(slice a, slice b)
     return at;
 }
 
-/* A long text from shortly before the difference, so that two long texts never look the same. */
+/* Writes a long text from shortly before the difference, so that two long texts never look the
+ * same. */
 static void put_text(struct json_writer *w, const char *key, slice text, size_t difference,
                      struct arena *arena)
 {
@@ -127,7 +128,7 @@ static void put_properties(struct comparison *c)
         json_member_i64(c->w, "same", (int64_t)c->same);
 }
 
-/* Left out if it is not a text. */
+/* Omitted if it is not a text. */
 static void put_title(struct json_writer *w, const struct flow_change *change,
                       const struct json *root, struct expr_budget *budget, struct arena *arena)
 {
@@ -149,7 +150,7 @@ void flow_change_write(struct json_writer *w, const struct flow_change *change,
         json_object_set(arena, &root, SLICE("item"), *change->item);
         json_object_set(arena, &root, SLICE("index"), json_i64((int64_t)change->index));
     }
-    /* If an expression fails nothing is known. */
+    /* If an expression fails, the changes are unknown. */
     if (arena->is_exhausted ||
         expr_template_eval(change->def->now, &root, 0, budget, arena, &now, NULL) != OK ||
         expr_template_eval(change->def->then, change->input, 0, budget, arena, &then, NULL) != OK ||

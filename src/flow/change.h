@@ -1,5 +1,5 @@
 /*
- * change: what a call that waits for approval would change, for people: each property with its
+ * change: shows people what a call that waits for approval would change: each property with its
  * present value and its value after the call (a step's `before`, contrib/templates/README.md).
  */
 #ifndef FLOW_CHANGE_H
@@ -12,8 +12,8 @@ enum {
     FLOW_CHANGE_TEXT_BYTES_MAX = 400,
 };
 
-/* For one call: `before` is the result of the read step (for a fan-out over the same items: for
- * this one), item NULL: none; input: the call's input. */
+/* For one call. before: the result of the read step (for a fan-out over the same items: the
+ * result for this item); item NULL: no item; input: the call's input. */
 struct flow_change {
     const struct flow_before *def;
     slice step; /* the key of the step that was read */
@@ -21,9 +21,10 @@ struct flow_change {
     size_t index;
 };
 
-/* A member "changes" of the open object: {step, title?, properties: [{name, now?, then?}], more?,
- * same?}. title: the thing that changes. A missing text is empty; same: how many known properties
- * stay, left out if uncertain. Nothing is written if the present values are unknown. */
+/* Adds a member "changes" to the open object: {step, title?, properties: [{name, now?, then?}],
+ * more?, same?}. title: names the thing that changes. An omitted `now` or `then` is empty. same:
+ * number of known properties that stay unchanged, omitted if uncertain. Writes nothing if the
+ * present values are unknown. */
 void flow_change_write(struct json_writer *w, const struct flow_change *change,
                        struct expr_budget *budget, struct arena *arena);
 

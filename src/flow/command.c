@@ -1,6 +1,6 @@
 /*
  * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
- * the node that takes a flow with it runs it. The answer is the view after the change.
+ * a node that takes a flow runs it. The answer is the view after the change.
  *
  * A start is written before it runs. With an idempotency key the same statement binds the key, so a
  * refused start binds nothing and a successful one cannot be repeated; a repetition loads the key's
@@ -11,16 +11,16 @@
  * Each statement has one token for all its attempts: a repetition after a lost answer finds the
  * token in the row and succeeds. A statement without an answer may still have given this node a
  * flow; service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means
- * that nothing was done: a start is sent until it is answered, for as long as a client waits; if
- * the result is still unknown then, the answer says so.
+ * that nothing was done: a start is sent again until it is answered, for as long as a client waits;
+ * if the result is still unknown then, the answer says so.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
 #include "vault/key.h"
 
 enum {
-    /* How long a cancel waits if another node may be about to send a request: longer than that node
-     * relies on its last read of the row, with a margin for clock drift. */
+    /* How long a cancel waits if another node may be about to send a request: longer than that
+     * node may rely on its last read of the row, with a margin for clock drift. */
     CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
@@ -66,7 +66,7 @@ static enum op_result answer_command(struct flow_command *command, enum flow_ans
     return OP_DONE;
 }
 
-/* Also for a durable change, if only its answer cannot be made. */
+/* Also called after a durable change, if only its answer cannot be made. */
 static enum op_result unavailable(struct flow_command *command)
 {
     bool is_open = command->is_sent || command->is_changed;
@@ -74,14 +74,14 @@ static enum op_result unavailable(struct flow_command *command)
                           SLICE_NONE);
 }
 
-/* Whether the result of a sent change is unknown. ERR_NOMEM is a change that was made, whose rows
- * found no room. */
+/* Whether the result of a sent change is unknown. ERR_NOMEM: the change was made, but there was
+ * no memory for its rows. */
 static bool is_lost(int status)
 {
     return status == ERR_CLOSED || status == ERR_NOMEM;
 }
 
-/* can_run was false. Without a lease the database is the cause. */
+/* Called when can_run returned false. If the lease is missing, the database is the cause. */
 static enum op_result refuse_run(struct flow_command *command)
 {
     const struct flow_service *service = command->service;
@@ -111,8 +111,8 @@ static enum op_result retry(struct flow_command *command, enum command_step step
     return op_wait_then(&command->op, step);
 }
 
-/* The change is durable by now: a view that is too large for memory is left out, and the command
- * has succeeded. */
+/* The change is durable by now: if the view is too large for memory it is omitted, and the
+ * command still succeeds. */
 static enum op_result answer_view(struct flow_command *command, const struct flow_whole *whole,
                                   const struct flow_template *tmpl)
 {
@@ -144,7 +144,7 @@ static int make_fingerprint(struct flow_command *command)
     return is_ok ? OK : ERR_NOMEM;
 }
 
-/* Before the checks: a started flow is returned whatever has changed since. */
+/* Before the checks: a flow that was started is returned whatever has changed since then. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
@@ -156,8 +156,9 @@ static enum op_result load_key(struct flow_command *command)
     return OP_WAIT;
 }
 
-/* Null for an optional member means absent, for the fingerprint, too. Without the template the
- * input stays unchanged. A key that may not start it gets no earlier start either. */
+/* Null for an optional member means absent, also for the fingerprint. Without the template the
+ * input stays unchanged. A key that may not start the flow does not get an earlier start of it
+ * either. */
 static enum op_result begin_flow_start(struct flow_command *command)
 {
     const struct flow_template *tmpl =
@@ -219,7 +220,7 @@ static enum op_result step_begin(struct op *op)
 
 /* ---- start ---- */
 
-/* Validated again, now with a report: valid inputs are the usual case and need none. */
+/* Validated a second time, now with a report: valid inputs are the usual case and need none. */
 static enum op_result refuse_input(struct flow_command *command, const struct flow_template *tmpl)
 {
     struct schema_report report;
@@ -249,8 +250,8 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
     };
 }
 
-/* A run with this id is in memory, so the first start may still be under way to the database and
- * may yet fail: it gets one pause before this one is reported as a repetition. */
+/* A run with this id is in memory, so the first start may still be on its way to the database
+ * and may yet fail. This command waits once for it before it is reported as a repetition. */
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
@@ -258,7 +259,7 @@ static enum op_result repeated(struct flow_command *command)
     return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
-/* Commands may use twice the slots of timers and adoption: a person waits for a command, while due
+/* Commands may use twice the slots of timers and adoption: a person waits for a command, but due
  * flows can stay in the database. */
 static bool can_run(const struct flow_service *service)
 {
@@ -266,7 +267,7 @@ static bool can_run(const struct flow_service *service)
            service->run_count + service->takes.count < 2 * service->config.runs_max;
 }
 
-/* Half a minute is more than clocks may differ before that is reported (node/node.c). */
+/* Half a minute is more than clocks may differ without being reported (node/node.c). */
 static int64_t key_lifetime_ms(const struct flow_command *command)
 {
     int64_t usual = (int64_t)command->service->config.idempotency_ttl_ms;
@@ -328,8 +329,8 @@ static enum op_result step_send(struct op *op)
     return OP_WAIT;
 }
 
-/* The start may have been stored. The statement is sent again until it is answered; after too long,
- * the adopter finds the flow if there is one. */
+/* The start may have been stored. The statement is sent again until it is answered. After
+ * SEND_MS_MAX it is left to the adopter, which finds the flow if there is one. */
 static enum op_result send_again(struct flow_command *command)
 {
     struct op *op = &command->op;
@@ -388,7 +389,7 @@ static enum op_result step_started(struct op *op)
 
 /* ---- changes ---- */
 
-/* In any state and for any revision: a cancel applies to the flow, whatever it is doing. */
+/* Works in any state and at any revision: a cancel applies to the flow, whatever it is doing. */
 static enum op_result step_cancel(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -398,7 +399,7 @@ static enum op_result step_cancel(struct op *op)
     return OP_WAIT;
 }
 
-/* For the decision, and after a cancel only for the view. Neither needs items. */
+/* Loads the flow for the decision, or after a cancel only for the view. Neither needs items. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -535,8 +536,8 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
                               : flow_decider_of(NULL, value, &note);
 }
 
-/* For a second click, or a second person: the earlier decision on the step that they mean. The last
- * of its attempts counts, since a resumed approval asks again. */
+/* Reports the earlier decision on the named step, for a second click or a second person. The
+ * last of the step's attempts counts, since a resumed approval asks again. */
 static void report_earlier(struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
@@ -567,8 +568,9 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");
 }
 
-/* Checks in the order in which they explain most: another state, another step, another revision,
- * too late. The statement checks all of it again under the row's lock; these give the message. */
+/* The checks are in the order in which they explain most: another state, another step, another
+ * revision, too late. The statement checks all of it again under the row's lock; these checks
+ * produce the message. */
 static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -597,8 +599,8 @@ static enum op_result decide_approval(struct flow_command *command)
                    command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
 }
 
-/* A flow that waits for a later time or for a person stays unchanged: resuming it is not an error,
- * and changes nothing. */
+/* A flow that waits for a later time or for a person stays unchanged: resuming it is not an
+ * error, and has no effect. */
 static enum op_result decide_resume(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -664,8 +666,8 @@ static bool add_decided(struct flow_command *command)
     return true;
 }
 
-/* The view of the loaded flow, with the change: its revision was the fence, so there was no other
- * change in between. After a cancel nothing was loaded yet. */
+/* The view of the loaded flow, with the change applied: its revision was the fence, so there was
+ * no other change in between. After a cancel the flow has not been loaded yet. */
 static enum op_result answer_changed(struct flow_command *command)
 {
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
@@ -686,9 +688,10 @@ static bool must_wait(const struct flow_command *command)
     return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
 }
 
-/* ERR_NOTFOUND: another change was faster, or there is no such flow. The others load to know which.
- * A cancel tries once more: a flow that another request cancels at the same moment is in neither
- * half of its statement, neither changeable nor cancelled in its snapshot. */
+/* ERR_NOTFOUND: another change was faster, or the flow does not exist. The other commands load
+ * to find out which. A cancel tries once more: a flow that another request cancels at the same
+ * moment is found by neither half of its statement, as in its snapshot it is neither changeable
+ * nor cancelled. */
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -701,7 +704,7 @@ static enum op_result step_changed(struct op *op)
         return op_wait_then(op, COMMAND_AUDITED);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return retry(command, COMMAND_LOAD); /* and decide by the row as it is now */
+        return retry(command, COMMAND_LOAD); /* and decides by the row as it is now */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
             return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
@@ -712,7 +715,7 @@ static enum op_result step_changed(struct op *op)
     return unavailable(command);
 }
 
-/* The change is made, and its event is stored or logged: the answer follows. */
+/* The change is made, and its event is stored or logged. The answer follows. */
 static enum op_result step_audited(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -731,7 +734,8 @@ static const struct op_step steps[] = {
     [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
     [COMMAND_SEND] = {"send", step_send, 0},
     [COMMAND_STARTED] = {"started", step_started, OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
-    /* approve, reject, resume; the flow after a cancel; and the flow of a start's key */
+    /* for approve, reject and resume; for the flow after a cancel; and for the flow of a start's
+     * key */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, 0},

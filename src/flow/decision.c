@@ -19,7 +19,7 @@ bool flow_note_fits(slice note)
     for (size_t at = 0; at < note.len && chars <= FLOW_NOTE_CHARS_MAX; chars++) {
         slice rest = slice_from(note, at);
         size_t len = slice_starts_with(rest, SLICE("\r\n")) ? 2 : slice_utf8_first(rest);
-        at += len ? len : 1; /* a byte that does not begin a character is shown as one */
+        at += len ? len : 1; /* an invalid byte is shown as one character */
     }
     return chars <= FLOW_NOTE_CHARS_MAX;
 }
@@ -49,7 +49,7 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
     if (!slice_starts_with(message, slice_cstr(rejected_by)))
         return SLICE_NONE; /* it has expired */
     message = slice_from(message, sizeof(rejected_by) - 1);
-    slice by = slice_split(&message, ' '); /* with the ":" or "." after it */
+    slice by = slice_split(&message, ' '); /* including the ":" or "." after it */
     *note = message;
     return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
 }
@@ -84,7 +84,8 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
         .account_id = decision->account_id,
         .id = uuid_v7(),
         .kind = audit_kind_name(kinds[decision->kind]),
-        /* Perhaps by this very command, whose answer was lost: its event must not be missing. */
+        /* This command itself may have cancelled the flow and lost the answer: its event must
+         * not be missing. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
         .by = decision->by,
         .details = details(decision, &op->arena),

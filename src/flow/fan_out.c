@@ -1,7 +1,7 @@
 /*
- * A tool_call with for_each. A few lanes share the items, each an op that takes one item after
- * another: intent (for a write), call, fact. Facts are rows of flow_item; those of one turn share a
- * commit. Once an item has failed finally no new item is begun; those in flight finish.
+ * A tool_call with for_each. A few lanes share the items. Each lane is an op that takes one item
+ * after another: intent (for a write), call, fact. Facts are rows of flow_item; those of one turn
+ * share a commit. Once an item has failed finally no further item is begun; those in flight finish.
  *
  * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
  * which are those of the transition that began the attempt. A fan belongs to one attempt of the
@@ -17,15 +17,15 @@ enum {
     ITEM_ARENA_MAX = 16 * 1024 * 1024,
     AGAIN_MS = 200,
     SLEEP_MS_MAX = 5000,
-    NAMED_MAX = 5, /* failed items that the step's error names */
+    NAMED_MAX = 5, /* number of failed items that the step's error names */
 };
 
 enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
 
 struct fan_item {
     enum item_state state;
-    bool is_in_doubt; /* an earlier try of it may have acted */
-    int64_t tries;    /* since a person resumed it, according to facts */
+    bool is_in_doubt; /* an earlier attempt at it may have had an effect */
+    int64_t tries;    /* since a person resumed it, counted from facts */
     slice output;     /* JSON text, in the run's arena */
     struct flow_error error;
 };
@@ -79,9 +79,9 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-/* The only function that changes an item's state after it was read. A lane takes an item, and
- * ends it or, if it stops before the call, returns it. A completed item fails if the database
- * refuses its output. */
+/* The only function that changes an item's state after it was loaded. A lane takes an item and
+ * ends it or, if the lane stops before the call, returns it. A completed item fails if the
+ * database refuses its output. */
 static void move_item(struct fan_item *item, enum item_state to)
 {
     bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
@@ -91,8 +91,8 @@ static void move_item(struct fan_item *item, enum item_state to)
     item->state = to;
 }
 
-/* The row that insert will write, each time until it is durable. The key is item, attempt and fact,
- * so that a repetition inserts nothing. */
+/* The row that insert writes, the same at each attempt until it is durable. The key is item,
+ * attempt and fact, so a repetition inserts nothing. */
 static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 {
     struct flow_run *run = lane->run;
@@ -161,8 +161,8 @@ static enum op_result step_take(struct op *op)
     return OP_NEXT;
 }
 
-/* One fact. Its statement also proves that this node still owns the flow; check_insert notes since
- * when. */
+/* Stores one fact. Its statement also proves that this node still owns the flow; check_insert
+ * notes since when. */
 static enum op_result insert(struct flow_lane *lane)
 {
     struct flow_run *run = lane->run;
@@ -172,8 +172,8 @@ static enum op_result insert(struct flow_lane *lane)
     return OP_WAIT;
 }
 
-/* The intent, before anything is sent. At a shutdown none is begun: an intent without an end would
- * make the outcome unknown. */
+/* Stores the intent, before anything is sent. During a shutdown none is stored: an intent
+ * without an end would make the outcome unknown. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -185,7 +185,8 @@ static enum op_result step_begin(struct op *op)
 }
 
 /* OP_NEXT: the fact is durable. A completed item whose output the database refuses becomes a
- * failed item, whose fact has no output; any other failure is tried again without a limit. */
+ * failed item, whose fact has no output; after any other failure the statement is retried
+ * without a limit. */
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_hit_result(&lane->query);
@@ -223,7 +224,7 @@ static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error erro
     return fail_item(lane);
 }
 
-/* Also when an item is retried, so a deadline that has passed by then ends it. */
+/* Also called when an item is retried, so a deadline that has passed by then ends it. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -241,8 +242,9 @@ static enum op_result step_call(struct op *op)
     return lane->exec ? OP_WAIT : fail_unsent(lane, flow_error_memory());
 }
 
-/* The call has succeeded, which is recorded whatever happens to its output: beyond the limit, or
- * out of memory, the step fails, and no later attempt may call for this item again. */
+/* The call has succeeded, and this is recorded whatever happens to its output. If the output is
+ * beyond the limit, or memory runs out, the step fails, and no later attempt may call for this
+ * item again. */
 static enum op_result complete_item(struct flow_lane *lane, slice output)
 {
     struct fan_item *item = item_of(lane);
@@ -305,7 +307,7 @@ static enum op_result step_recorded(struct op *op)
     return result == OP_NEXT ? op_jump(op, LANE_TAKE) : result;
 }
 
-/* One item after another, until none is left to take. OP_STOP leads to the item's last fact. */
+/* Takes one item after another, until none is left. OP_STOP leads to the item's last fact. */
 static const struct op_step lane_steps[] = {
     [LANE_TAKE] = {"take", step_take, OP_TO(LANE_CALL)},
     [LANE_BEGIN] = {"begin", step_begin, 0},
@@ -323,7 +325,7 @@ static void cancel_lane(struct op *op)
         exec_cancel(lane->exec);
 }
 
-/* In the run's arena, which outlives its children. */
+/* Allocated in the run's arena, which outlives its children. */
 static void free_lane(struct op *op)
 {
     arena_deinit(&lane_of(op)->scratch);
@@ -339,8 +341,8 @@ static const struct op_class lane_class = {
 
 /* ---- facts of the items ---- */
 
-/* The intent of a call whose end is unknown. A write that must not be repeated fails if this
- * attempt made it; any other is in doubt from then on. */
+/* The fact is an intent, and the end of its call is unknown. A write that must not be repeated
+ * fails if this attempt made it; any other item is in doubt from then on. */
 static void leave_open(struct flow_run *run, struct fan_item *item, int64_t attempt)
 {
     item->is_in_doubt = true;
@@ -363,10 +365,10 @@ static void read_failed(struct flow_run *run, struct fan_item *item, const struc
     item->error.is_final = true;
 }
 
-/* Facts of an item come in order of attempts, and within an attempt in the order begun,
+/* Facts of an item are in order of attempts, and within an attempt in the order begun,
  * completed, failed. An item completed in any attempt is completed. Facts of the current attempt
- * are those of an earlier owner, as this process writes its own only after they were read. next:
- * the fact after it; NULL: none. */
+ * were written by an earlier owner, as this process writes its own only after they were loaded.
+ * next: the following fact; NULL: none. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
                       const struct flow_item *next)
 {
@@ -386,8 +388,8 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
     }
 }
 
-/* From the loaded facts, and from the fan of the previous attempt, if this process made it. Both
- * are needed: a load precedes the attempts made here. NULL: out of memory. */
+/* Built from the loaded facts, and from the fan of the previous attempt, if this process made
+ * it. Both are needed: a load precedes the attempts made here. NULL: out of memory. */
 static struct flow_fan *make_fan(struct flow_run *run)
 {
     struct flow_fan *old = run->progress.fan;
@@ -466,7 +468,7 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     return json_text_take(&text, flow_run_scratch(run));
 }
 
-/* What the step did: the effects of its items together. */
+/* What the step did: the combined effects of its items. */
 static enum exec_effect effect_of(const struct flow_fan *fan)
 {
     bool has_acted = false, has_not_acted = false;
@@ -487,16 +489,16 @@ static enum exec_effect effect_of(const struct flow_fan *fan)
     return has_not_acted ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
 }
 
-/* How well an item's error represents the step: an unknown outcome represents it best, since no
- * other error may say that nothing was done; then an error that may not be retried, because it
- * decides whether the step is retried. */
+/* Ranks an item's error as the error of the step. An unknown outcome ranks highest, since no
+ * other error may say that nothing was done. An error that may not be retried is next, because
+ * it decides whether the step is retried. */
 static unsigned weight_of(const struct flow_error *error)
 {
     return error->effect == EXEC_EFFECT_UNKNOWN ? 2 : error->is_final;
 }
 
-/* The step's error: that of one failed item, with the numbers of the failed ones and the count of
- * completed ones. */
+/* The step's error: that of one failed item, with the numbers of the failed items and the count
+ * of completed items. */
 static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
 {
     struct arena *arena = flow_run_scratch(run);

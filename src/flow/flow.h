@@ -31,7 +31,7 @@ struct flow_config {
     struct node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
-    size_t runs_max;             /* flows in memory at a time, 0: 2000; further due ones wait */
+    size_t runs_max;             /* flows in memory at a time, 0: 2000; further due flows wait */
     uint64_t idempotency_ttl_ms; /* for the key of a start */
     struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
     struct tracer *tracer;       /* NULL: no traces */
@@ -51,9 +51,9 @@ void flow_service_free(struct flow_service *service);
 
 /* ---- the template of a flow ---- */
 
-/* The template that a flow is pinned to: from memory, or loaded and compiled. status: OK, with a
- * reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not compile; else as
- * pg_query. true: found at once, op is not held. */
+/* Finds the template that a flow is pinned to: in memory, or by loading and compiling it.
+ * status: OK, with a reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not
+ * compile; else as pg_query. Returns true if it was found at once; op is not held then. */
 struct flow_template_find {
     int status;
     struct flow_template *tmpl;
@@ -62,7 +62,7 @@ struct flow_template_find {
 };
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op) MUST_CHECK;
-/* In the op's next step, in either case: makes status and tmpl valid. */
+/* Call it in the op's next step, in either case: makes status and tmpl valid. */
 void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */
@@ -89,10 +89,10 @@ enum flow_answer {
     FLOW_ANSWER_KEY_GONE,
     /* the database is unreachable, or out of memory; message has the cause. Nothing was done */
     FLOW_ANSWER_UNAVAILABLE,
-    FLOW_ANSWER_UNKNOWN, /* it may have been done: load the flow flow_id */
+    FLOW_ANSWER_UNKNOWN, /* the change may have been made: load the flow flow_id */
 };
 
-/* All borrowed until it has ended. */
+/* All pointers are borrowed until the command has ended. */
 struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
@@ -102,7 +102,8 @@ struct flow_request {
      * repetition of this one; nil: a new one */
     struct uuid flow_id;
     slice template_key;         /* START */
-    struct uuid template_whole; /* START: that of the template that a person was shown; nil: any */
+    struct uuid template_whole; /* START: the `whole` hash of the template that a person was
+                                 * shown; nil: any */
     const struct json *input;   /* START; an object */
     slice trigger_type;         /* START */
     slice idempotency_key;      /* START, without a flow_id; SLICE_NONE: none */
@@ -124,8 +125,8 @@ struct flow_command {
     struct uuid flow_id;
     slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
     int64_t rev;      /* the revision that view_json shows */
-    bool is_replayed; /* START: by an earlier request with its key; the view shows the present state
-                       */
+    bool is_replayed; /* START: made by an earlier request with its key; the view shows the
+                       * present state */
     struct {
         slice by; /* the actor; SLICE_NONE: nothing was decided */
         int64_t at;
@@ -139,15 +140,15 @@ struct flow_command {
     struct op_timer timer;
     struct flow flow;
     struct flow_take take;
-    struct flow_step decided; /* approval only: its attempt, as ended by the decision */
+    struct flow_step decided; /* approval only: its attempt, ended by the decision */
     slice input_json;
-    struct claim claim;         /* START, with a key: that of the flow */
+    struct claim claim;         /* START, with a key: the flow's claim of the key */
     struct claim_outcome found; /* the row of its key */
     struct uuid op_token;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: before it */
-    bool was_cancelled;       /* CANCEL: may have been before this command */
+    bool was_cancelled;       /* CANCEL: it may have been cancelled before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
 };
 /* parent is held until the end, and is not NULL. */
@@ -156,25 +157,25 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 
 /* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };
-/* Counted as in a browser: characters, not bytes, and the CR LF that it sends for a line break
- * once. */
+/* Counted as in a browser: characters, not bytes, and each line break (sent as CR LF) as one
+ * character. */
 bool flow_note_fits(slice note) MUST_CHECK;
-/* The error's message of a rejected approval. note SLICE_NONE: none. */
+/* The message in the error of a rejected approval. note SLICE_NONE: none. */
 slice flow_rejection_message(slice actor, slice note, struct arena *arena);
-/* The person who decided an approval, from its output where it was approved, its error where it was
- * rejected (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: not a person; the
- * approval has expired. Borrowed from these. */
+/* The person who decided an approval, and the note (SLICE_NONE: none). An approval is read from
+ * its output, a rejection from its error; either may be NULL. Returns SLICE_NONE if no person
+ * decided, because the approval expired. The slices are borrowed from output and error. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
-/* For the command: submits the audit event of a change that is durable, which holds op. */
+/* Called by the command: submits the audit event of a durable change, which holds op. */
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct flow_command *command);
-/* In the next step: logs a failure, which does not undo the decision. */
+/* Called in the next step: logs a failure, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */
 
-/* {flow, steps} and the record alone (src/api/README.md "Flows"), appended; a summary has no input,
- * context or output. All is derived from the row, the document and the finished attempts. */
+/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has neither
+ * input nor context. Everything is derived from the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl, bool is_summary);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
@@ -184,20 +185,20 @@ static inline slice flow_whole_title(const struct flow_whole *whole,
 {
     return whole->title.ptr ? whole->title : tmpl->name;
 }
-/* The step that is reported as the current one: for a completed flow its last one. */
+/* The step that is reported as the current one; if the flow has completed, its last step. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
-/* A watch: notified when a flow has changed, of changes by this process at once, by others within
- * about a second (one poll of all watched revisions). The callback only stores and wakes. The
+/* A watch: notified when a flow has changed, at once if this process changed it, within about a
+ * second otherwise (one poll of all watched revisions). The callback only stores and wakes. The
  * caller zeroes the struct first.
  *
- * With the nil flow_id it watches an account as a whole: its revision is a stamp, read by the same
- * poll, which changes with waiting flows, with the newest flows, and with the account's connections
- * and keys. */
+ * With the nil flow_id it watches an account as a whole: its revision is a stamp, read by the
+ * same poll, which changes with waiting flows, with the newest flows, and with the account's
+ * connections and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last known: on_change is called for later revisions, or another
-                       * stamp */
+    int64_t rev;      /* the last known revision: on_change is called for later revisions, or for
+                       * another stamp */
     int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow no longer
                          exists, or the server is shutting down */
     /* Notified only once the flow no longer runs: it waits, or has ended. Changes by other nodes
@@ -215,16 +216,16 @@ void flow_watch_remove(struct flow_watch *watch); /* harmless if it was not adde
 /* The account's stamp at the last poll; 0: not watched here, or not polled yet. Data read from the
  * database after this call is as new as the stamp, or newer. */
 int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id);
-/* Something other than a flow of the account has changed: its next stamp differs. */
+/* Something of the account other than a flow has changed: its next stamp differs. */
 void flow_watch_touch(struct flow_service *service, struct uuid account_id);
-/* A reference for the caller; NULL: the caller loads the flow. */
+/* Returns a reference for the caller; NULL: the caller loads the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
 /* Called after each durable change of a flow in this process. whole and tmpl: the flow after the
- * change, from which views are made; NULL for both: unknown here. */
+ * change, from which views are made; both are NULL if they are unknown here. */
 void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                        const struct flow_whole *whole, const struct flow_template *tmpl);
-/* Whether this process runs this flow of this account: *rev is its last revision here. A watch is
- * notified of changes by other nodes. */
+/* Whether this process runs this flow of this account. *rev: its last revision here. For changes
+ * by other nodes use a watch. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev) MUST_CHECK;
 /* At a shutdown: every watch is notified, so that long polls and event streams end. */

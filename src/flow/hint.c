@@ -1,9 +1,9 @@
 /*
  * Hints of failed steps; see hint.h.
  *
- * If the reason decides what to do there is a sentence for flows. All other hints (a manifest's, or
- * one about a schema) are the execution's own, reworded for a flow: they are more specific than any
- * general sentence.
+ * If the reason decides what to do, there is a sentence for flows. All other hints (from a
+ * manifest, or about a schema) are the execution's own, reworded for a flow: they are more specific
+ * than any general sentence.
  */
 #include "flow/hint.h"
 
@@ -51,7 +51,7 @@ static const char *reason_words(enum exec_reason reason)
     }
 }
 
-/* Replacements; the longer ones come first. */
+/* Replacements; the longer phrases come first. */
 static const struct {
     const char *said, *meant;
 } phrases[] = {
@@ -66,7 +66,7 @@ static const struct {
     {"Retry-After", "retry_after"},
 };
 
-/* A sentence with one of these is about something that flows do not have. */
+/* A sentence with one of these words is about something that flows do not have. */
 static const char *const foreign[] = {"idempotency", "connectionId", "GET /", "POST /"};
 
 static void put_words(struct buf *out, slice sentence)
@@ -92,7 +92,7 @@ static bool is_foreign(slice sentence)
     return false;
 }
 
-/* A sentence ends with a stop and a space; only the last one has no space after it. */
+/* A sentence ends with a full stop and a space; only the last sentence has no space after it. */
 static void put_own(struct buf *out, slice hint)
 {
     while (hint.len > 0) {
@@ -107,7 +107,7 @@ static void put_own(struct buf *out, slice hint)
     }
 }
 
-/* The end of every hint, unless its own words include it. */
+/* Every hint ends with this, unless its own words include it. */
 static const char *end_of(enum exec_reason reason)
 {
     if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)

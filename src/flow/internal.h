@@ -19,7 +19,8 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
-    FLOW_POISON_ADOPTIONS = 5, /* without an ended attempt: it seems to crash its servers */
+    FLOW_POISON_ADOPTIONS = 5, /* adoptions in a row without an ended attempt: the flow seems to
+                                * crash its servers */
 };
 
 struct flow_service {
@@ -28,7 +29,7 @@ struct flow_service {
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
     struct store_laters takes; /* each may become a run */
-    struct map pinned;         /* version -> struct flow_template, those in use (pinned.c) */
+    struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
@@ -58,13 +59,13 @@ struct flow_error {
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
-    enum exec_effect effect; /* what this attempt, or an earlier one, did or may have done */
+    enum exec_effect effect; /* the effect, certain or possible, of this attempt and earlier ones */
     int64_t tries;           /* items only, including this attempt; 0: unknown */
 };
 
 struct flow_fan;
 
-/* The output of a completed step. Few steps refer to an output: it stays text until a step does. */
+/* The output of a completed step. Few steps refer to an output, so it stays text until one does. */
 struct flow_output {
     bool is_there;
     slice text;               /* SLICE_NONE: null */
@@ -88,12 +89,12 @@ struct flow_plan {
 struct flow_progress {
     int64_t attempt_base; /* attempts before a person resumed it */
     bool is_interrupted;  /* a node that has died began this attempt */
-    /* An earlier attempt may have acted (in a fan-out each item has its own). It follows from the
-     * rows: a failed attempt's error has its outcome, or an intent has no row. */
+    /* An earlier attempt may have had an effect (in a fan-out each item has its own flag).
+     * Derived from the rows: a failed attempt's error has its outcome, or an intent has no row. */
     bool is_in_doubt;
-    unsigned unsent;      /* how many calls in a row could not be made */
+    unsigned unsent;      /* number of consecutive calls that could not be made */
     struct exec *exec;    /* under way; NULL: none */
-    struct flow_fan *fan; /* the current step's, also after its attempt has failed */
+    struct flow_fan *fan; /* of the current step, also after its attempt has failed */
 };
 
 /* The transition that is being recorded. */
@@ -101,7 +102,7 @@ struct flow_transition {
     struct flow next;
     struct uuid op_token;
     struct flow_step finished; /* the attempt that ends with it; attempt 0: none */
-    uint64_t retry_ms;         /* before the next attempt; 0: it begins at once */
+    uint64_t retry_ms;         /* pause before the next attempt; 0: it begins at once */
 };
 
 /* The data for watches at each transition: run->whole. */
@@ -112,20 +113,21 @@ struct flow_published {
 };
 
 struct flow_run {
-    struct op op; /* its arena: documents, for as long as it runs; its request_id is the flow's */
+    struct op op; /* its arena holds the documents while the flow runs; its request_id is the
+                   * flow's */
     struct flow_service *service;
     struct list link;
-    struct budget_use use; /* the memory of its arenas and calls, with its account */
+    struct budget_use use; /* accounts for the memory of its arenas and calls */
     struct pg_query query;
     struct op_timer timer;
-    bool is_waking; /* a pause that is over, until the first transition takes it */
+    bool is_waking; /* its pause is over, but the first transition has not taken it yet */
     /* loaded, or known from its start */
     struct flow flow;         /* as in the database */
-    struct exec_proof proof;  /* when the last statement that proved it was sent */
+    struct exec_proof proof;  /* when the last statement that proved ownership was sent */
     struct flow_whole whole;  /* the loaded flow; its record is that of the last view */
     const struct json *input; /* whole.input, parsed */
     struct flow_template_find find;
-    struct flow_template *tmpl;        /* counted; NULL until it is found */
+    struct flow_template *tmpl;        /* reference-counted; NULL until it is found */
     const struct trace_context *trace; /* its start's; NULL: not traced */
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* one round of plan, execute, record */
@@ -140,30 +142,31 @@ struct flow_run {
 
 OP_OF(flow_run_of, flow_run)
 
-/* A flow that this process has just taken. is_resumed: by a person, with a new set of attempts.
- * false: out of memory; the caller sets has_lost. */
+/* Runs a flow that this process has just taken. is_resumed: a person resumed it, with a new set
+ * of attempts. false: out of memory; the caller sets has_lost. */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
-/* A waiting flow that is due, unless it runs here already. It is loaded and planned while it still
- * waits, and its first transition takes it. On all nodes but one that transition finds no row, and
- * the run ends without effect. */
+/* Runs a waiting flow that is due, unless it runs here already. It is loaded and planned while
+ * it still waits, and its first transition takes it. On all nodes but one that transition finds
+ * no row, and the run ends without effect. */
 void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
-/* A new one, planned up to its first step and held: flow_run_launch once transition.next is durable
- * (with its waiting input), or flow_run_drop. If the first step is a pause, or no step is to be
- * done, that is part of the start: transition.next is then revision 2, while run->flow is revision
- * 1, which a start returns. input is JSON text, copied like flow and actor. NULL: out of memory. */
+/* Makes a new run, planned up to its first step and held. Call flow_run_launch once
+ * transition.next is durable (with its waiting input), or flow_run_drop. If the first step is a
+ * pause, or there is no step to run, that is part of the start: transition.next is then revision
+ * 2, while run->flow is revision 1, which a start returns. input is JSON text, copied like flow
+ * and actor. NULL: out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Cancels this process's run of the flow, if any: its row has changed. */
 void flow_run_cancel(struct flow_service *service, struct uuid id);
-/* The view of this account's flow, if this process runs it and is at this revision; else NULL. A
- * reference for the caller. */
+/* The view of this account's flow, if this process runs it and is at this revision; else NULL.
+ * The caller gets a reference. */
 struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
 /* A run of this flow is in memory, in any state. */
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
-/* It runs here, or is about to; not if it has just been parked and ends in a moment. */
+/* Whether it runs here or is about to; false if it has just been parked and is about to end. */
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; not while draining. */
 bool flow_service_has_room(const struct flow_service *service);
@@ -187,7 +190,7 @@ static inline slice flow_run_waiting_input(const struct flow_run *run)
 {
     return run->transition.next.status == FLOW_WAITING ? run->plan.input_json : SLICE_NONE;
 }
-/* Whether an attempt ends with the transition. */
+/* Whether an attempt ends with this transition. */
 static inline bool flow_run_has_finished(const struct flow_run *run)
 {
     return run->transition.finished.attempt > 0;
@@ -197,9 +200,9 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
     return &run->scratch[run->scratch_current];
 }
 
-/* plan.c: plans the first step from `at` on whose `when` is true, or the end. attempt: its number
- * if it is step `at`; is_decided: that step's `when` was checked before. Into the current scratch
- * arena. */
+/* plan.c: plans the first step at or after `at` whose `when` is true, or the end. attempt: its
+ * number if it is step `at`; is_decided: that step's `when` was checked before. Uses the current
+ * scratch arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
 /* A plan without an action: for an attempt that fails right after the load. */
 void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
@@ -208,16 +211,17 @@ bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, str
                     int64_t *connection_id, struct flow_error *error);
 /* A transform's value. */
 bool flow_plan_transform(struct flow_run *run, struct json *value);
-/* plan_park.c: the parts for waits and approvals. */
+/* plan_park.c: plans for waits and approvals. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
 /* The root value of this step's expressions; item NULL: none. NULL: out of memory. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
-/* One expression or template of the step. false: the plan is now a fault. */
+/* Evaluates one expression or template of the step. false: the plan is now a fault. */
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value);
-/* Makes the plan a fault: validation_error with this message. */
+/* The first logs why an expression failed. The second makes the plan a fault: validation_error
+ * with this message. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
 /* A connection's id from a value: a number or a decimal string; null: the default connection. */
@@ -229,14 +233,14 @@ struct flow_call {
     const struct json *input;
     int64_t connection_id;
     size_t item;      /* SIZE_MAX: no fan-out */
-    bool is_in_doubt; /* an earlier try of it may have acted */
+    bool is_in_doubt; /* an earlier attempt at it may have had an effect */
 };
 /* The exec is in parent's arena, like everything it borrows besides the input. NULL: no memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
     FLOW_CALL_FAILED,    /* *error */
-    FLOW_CALL_UNSENT,    /* nothing was sent, for a local reason: to be retried */
+    FLOW_CALL_UNSENT,    /* nothing was sent, for a local reason: retry it */
     FLOW_CALL_CANCELLED, /* shutting down, the flow is lost, or a bug: the run ends */
 };
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
@@ -250,13 +254,15 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
                             int64_t tries);
 /* The flow's deadline has passed, so no further call is begun. */
 bool flow_run_is_overdue(const struct flow_run *run);
-/* One that says nothing about another attempt. code is constant; message and hint are borrowed. */
+/* An error that does not affect whether the call is retried. code is constant; message and hint
+ * are borrowed. */
 struct flow_error flow_error_make(const char *code, slice message, slice hint);
 struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);
-/* The reverse, for a step or an item. Its texts live as long as text and arena do. */
+/* Parses the text of flow_error_text, for a step or an item. The error's texts live as long as
+ * text and arena do. */
 struct flow_error flow_error_read(slice text, struct arena *arena);
 
 /* fan_out.c */
@@ -274,9 +280,9 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
 struct flow_timers *flow_timers_new(struct flow_service *service) MUST_CHECK;
 void flow_timers_stop(struct flow_timers *timers);
 void flow_timers_free(struct flow_timers *timers);
-/* For a flow that this process has parked; flow_due_at is not 0. */
+/* Arms the timer of a flow that this process has parked; flow_due_at is not 0. */
 void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
-/* Wakes due flows, as far as there are slots. */
+/* Wakes due flows, as many as there are slots. */
 void flow_timers_fire(struct flow_timers *timers);
 
 /* adopt.c */
@@ -285,34 +291,34 @@ void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner on an op of its own and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
-/* trace.c, all harmless if the flow is not traced. For a new run, before its statement is made:
- * run->whole.trace is the stored text; parent may be NULL. */
+/* trace.c: all functions are harmless if the flow is not traced. This one prepares a new run,
+ * before its statement is made: run->whole.trace is the stored text; parent may be NULL. */
 void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
-/* As flow_trace_begin, for a loaded run. */
+/* Like flow_trace_begin, but for a loaded run. */
 void flow_trace_load(struct flow_run *run);
-/* The start is durable; it began at that loop time. */
+/* Call it once the start is durable; the start began at loop time began_ns. */
 void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
                         uint64_t began_ns);
-/* The planned attempt's trace, for its calls; in arena. NULL: none. */
+/* The planned attempt's trace context, for its calls; in arena. NULL: none. */
 const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
-/* An attempt's row is durable. tmpl may be NULL. */
+/* Call it once an attempt's row is durable. tmpl may be NULL. */
 void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
                       const struct flow *flow, const struct flow_template *tmpl,
                       const struct flow_step *step);
-/* The same for an approval that a person has decided. */
+/* Like flow_trace_ended, for an approval that a person has decided. */
 void flow_trace_decided(struct flow_command *command);
 
-/* title.c: run->whole.title of a new run, before its statement is made; SLICE_NONE: its template
- * has none, or it cannot be made. */
+/* title.c: sets run->whole.title of a new run, before its statement is made; SLICE_NONE: its
+ * template has none, or it cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: drops unused versions, or all. */
+/* pinned.c: drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 
-/* watch.c. NULL: out of memory. Free: asserts that no watch is left. */
+/* watch.c. new returns NULL if out of memory; free asserts that no watch is left. */
 struct flow_watches *flow_watches_new(struct flow_service *service) MUST_CHECK;
 void flow_watches_free(struct flow_watches *watches);
-/* At a shutdown: its op ends. */
+/* Called at a shutdown: ends the op of the watches. */
 void flow_watches_stop(struct flow_watches *watches);
 
 #endif

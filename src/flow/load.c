@@ -10,7 +10,8 @@
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
     PAGE_BYTES = 16 * 1024 * 1024, /* a page ends after the flow that exceeds it */
-    SEARCHES_MAX = 16, /* per page of records; rows get one search, as their reader continues */
+    SEARCHES_MAX = 16, /* per page of records; a page of rows makes one search, as its reader
+                        * continues */
 };
 
 /* ---- one flow ---- */
@@ -19,8 +20,8 @@ OP_OF(load_of, flow_load)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
-/* A view is cached, or the flow runs here: its revision shows whether that is current. Without
- * either the revision alone would be useless. */
+/* Whether a view is cached or the flow runs here. Then the flow's revision shows whether that
+ * view is current. Without either, the revision alone would be useless. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -34,8 +35,8 @@ static enum op_result step_check_rev(struct op *op)
     return op_jump(op, LOAD_SEND);
 }
 
-/* A cached view or a run at this revision answers; if another node has overtaken it, the flow is
- * loaded. */
+/* A cached view or a run at this revision is the answer. If another node has changed the flow
+ * since, it is loaded. */
 static enum op_result step_checked(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -125,7 +126,7 @@ static struct flow_load *start_flow_load(struct flow_service *service, struct uu
     load->service = service;
     load->account_id = account_id;
     load->id = id;
-    load->status = ERR_BUSY; /* if it is cancelled before it has a result */
+    load->status = ERR_BUSY; /* the status if it is cancelled before it has a result */
     load->wants_view = wants_view;
     op_start(&load->op, &load_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
     return load;
@@ -214,8 +215,8 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
     };
 }
 
-/* Writes the flow at `next`, whose template was looked up; status is the result. The texts of the
- * template are copied, as its reference is dropped here. */
+/* Writes the flow at `next`, whose template lookup is done; status is the result. The texts of
+ * the template are copied, as its reference is dropped here. */
 static void page_put(struct flow_page *page)
 {
     ASSERT(page->next < page->listed);
@@ -243,16 +244,16 @@ static bool page_is_long(const struct flow_page *page)
     return page->text.len > PAGE_BYTES;
 }
 
-/* A search for a template's flows that has read its maximum in one statement, and found fewer than
- * wanted, continues after them. */
+/* If a search for a template's flows has read its maximum in one statement, and found fewer than
+ * wanted, it continues after them. */
 static bool may_search_on(const struct flow_page *page)
 {
     return !page->wants_rows && page->next == page->listed && !uuid_is_nil(page->older) &&
            (int64_t)page->count < page->filter.limit && page->searches < SEARCHES_MAX;
 }
 
-/* Most flows of a page share few templates, which are in memory: the loop waits only for one that
- * is not, and returns here through page_template. */
+/* Most flows of a page share few templates, which are in memory. The loop waits only for a
+ * template that is not, and returns here through page_template. */
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);

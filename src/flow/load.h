@@ -16,24 +16,24 @@ struct flow_load {
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
     struct flow_whole whole;
     struct flow_template *tmpl;
-    struct flow_view *view; /* only from flow_load_start_view, instead of the two; NULL: too large,
-                               or out of memory */
+    struct flow_view *view; /* only from flow_load_start_view, instead of whole and tmpl; NULL:
+                             * too large, or out of memory */
     /* private */
     bool wants_view;
     struct pg_query query;
     struct flow_template_find find;
 };
 
-/* Holds parent until it is done. NULL: out of memory. Nothing was started. */
+/* Holds parent until it is done. NULL: out of memory, and nothing was started. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
-/* The same, but only for the view: if the view of the current revision is cached or can be made
- * here, only the revision is read from the database. */
+/* Like flow_load_start, but only for the view: if the view of the current revision is cached or
+ * can be made here, only the revision is read from the database. */
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent) MUST_CHECK;
-/* The flow may be resumed or not, but nothing further happens to it by itself. */
+/* The flow will not continue by itself; it may be resumable. */
 bool flow_load_has_ended(const struct flow_load *load);
-/* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not after
+/* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not available after
  * flow_load_start_view. */
 slice flow_load_render_view(struct flow_load *load);
 
@@ -42,8 +42,8 @@ struct flow_row {
     struct uuid id;
     slice name, title; /* name: the template's; title: the flow's own, or else the template's */
     slice step_title;  /* the current step's (flow_step_title) */
-    slice asker;       /* SLICE_NONE: not requested, as with a need */
-    size_t step, step_count; /* the number of the current step, from 1 on */
+    slice asker;       /* SLICE_NONE: not requested, or the page has a need */
+    size_t step, step_count; /* the number of the current step, counted from 1 */
     enum flow_status status;
     enum flow_waiting waiting_for;
     int64_t ends_at; /* when it continues by itself, or an approval expires; 0: neither */
@@ -65,11 +65,11 @@ struct flow_page {
     const struct flow_need *need; /* NULL: any flow */
     /* out, valid as in flow_load */
     int status;
-    struct buf text;       /* [flow record, ...]; of flow_page_start_rows instead: */
+    struct buf text;       /* [flow record, ...]; flow_page_start_rows fills these instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
-    size_t examined;   /* how many flows were loaded; with a need, `count` of them have it */
-    struct uuid older; /* the `before` to continue from; nil: there are no older ones */
+    size_t examined;   /* number of flows loaded; with a need, `count` of them have it */
+    struct uuid older; /* the `before` to continue from; nil: there are no older flows */
     /* private */
     bool wants_rows;
     struct flow_listed *list;
@@ -77,26 +77,26 @@ struct flow_page {
     struct pg_query query;
     struct flow_template_find find;
 };
-/* Records for a client; with filter->is_rows_alone without input and context. NULL: out of memory.
- */
+/* Records for a client; without input and context if filter->is_rows_alone is set. NULL: out of
+ * memory. */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
-/* Rows for a page of the dashboard; the filter's is_rows_alone and with_asker are set. */
+/* Rows for a page of the dashboard. The filter's is_rows_alone and with_asker must be set. */
 struct flow_page *flow_page_start_rows(struct flow_service *service,
                                        const struct flow_filter *filter,
                                        struct op *parent) MUST_CHECK;
-/* Rows of flows with remaining steps that use a connection, or may use it: filter.limit flows are
- * examined. The filter has with_input. */
+/* Rows of flows with remaining steps that use or may use a connection. Examines filter.limit
+ * flows. The filter's with_input must be set. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,
                                           struct op *parent) MUST_CHECK;
-/* need.c: whether a flow has this need. Slices of listed and values parsed from them live in
- * arena. */
+/* need.c: whether a flow has this need. The slices of listed, and values parsed from them, live
+ * in arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
-/* The app for whose calls only the input `name` decides the connection; SLICE_NONE: it is not such
- * an input. Borrowed from the catalog. */
+/* The app whose connection is named by the input `name` alone; SLICE_NONE: the input names no
+ * connection. Borrowed from the catalog. */
 slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
                           slice name, struct arena *arena) MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /*
- * Whether a flow has remaining steps that use a certain connection: for a warning before that is
- * deleted. If it cannot be known yet the answer is yes. And which inputs name a connection.
+ * Whether a flow has remaining steps that use a certain connection: for a warning before the
+ * connection is deleted. If this cannot be known yet, the answer is yes. Also finds the inputs that
+ * name a connection.
  */
 #include "flow/internal.h"
 #include "flow/load.h"
@@ -19,8 +20,8 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* The connection that the step names: 0 for the default connection, and for an expression that
- * fails. *is_open: it depends on outputs or items, which are unknown yet. */
+/* The connection that the step names: 0 for the default connection, and if the expression fails.
+ * *is_open: it depends on outputs or items, which are not known yet. */
 static int64_t named_connection(const struct flow_step_def *step, const struct json *input,
                                 struct arena *arena, bool *is_open)
 {

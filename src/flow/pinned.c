@@ -1,6 +1,6 @@
 /*
  * The templates that flows are pinned to: those of the current set, and older versions, which are
- * loaded from the database when a flow needs one and cached, up to PINNED_MAX. A version never
+ * loaded from the database when a flow needs them and cached, up to PINNED_MAX. A version never
  * changes, so a cached one is never outdated.
  */
 #include "flow/internal.h"
@@ -38,11 +38,11 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
             continue;
         (void)map_remove(&service->pinned, slot->key);
         flow_template_unref(tmpl);
-        slot = NULL; /* from the first again: a removal may move slots */
+        slot = NULL; /* starts over: a removal may move slots */
     }
 }
 
-/* One reference is the map's. Out of memory: it is loaded again next time. */
+/* The map holds one reference. If memory is short, the template is loaded again next time. */
 static void keep_pinned(struct flow_service *service, struct flow_template *tmpl)
 {
     if (service->pinned.count >= PINNED_MAX)
@@ -52,7 +52,8 @@ static void keep_pinned(struct flow_service *service, struct flow_template *tmpl
         (void)flow_template_ref(tmpl);
 }
 
-/* Without the catalog: a tool that was removed since then fails the call, not the whole flow. */
+/* Compiled without the catalog: a tool that was removed since then fails the call, not the whole
+ * flow. */
 static struct flow_template *compile_stored(slice key, slice body)
 {
     struct catalog_report *report = catalog_report_new(NULL);
@@ -75,7 +76,7 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     if (find->status != OK)
         return;
     struct flow_template *known =
-        find_known(service, find->version); /* loaded twice at the same time */
+        find_known(service, find->version); /* it was loaded twice at the same time */
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {
         find->status = ERR_INVALID;

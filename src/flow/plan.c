@@ -22,8 +22,8 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
               "gave."));
 }
 
-/* For the operator, who wrote the expression; the step's error is for readers who only know its
- * data. */
+/* Logged for the operator, who wrote the expression; the step's error is for readers who only
+ * know its data. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err)
 {
     log_event(LOG_INFO, "an expression of a template failed", LOG_CSTR("of", what),
@@ -40,7 +40,7 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-/* Parsed when an expression first refers to it, and then kept. NULL: out of memory. */
+/* Parsed when an expression first refers to it, and kept afterwards. NULL: out of memory. */
 static const struct json *output_value(struct flow_run *run, struct flow_output *output)
 {
     struct err err;
@@ -51,7 +51,7 @@ static const struct json *output_value(struct flow_run *run, struct flow_output 
     return output->value;
 }
 
-/* The outputs that the step's expressions name (a bit each in `reads`), so that others are never
+/* The outputs that the step's expressions name (a bit each in `reads`), so that no others are
  * parsed. A skipped step has no member, which JMESPath reads as null. */
 static bool put_steps(struct flow_run *run, uint64_t reads, struct arena *arena, struct json *root)
 {
@@ -83,7 +83,7 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
                             struct arena *arena, const struct json *item, size_t index)
 {
     ASSERT(!item || step->for_each);
-    /* json_object_set does not report a lack of memory; the arena remembers it for the end. */
+    /* json_object_set does not report a lack of memory; the arena remembers it until the end. */
     struct json *root = ARENA_NEW(arena, struct json);
     if (!root)
         return NULL;
@@ -99,7 +99,7 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
     return arena->is_exhausted ? NULL : root;
 }
 
-/* The budget bounds the time of one evaluation. */
+/* The budget limits the time of one evaluation. */
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value)
 {
@@ -251,8 +251,8 @@ void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
     run->plan.input_json = SLICE_NONE;
 }
 
-/* A `when` that is false skips its step without a transition of its own. Bounded by
- * FLOW_STEPS_MAX. */
+/* A `when` that is false skips its step without a separate transition. There are at most
+ * FLOW_STEPS_MAX steps. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {
     ASSERT(attempt > 0 && run->tmpl);
@@ -269,7 +269,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
             if (!flow_plan_evaluate(run, step->when, NULL, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
-                run->plan.attempt = 1; /* the next step begins with its first */
+                run->plan.attempt = 1; /* the next step begins with attempt 1 */
                 continue;
             }
         }

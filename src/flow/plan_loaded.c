@@ -1,11 +1,11 @@
 /*
- * The plan of a loaded flow: what is done already, and what is to be done now. It follows from the
- * row, the rows of its attempts and the template.
+ * The plan of a loaded flow: what is done already, and what to do now. It follows from the row, the
+ * rows of its attempts and the template.
  */
 #include "flow/run_end.h"
 
-/* Outputs stay text until an expression refers to them. false: the input cannot be parsed, which
- * after its validation at the start means that memory is short. */
+/* Outputs stay text until an expression refers to them. false: the input cannot be parsed; it
+ * was validated at the start, so memory is short. */
 static bool read_documents(struct flow_run *run)
 {
     struct err err;
@@ -22,8 +22,8 @@ static bool read_documents(struct flow_run *run)
     return true;
 }
 
-/* The attempt has its row. Linear: at most FLOW_STEPS_MAX steps of FLOW_ATTEMPTS_MAX attempts, more
- * only if people resumed it. */
+/* Whether the attempt has its row. The scan is linear: there are at most FLOW_STEPS_MAX steps of
+ * FLOW_ATTEMPTS_MAX attempts, more only if people resumed the flow. */
 static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
 {
     for (size_t i = 0; i < run->whole.step_count; i++)
@@ -32,8 +32,8 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
     return false;
 }
 
-/* An attempt of this step may have acted: its row says so, or an intent has no row. A fan-out's own
- * intent says nothing, but the facts of its items do. */
+/* Whether an attempt of this step may have had an effect: its row says so, or an intent has no
+ * row. For a fan-out its own intent does not count, but the facts of its items do. */
 static bool has_doubt(struct flow_run *run, int64_t step)
 {
     const struct flow *flow = &run->flow;
@@ -53,9 +53,9 @@ static bool has_doubt(struct flow_run *run, int64_t step)
     return is_open;
 }
 
-/* A wait or an approval that is over. The plan is made for its fields; its kind, times and input
- * are those of the pause, since evaluating them now would give others. A pause is shortened to the
- * deadline (park_until), so an end at the deadline is the deadline. */
+/* A wait or an approval that is over. flow_plan_make fills in the plan's fields; its kind, times
+ * and input come from the stored pause, since evaluating them now would give others. A pause is
+ * shortened to the deadline (park_until), so an end at the deadline is the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;
@@ -114,8 +114,8 @@ static void plan_standing(struct flow_run *run)
     }
 }
 
-/* Fails without a plan. The row may still be at an approval that was given, whose attempt has its
- * row already: then the next step fails. */
+/* Fails the flow without a plan. The row may still be at an approval that was given, whose
+ * attempt has its row already: then the next step fails. */
 static void end_at_once(struct flow_run *run, const struct flow_error *error)
 {
     const struct flow *flow = &run->flow;
@@ -139,7 +139,7 @@ void flow_plan_unread(struct flow_run *run)
     end_at_once(run, &error);
 }
 
-/* Adoptions are checked first: parsing the documents may have crashed the previous nodes. */
+/* Adoptions are checked first: parsing the documents may be what crashed the previous nodes. */
 bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};

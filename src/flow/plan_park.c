@@ -1,6 +1,6 @@
 /*
- * The plans of steps that pause the flow: until when, and what people see during the pause. The
- * result is stored with the pause (flow_doc.waiting_input), because an approval must later show
+ * The plans of steps that pause the flow: until when, and what is shown to people during the pause.
+ * The result is stored with the pause (flow_doc.waiting_input), because an approval must later show
  * exactly what was evaluated now.
  */
 #include "base/clock.h"
@@ -75,9 +75,9 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
-/* The budgets are shared by all calls; otherwise each of a thousand calls would have a full
- * budget. Changes have a separate budget, since an approval that cannot show them still shows
- * what is sent. */
+/* All calls share the budgets; otherwise each of a thousand calls would have a full budget.
+ * Changes have a separate budget, since an approval that cannot show them still shows what is
+ * sent. */
 struct approval {
     struct flow_run *run;
     struct json_writer w;
@@ -88,7 +88,7 @@ struct approval {
     struct err err;
 };
 
-/* The empty domain represents anything that is not an address, or finds no room. */
+/* The empty domain represents anything that is not an address or for which there is no room. */
 static void note_domain(void *user, slice field, const struct recipient *recipient)
 {
     struct approval *a = user;
@@ -104,7 +104,7 @@ static void note_domain(void *user, slice field, const struct recipient *recipie
     a->domains[a->domain_count++] = arena_dup(flow_run_scratch(a->run), domain);
 }
 
-/* Lists of approvals show the recipients from this, without reading the calls' inputs. */
+/* Lists of approvals show the recipients from this, without parsing the calls' inputs. */
 static void put_domains(struct approval *a)
 {
     if (a->domain_count == 0)
@@ -132,7 +132,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     flow_change_write(&a->w, &change, &a->change_budget, flow_run_scratch(a->run));
 }
 
-/* Returns false, for a caller's return. */
+/* Always returns false, so that a caller can return the result. */
 static bool refuse_expression(struct approval *a)
 {
     flow_plan_log(a->run, "what there is to approve", &a->err);
@@ -173,7 +173,7 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
     return buf_is_ok(a->w.out);
 }
 
-/* All calls of a step; none if its condition is false already. */
+/* Writes all calls of a step; none if its condition is already false. */
 static bool put_approval_step(struct approval *a, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(a->run);
@@ -244,8 +244,9 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
     return is_ok;
 }
 
-/* If it cannot be shown completely, the step fails: nothing may be approved that was not shown.
- * Changes are only for convenience, and are left out if there is no room for them. */
+/* If the approval cannot be shown completely, the step fails, because people may approve only
+ * what was shown. Changes are only for convenience, and are omitted if there is no room for
+ * them. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct err err;

@@ -52,7 +52,7 @@ static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     if (!run->tmpl)
-        return OP_NEXT; /* nothing but its row is known */
+        return OP_NEXT; /* only its row is known */
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* its start was everything */
     return op_jump(op, RUN_EXECUTE);
@@ -71,8 +71,9 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* Without a limit: step_load ends the run once this node no longer owns the flow. The row is
- * read again each time, even if only the template could not be read, since it may have changed. */
+/* Retries without a limit: step_load ends the run once this node no longer owns the flow. The
+ * row is read again each time, even if only the template could not be loaded, since it may have
+ * changed. */
 static enum op_result load_again(struct flow_run *run, const char *what)
 {
     op_sleep(&run->op, &run->timer, LOAD_RETRY_MS, what);
@@ -101,8 +102,8 @@ static enum op_result step_loaded(struct op *op)
     return OP_WAIT;
 }
 
-/* A missing template, or one that does not compile, is permanent: the flow fails instead of being
- * loaded forever. */
+/* A template that is missing or does not compile is a permanent error: the flow fails instead of
+ * being loaded forever. */
 static enum op_result step_template(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -135,7 +136,7 @@ static bool is_begun(const struct flow_run *run)
            run->flow.attempt == run->plan.attempt;
 }
 
-/* No attempt has ended: an intent, a pause, the end. */
+/* Moves to the plan when no attempt has ended: an intent, a pause, the end. */
 static enum op_result move_on(struct flow_run *run)
 {
     flow_run_next(run);
@@ -155,10 +156,10 @@ static enum op_result fail_step(struct flow_run *run, struct flow_error error)
 }
 
 /*
- * Every plan passes here, each time it is tried, so a drain and the deadline stop the flow here. A
- * process that shuts down begins nothing, with one exception: a write whose intent it has made
- * durable and that was not sent yet. If it were dropped, the next owner would find the intent and
- * have to report an unknown outcome.
+ * Every plan passes through here each time it is executed, so a drain and the deadline stop the
+ * flow here. A process that shuts down begins nothing, with one exception: a write whose intent it
+ * has made durable but which it has not sent yet. If it were dropped, the next owner would find the
+ * intent and have to report an unknown outcome.
  */
 static enum op_result step_execute(struct op *op)
 {
@@ -249,7 +250,7 @@ static enum op_result step_fan_out(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs if no item is left */
 }
 
-/* The last lane released the last hold. */
+/* The last lane has released its hold. */
 static enum op_result step_joined(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -266,8 +267,7 @@ static enum op_result step_joined(struct op *op)
     return OP_DONE;
 }
 
-/* Unlike a call's input the value is computed here, not with the plan: it needs no intent before
- * it. */
+/* Unlike a call's input the value is computed here, not with the plan: no intent needs it. */
 static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -288,7 +288,7 @@ static enum op_result step_park(struct op *op)
     return move_on(run);
 }
 
-/* A wait that is over, or was when it was planned. Its output is {"until": time}. */
+/* A wait that is over, or was already over when it was planned. Its output is {"until": time}. */
 static enum op_result step_pass(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -309,8 +309,8 @@ static enum op_result step_fail(struct op *op)
 
 /* ---- the transition ---- */
 
-/* The same transition and token at each attempt, so one that finds the token in the row counts as
- * done. */
+/* Each attempt sends the same transition and token, so an attempt that finds the token in the
+ * row counts as done. */
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -333,8 +333,9 @@ static enum op_result step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* An unreachable database is retried until it answers, if only that another node owns the flow. A
- * value that it refuses would be refused again, so the step fails instead. */
+/* An unreachable database is retried until it answers, even if the answer is only that another
+ * node owns the flow. A value that the database refuses would be refused again, so the step
+ * fails instead. */
 static enum op_result record_again(struct flow_run *run, int status)
 {
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
@@ -381,7 +382,8 @@ static enum op_result step_replan(struct op *op)
     (OP_TO(RUN_CALL) | OP_TO(RUN_FAN_OUT) | OP_TO(RUN_TRANSFORM) | OP_TO(RUN_PARK) | \
      OP_TO(RUN_PASS) | OP_TO(RUN_COMPLETE) | OP_TO(RUN_FAIL))
 static const struct op_step steps[] = {
-    /* the row, the template and the plan; a flow that starts here has them already */
+    /* loads the row and the template and makes the plan; a flow that starts here has them
+     * already */
     [RUN_BEGIN] = {"begin", step_begin, OP_TO(RUN_EXECUTE)},
     [RUN_LOAD] = {"load", step_load, 0},
     [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
@@ -398,7 +400,7 @@ static const struct op_step steps[] = {
     [RUN_PASS] = {"pass", step_pass, TO_RECORD},
     [RUN_COMPLETE] = {"complete", step_complete, TO_RECORD},
     [RUN_FAIL] = {"fail", step_fail, TO_RECORD},
-    /* the transition; a flow that now waits or has ended leaves memory here */
+    /* writes the transition; a flow that now waits or has ended leaves memory here */
     [RUN_RECORD] = {"record", step_record, 0},
     [RUN_RECORDED] = {"recorded", step_recorded, OP_TO(RUN_EXECUTE) | TO_RECORD},
     [RUN_REPLAN] = {"replan", step_replan, OP_TO(RUN_EXECUTE)},
@@ -414,7 +416,7 @@ static void on_cancel(struct op *op)
     flow_fan_cancel(run);
 }
 
-/* Not left to free_run: the flow's next run may begin before this one's memory is freed. */
+/* This is not left to free_run: the flow's next run may begin before this one's memory is freed. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct flow_run *run = flow_run_of(op);
@@ -441,7 +443,8 @@ static const struct op_class run_class = {
     .free = free_run,
 };
 
-/* Counts the run's arenas in its account's share. Out of memory the run continues, not counted. */
+/* Counts the run's arenas in its account's share. If memory is short, the run continues
+ * uncounted. */
 static void count_memory(struct flow_run *run, struct uuid account_id)
 {
     struct budget_queue *work = run->service->config.work;
@@ -496,7 +499,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
                               .wake_at = ref->wake_at};
     ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
-        return;                                      /* woken twice: by the timer and by a scan */
+        return;                                      /* woken twice, by the timer and by a scan */
     struct flow_run *run = make_run(service, &flow); /* out of memory: the next scan finds it */
     if (run)
         run->is_waking = true;

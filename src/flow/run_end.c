@@ -1,6 +1,6 @@
 /*
  * How attempts end, and the transitions that follow. A finish function prepares one transition
- * (run->transition): the row after it and the attempt's own row. Nothing of it counts before
+ * (run->transition): the row after it and the attempt's own row. None of it takes effect before
  * flow_run_recorded, which is called once the statement has succeeded.
  */
 #include "flow/run_end.h"
@@ -10,7 +10,7 @@
 #include "store/audit.h"
 
 enum {
-    SLEEP_MS_MAX = 5000, /* a longer wait before another attempt parks the flow */
+    SLEEP_MS_MAX = 5000, /* if the wait before another attempt is longer, the flow is parked */
     PUBLISHED_BYTES_MAX = 1024 * 1024,
 };
 
@@ -25,7 +25,7 @@ static struct metric steps_total = METRIC_INIT(
 
 /* ---- the next state ---- */
 
-/* The transition: run->flow after the change, with a token shared by all its attempts. */
+/* The transition: run->flow after the change, with a token shared by all attempts to write it. */
 static void move_to(struct flow_run *run, struct flow_change change)
 {
     change.at = clock_shared_us();
@@ -73,8 +73,8 @@ void flow_run_next(struct flow_run *run)
 
 /* ---- ended attempts ---- */
 
-/* For lists of calls. Copied: the catalog may have changed before the row is stored. Without a
- * readable template nothing is known: housekeeping fills the row in. */
+/* Shown in lists of calls. Copied: the catalog may have changed before the row is stored.
+ * Without a readable template these members are unknown: housekeeping fills in the row later. */
 static void name_call(struct flow_run *run, struct flow_step *finished)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -92,7 +92,7 @@ static void name_call(struct flow_run *run, struct flow_step *finished)
     finished->api_key_id = audit_actor_key(run->whole.actor);
 }
 
-/* error: JSON text; SLICE_NONE: it has completed, with this output. */
+/* error: JSON text; SLICE_NONE: the attempt has completed, with this output. */
 static void end_attempt(struct flow_run *run, slice output, slice error)
 {
     run->transition.finished = (struct flow_step){
@@ -114,8 +114,8 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         1);
 }
 
-/* The doubt from an earlier attempt stays, however this attempt failed: a deadline, or a lack of
- * memory, proves nothing. */
+/* The doubt from an earlier attempt remains, however this attempt failed: a missed deadline or a
+ * lack of memory proves nothing. */
 static void fail_attempt(struct flow_run *run, const struct flow_error *error)
 {
     struct flow_error kept = *error;
@@ -135,7 +135,7 @@ static void fail_flow(struct flow_run *run)
                                       .attempt = finished->attempt});
 }
 
-/* The call has succeeded, and its output is lost. */
+/* The call has succeeded, but its output is lost. */
 static struct flow_error lost_output(const struct flow_run *run, slice message)
 {
     struct flow_error error = flow_error_make("execution_failed", message, SLICE_NONE);
@@ -168,8 +168,9 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     move_to_plan(run);
 }
 
-/* A wait before another attempt: in memory if it is short, which costs no timer and no second
- * transition; else the flow is parked. Not past the deadline, which ends the flow on waking. */
+/* A wait before another attempt. If it is short, the run waits in memory, which costs no timer
+ * and no second transition; else the flow is parked. It does not last past the deadline, which
+ * ends the flow on waking. */
 static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
 {
     int64_t deadline = run->flow.deadline;
@@ -204,8 +205,8 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
         fail_flow(run);
 }
 
-/* Replaces a transition that the database refused: the flow fails, and the plan of the next step is
- * not used. The error has no external text, so that it is not refused, too. */
+/* Replaces a transition that the database refused: the flow fails, and the plan of the next step
+ * is not used. The error contains no external text, so that it is not refused as well. */
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
@@ -242,8 +243,8 @@ static void count_wake(const struct flow_run *run)
 
 /* ---- views for watches ---- */
 
-/* Inputs and errors are in scratch arenas and would be lost: they are copied for views, up to
- * PUBLISHED_BYTES_MAX for a run. false: beyond that, or out of memory. */
+/* Inputs and errors are in scratch arenas and would be lost: they are copied for views, at most
+ * PUBLISHED_BYTES_MAX per run. false: over that limit, or out of memory. */
 static bool keep_step_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
@@ -255,7 +256,7 @@ static bool keep_step_text(struct flow_run *run, slice *text)
     return text->ptr != NULL;
 }
 
-/* The ended attempt joins the others. Its output lives as long as the run anyway. */
+/* The ended attempt joins the others. Its output lives as long as the run in any case. */
 static bool keep_finished(struct flow_run *run)
 {
     struct flow_whole *whole = &run->whole;

@@ -9,7 +9,7 @@
 /* plan_loaded.c: plans the next step of a loaded flow. false: the flow fails instead, and that
  * transition is prepared. */
 bool flow_plan_loaded(struct flow_run *run);
-/* Prepares its failure if the template is missing or does not compile. */
+/* Prepares the flow's failure if the template is missing or does not compile. */
 void flow_plan_unread(struct flow_run *run);
 /* The current attempt has ended; prepares the next transition. output: JSON text that lives as long
  * as the plan. */
@@ -20,13 +20,13 @@ void flow_run_finish_refused(struct flow_run *run);
 /* The flow fails in this attempt of this step, for which there is no plan. */
 void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,
                    const struct flow_error *error);
-/* Prepares the transition to the plan if no attempt has ended: an intent, a pause, the end. */
+/* Prepares the transition to the plan when no attempt has ended: an intent, a pause, the end. */
 void flow_run_next(struct flow_run *run);
-/* run->whole is complete, except for its flow: views may be made from it from now on. */
+/* run->whole is complete, except for its `flow`: views may be made from it from now on. */
 void flow_run_begin_publishing(struct flow_run *run);
 /* The transition is durable. */
 void flow_run_recorded(struct flow_run *run);
-/* service.c: adds to and removes from the service's list and map of runs. */
+/* service.c: adds runs to and removes them from the service's list and map. */
 void flow_run_register(struct flow_run *run);
 void flow_run_unregister(struct flow_run *run);
 

@@ -28,8 +28,8 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     service->adopter = flow_adopter_new(service);
     if (service->views && service->watches && service->timers && service->adopter)
         return service;
-    /* Started ops end with the loop. The process does not continue without the service, so the rest
-     * is not freed. */
+    /* Ops that have started end with the loop. The process does not continue without the
+     * service, so the rest is not freed. */
     flow_service_cancel_all(service);
     return NULL;
 }
@@ -91,7 +91,8 @@ void flow_run_register(struct flow_run *run)
     list_push_back(&service->runs, &run->link);
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
-    /* Out of memory: without an entry in the map it would be taken for lost, and run twice. */
+    /* Out of memory: without an entry in the map the run would be considered lost, and started
+     * twice. */
     if (map_put(&service->by_id, id_key(run), run, NULL) != OK)
         op_cancel(&run->op);
 }

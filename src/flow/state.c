@@ -47,8 +47,8 @@ void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
     check_flow(flow);
 }
 
-/* The owner continues from a running row, or from a pause with an end. Steps never go backward, and
- * a flow fails only together with an attempt that has the reason. */
+/* The owner continues from a running row, or from a pause with an end. Steps never go backward,
+ * and a flow fails only together with an attempt that contains the reason. */
 static void check_way(const struct flow *now, const struct flow_change *change)
 {
     bool is_waiting = change->to == FLOW_WAITING;

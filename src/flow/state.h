@@ -19,12 +19,12 @@ struct flow_change {
     bool is_begun;                 /* running: the attempt may reach a provider */
     enum flow_waiting waiting_for; /* waiting */
     int64_t wake_at;               /* waiting; 0: an approval that does not expire */
-    bool has_ended_attempt;        /* resets adoptions: the attempt did not crash its server */
+    bool has_ended_attempt;        /* resets adoptions: the attempt did not crash its node */
     int64_t at;
 };
 
 /* A flow begins: revision 1, running at this step. is_begun: with the intent of its first call.
- * flow: ids, template, owner, deadline and times are set. */
+ * The caller has set the ids, template, owner, deadline and times of flow. */
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
 /* *next is *now after the change, one revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);

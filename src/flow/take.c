@@ -1,7 +1,7 @@
 /*
- * Taking over one flow of a dead node. Meanwhile it reserves the slot of its possible run. Several
- * nodes may try at the same time; no returned row means that another was faster, which is not an
- * error.
+ * Takes over one flow of a dead node. During this it reserves the slot for its possible run.
+ * Several nodes may try at the same time; if no row is returned, another node was faster, which is
+ * not an error.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
@@ -33,8 +33,8 @@ static void send_take(struct store_later *later)
         op_cancel(&later->op);
 }
 
-/* The statement has succeeded, so this node owns the flow. If it then cannot run, or if the answer
- * was lost, the adopter's scan of this node's own flows finds it. */
+/* The statement has succeeded, so this node owns the flow. If it cannot run the flow, or if the
+ * answer was lost, the adopter's scan of this node's own flows finds it. */
 static bool on_taken(struct store_later *later)
 {
     const struct taking *taking = CONTAINER_OF(later, struct taking, later);
@@ -53,8 +53,8 @@ static bool on_taken(struct store_later *later)
     return false;
 }
 
-/* After a cancel the statement may still be committed. If it did not become a run, a slot is
- * free. */
+/* After a cancel the statement may still be committed. If the take did not become a run, its
+ * slot is free. */
 static void end_taking(struct store_later *later, enum op_end end)
 {
     struct flow_service *service = service_of(later);

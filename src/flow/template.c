@@ -1,7 +1,7 @@
 /*
- * One template: its text, parsed, read and checked; see template.h. Steps are read in
+ * One template: its text is parsed, read and checked; see template.h. Steps are read in
  * template_step.c. All problems of a file are reported together, so parsing continues after an
- * error; the lint, which relies on a template without errors, is skipped then.
+ * error. The lint is skipped then, because it relies on a template without errors.
  */
 #include "base/mem.h"
 #include "flow/template_read.h"
@@ -32,7 +32,7 @@ bool template_constant(struct reader *r, const char *name, const struct expr_tem
 }
 
 /* step_count grows with each step read, so a step finds only keys before its own: a duplicate
- * key is an error of the second step. */
+ * key is an error in the second step. */
 static void read_steps(struct reader *r, struct flow_template *tmpl)
 {
     const struct json *array = reader_member(r, "steps");
@@ -64,7 +64,7 @@ static void lint_steps(struct reader *r, struct flow_template *tmpl, const struc
     }
 }
 
-/* A template without "input" accepts none. */
+/* A template without "input" accepts no input. */
 static void read_input(struct reader *r, struct flow_template *tmpl)
 {
     static const char none[] = "{\"type\":\"object\",\"additionalProperties\":false}";
@@ -119,8 +119,8 @@ static struct json without(struct arena *arena, const struct json *object, slice
     return copy;
 }
 
-/* The previous version does not know such titles, and compiles the stored text: so they are left
- * out. */
+/* The previous version of the program does not know such titles, but compiles the stored text,
+ * so they are omitted. */
 static struct json without_titles(struct flow_template *tmpl, const struct json *document)
 {
     struct arena *arena = &tmpl->arena;
@@ -147,7 +147,7 @@ static struct uuid hash_of(slice text)
     return version;
 }
 
-/* body, version, whole, item_json, for a template without faults. false: out of memory. */
+/* Sets body, version, whole and item_json of a template without faults. false: out of memory. */
 static bool finish_texts(struct flow_template *tmpl, const struct json *document)
 {
     struct buf text;

@@ -31,7 +31,7 @@ enum {
     FLOW_CONCURRENCY_MAX = 20, /* default 4 */
     FLOW_ATTEMPTS_MAX = 20,    /* a step's retry budget */
     FLOW_TEMPLATE_BYTES_MAX = 256 * 1024,
-    FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is cut */
+    FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is truncated */
 };
 
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
@@ -49,18 +49,19 @@ struct flow_retry {
     unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
 };
 
-/* What a call changes, for the approval that shows it: `now` over {before, item, index}, `then`
- * over the call's input; both give an object of properties. now NULL: none. */
+/* What a call changes, for the approval that shows it: `now` is evaluated over {before, item,
+ * index}, `then` over the call's input; both give an object of properties. now NULL: none. */
 struct flow_before {
     size_t step; /* the earlier read; its bit is in `reads` */
     const struct expr_template *now, *then;
-    const struct expr_template *title; /* names the changed thing, as `now`; NULL: none */
-    bool is_by_item;                   /* that step has a call for each of the same items */
+    const struct expr_template *title; /* names the changed thing, evaluated like `now`; NULL:
+                                        * none */
+    bool is_by_item;                   /* that step makes a call for each of the same items */
 };
 
 struct flow_step_def {
     slice key;   /* [a-z][a-z0-9_]*, unique */
-    slice label; /* its title, for people; SLICE_NONE for approvals and without one */
+    slice label; /* its title, for people; SLICE_NONE: none, or an approval */
     enum flow_step_type type;
     const struct expr *when; /* NULL: always */
     uint64_t reads;          /* the steps whose outputs its expressions name, one bit each */
@@ -73,10 +74,10 @@ struct flow_step_def {
     unsigned timeout_ms;                    /* per attempt; 0: the action's */
     const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
-    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If that
-                            one has a `when`, this one has the same (lint) */
-    bool is_when_late; /* `when` reads a step after confirm_step: the approval shows the call as one
-                          that may not be made. Everything else is known there (lint) */
+    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If
+                          * that step has a `when`, this one has the same (lint) */
+    bool is_when_late;   /* `when` reads a step after confirm_step: the approval shows that the
+                          * call may be skipped. Everything else is known there (lint) */
     struct flow_before before;
     /* transform */
     const struct expr *expr;
@@ -93,22 +94,22 @@ struct flow_template {
     struct arena arena;
     unsigned refs;
     slice key, name, description;
-    const struct expr_template *flow_title; /* from the input and flow; NULL: the name */
+    const struct expr_template *flow_title; /* made from the input and the flow; NULL: the name */
     struct uuid version;
     struct uuid whole; /* a hash like the version, including titles */
     slice body;        /* its JSON text, as stored; canonical: sorted keys, no space, no titles */
     const struct json *input_schema;
     const struct schema *schema;
     unsigned deadline_s; /* for the whole flow; 0: none */
-    bool writes;         /* it has a call that does not only read; unknown without a catalog */
+    bool writes;         /* has a call that does more than read; unknown without a catalog */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
     slice item_json;   /* {key, name, description}, rendered once */
 };
 
-/* Compiles one text. Problems go to the report (file, pointer, sentence); NULL if it has an error.
- * catalog: tools must exist there and constant inputs must fit; NULL: tools are not checked (a
- * stored version, which was checked when it was new). */
+/* Compiles one text. Problems are added to the report (file, pointer, sentence); NULL if it has
+ * an error. catalog: tools must exist there and constant inputs must fit; NULL: tools are not
+ * checked (a stored version, which was checked when it was new). */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
 /* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
@@ -117,7 +118,7 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
  * written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
-/* Steps of `to` get the titles of steps with the same key and type in `from`. */
+/* Steps of `to` get the titles of the steps of `from` with the same key and type. */
 void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
 void flow_template_unref(struct flow_template *tmpl);
@@ -129,8 +130,8 @@ slice flow_step_title(const struct flow_step_def *step, const struct catalog *ca
                       struct arena *arena);
 
 /* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates
- * (dir: --catalog; NULL for none), later templates replace earlier ones of the same key. NULL:
- * see the report. Templates whose tools the catalog lacks are an error, as in the catalog. */
+ * (dir: --catalog; NULL for none). A later template replaces an earlier one with the same key.
+ * NULL: see the report. A template whose tools the catalog lacks is an error, as in the catalog. */
 struct flow_template_set {
     struct flow_template **items; /* sorted by key */
     size_t count;
@@ -142,7 +143,7 @@ struct flow_template_set *flow_template_set_load(const char *dir, const struct c
 void flow_template_set_free(struct flow_template_set *set);
 /* NULL: unknown. Borrowed. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
-/* For an unknown key: the nearest one, SLICE_NONE if none is near. Borrowed. */
+/* The nearest key to an unknown key, SLICE_NONE if none is near. Borrowed. */
 slice flow_template_set_nearest(const struct flow_template_set *set, slice key);
 
 #endif

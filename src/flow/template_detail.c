@@ -1,6 +1,6 @@
 /*
  * A template as GET /api/flows/templates/{key} shows it: for a client that asks for the input and
- * describes the steps. Expressions are left out; a condition is only marked as present.
+ * describes the steps. Expressions are omitted; a condition is only marked as present.
  */
 #include "flow/template.h"
 

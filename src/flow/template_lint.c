@@ -16,7 +16,7 @@ struct lint {
     const char *member;      /* the step's member that is being checked */
     slice where;             /* inside it; a JSON Pointer */
     bool sees_item;          /* item and index may be named */
-    bool reads_before;       /* the checked expression of `before.now` does */
+    bool reads_before;       /* the `before.now` expression under check reads `before` */
     const struct json *sent; /* the step's input, as in the file */
 };
 
@@ -43,7 +43,7 @@ static void check_input(const struct lint *lint, const slice *names, size_t coun
         complain(lint, "the template's input has no property \"%.*s\"", SLICE_ARG(names[1]));
 }
 
-/* Also collects `reads`. For a step that an approval confirms only `when` may read outputs after
+/* Also collects `reads`. In a step that an approval confirms only `when` may read outputs after
  * the approval, since it can only withdraw the call. */
 static void check_steps(struct lint *lint, const slice *names, size_t count)
 {
@@ -176,7 +176,7 @@ static bool on_then(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* A property that is not read would be shown as empty. */
+/* A property that was not read would be shown as empty. */
 static void check_properties(const struct lint *lint)
 {
     const struct json *before = JSON_GET(lint->reader->object, "before");
@@ -203,8 +203,8 @@ static void check_before(struct lint *lint)
     check_properties(lint);
 }
 
-/* If the approval itself may be skipped, the confirmed steps must be, too. Values read by `when`
- * never change once they are known, so the same text has the same result. */
+/* If the approval itself may be skipped, the confirmed steps must be skipped with it. Values
+ * read by `when` never change once they are known, so the same text has the same result. */
 static void check_same_when(struct lint *lint)
 {
     const struct flow_step_def *step = lint->step;
@@ -239,7 +239,7 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
         check_before(&lint);
 }
 
-/* No step has run by then: index 0. */
+/* No step has run at that time: index 0. */
 void template_lint_title(struct reader *r, struct flow_template *tmpl)
 {
     struct flow_step_def none = {.key = SLICE_NONE};
@@ -248,7 +248,7 @@ void template_lint_title(struct reader *r, struct flow_template *tmpl)
 }
 
 /* A confirmation at the start is the input's required `confirm: true`: without the const in the
- * schema a start could leave it out, or send false. */
+ * schema a start could omit it, or send false. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl)
 {
     const struct json *schema = tmpl->input_schema;

@@ -19,16 +19,16 @@ enum {
 /* The index of the step with that key, -1 if there is none. */
 ptrdiff_t template_find_step(const struct flow_template *tmpl, slice key);
 
-/* Reads one item of "steps" into tmpl->steps[index]; earlier ones are complete. */
+/* Reads one item of "steps" into tmpl->steps[index]; earlier steps are complete. */
 void template_read_step(struct reader *parent, struct reader_path *path, const struct json *object,
                         struct flow_template *tmpl, size_t index);
 
 /* Checks that every placeholder exists where it is used, and that every confirmed step is shown by
  * its approval. Sets is_when_late. r: the step. */
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index);
-/* flow_title refers to the input, and to the flow at its start. */
+/* Checks that flow_title refers only to the input, and to the flow at its start. */
 void template_lint_title(struct reader *r, struct flow_template *tmpl);
-/* The input schema: it is closed, and has `confirm` if the start confirms a step. */
+/* Checks that the input schema is closed, and has `confirm` if the start confirms a step. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl);
 
 /* Checks that the tool exists, that a write is confirmed, and that the constant members of the
@@ -37,8 +37,8 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
                          const struct flow_step_def *step, const struct catalog *catalog,
                          const struct json *input);
 
-/* The value of a template without placeholders: false if it has some, or (reported) if it cannot be
- * evaluated. */
+/* The value of a template without placeholders. false: it has some, or it cannot be evaluated,
+ * which is reported. */
 bool template_constant(struct reader *r, const char *name, const struct expr_template *tmpl,
                        struct json *value);
 

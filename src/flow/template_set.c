@@ -1,6 +1,6 @@
 /*
- * The templates that new flows may use: those compiled in, then those of a folder. A set does not
- * change once it is loaded; a reload makes a new set, and flows keep their version (pinned.c).
+ * The templates that new flows may use: first the built-in ones, then those of a folder. A set does
+ * not change once it is loaded; a reload makes a new set, and flows keep their version (pinned.c).
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ static void report_memory(struct catalog_report *report)
     catalog_report_add(report, false, SLICE("templates"), SLICE_NONE, "out of memory");
 }
 
-/* A later template replaces an earlier one of the same key. Quadratic in at most SET_TEMPLATES_MAX
- * templates, at the start and at a reload. */
+/* A later template replaces an earlier one with the same key. Quadratic in at most
+ * SET_TEMPLATES_MAX templates, at the start and at a reload. */
 static void put_template(struct flow_template_set *set, struct flow_template *tmpl)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -51,8 +51,8 @@ static void read_embedded(struct flow_template_set *set, const struct catalog *c
     }
 }
 
-/* A catalog folder need not have templates, so a missing folder is not an error. The sources' texts
- * are in the arena only until they are compiled. */
+/* A catalog folder may have no templates, so a missing folder is not an error. The sources'
+ * texts are in the arena only until they are compiled. */
 static void read_folder(struct flow_template_set *set, const char *dir,
                         const struct catalog *catalog, struct catalog_report *report)
 {

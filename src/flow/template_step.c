@@ -1,6 +1,6 @@
 /*
  * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
- * the step's type does not have is an error (reader_finish); otherwise a misspelt member would be
+ * the step's type does not have is an error (reader_finish); otherwise a misspelled member would be
  * ignored.
  */
 #include "base/clock.h"
@@ -154,7 +154,7 @@ static const struct expr_template *read_call_input(struct reader *r)
     return tmpl;
 }
 
-/* reader_count gives 0 for a missing member and for the number 0, which is an error here. */
+/* reader_count returns 0 for a missing member and for the number 0, which is an error here. */
 static void read_tool_call(struct reader *r, const struct flow_template *tmpl,
                            struct flow_step_def *step)
 {
@@ -205,7 +205,7 @@ static void read_approval(struct reader *r, struct flow_step_def *step)
     step->expires_in = read_duration(r, "expires_in");
 }
 
-/* An approval's title is a template, about the decision. */
+/* An approval's title is a template that describes the decision. */
 static void read_label(struct reader *r, struct flow_step_def *step)
 {
     step->label = reader_text(r, "title");
@@ -234,7 +234,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    if (type < 0) /* its type decides which members it may have: no errors about them */
+    if (type < 0) /* without a type it is unknown which members are allowed: no errors about them */
         return;
     step->type = (enum flow_step_type)type;
     if (step->type != FLOW_APPROVAL)

@@ -5,7 +5,7 @@
  */
 #include "flow/template_read.h"
 
-/* Whether the schema has that member; a schema that is not closed has any. */
+/* Whether the schema has that member; a schema that is not closed has every member. */
 static bool is_known_member(const struct json *schema, slice name)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -42,7 +42,7 @@ static struct json constant_members(struct reader *r, const struct json *input)
     return constants;
 }
 
-/* In a partial input only faults inside existing members count. */
+/* In a partial input only faults inside existing members are reported. */
 static void check_constants(struct reader *r, const struct catalog_action *action,
                             const struct json *input)
 {
@@ -62,7 +62,7 @@ static void check_constants(struct reader *r, const struct catalog_action *actio
     }
 }
 
-/* The result of a write is not the state before it. */
+/* The result of a write does not show the state before it. */
 static void check_before_reads(struct reader *r, const struct flow_template *tmpl,
                                const struct flow_step_def *step, const struct catalog *catalog)
 {
@@ -98,7 +98,7 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
     check_before_reads(r, tmpl, step, catalog);
     if (!input)
         input = &none;
-    if (input->type != JSON_OBJECT) /* one ${...}: known when it runs */
+    if (input->type != JSON_OBJECT) /* one ${...}: its members are known only when it runs */
         return;
     check_names(r, action, input);
     check_constants(r, action, input);

@@ -23,8 +23,8 @@ enum {
     SOON_MS = 100, /* while this node has no lease, and while more than one page is overdue */
     WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
-    /* The most, for scanned flows: the node that parked a flow fires it first, and the others at
-     * different times. */
+    /* The maximum delay, for scanned flows: the node that parked a flow fires it first, and the
+     * others at different times. */
     FOREIGN_DELAY_US = 50 * 1000,
 };
 
@@ -46,7 +46,7 @@ struct flow_timers {
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
-    bool is_behind;    /* more is overdue than was found */
+    bool is_behind;    /* more flows are overdue than were found */
     bool is_truncated; /* the next minute has more flows than the heap may contain */
 };
 
@@ -122,8 +122,8 @@ static bool wants_refill(const struct flow_timers *timers)
     return timers->is_truncated && timers->count < HELD_MAX / 2;
 }
 
-/* Called by the timer and whenever a slot becomes free. WAKES_A_TURN bounds the time of a turn: if
- * more are left to fire the timer is set to now. */
+/* Called by the timer and whenever a slot becomes free. WAKES_A_TURN limits the time of a turn:
+ * if more flows are left to fire, the timer is set to now. */
 void flow_timers_fire(struct flow_timers *timers)
 {
     struct flow_ref ref;
@@ -138,7 +138,7 @@ void flow_timers_fire(struct flow_timers *timers)
     }
     set_timer(timers);
     if (wants_refill(timers))
-        op_sleep_stop(timers->op.sleep); /* the scan need not wait for its time */
+        op_sleep_stop(timers->op.sleep); /* the scan does not have to wait for its interval */
 }
 
 static void on_due(struct timer *timer)
@@ -152,7 +152,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
                            .id = flow->id,
                            .rev = flow->rev,
                            .wake_at = flow_due_at(flow)};
-    ASSERT(ref.wake_at != 0); /* otherwise it only waits for a person */
+    ASSERT(ref.wake_at != 0); /* otherwise the flow only waits for a person */
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
@@ -165,7 +165,7 @@ enum scan_step { SCAN_SLEEP, SCAN_CHOOSE, SCAN_SEND, SCAN_READ };
 
 OP_OF(timers_of, flow_timers)
 
-/* Two seconds between scans bound the delay of a flow that no timer fired. */
+/* Two seconds between scans limit the delay of a flow that no timer fired. */
 static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -177,9 +177,9 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* The next minute every REFILL_US (the first time with all overdue flows), else overdue flows;
- * but none while due flows of the heap wait for a slot. A refill covers twice its interval, so
- * that a late refill leaves no gap. */
+/* Scans the next minute every REFILL_US (the first time with all overdue flows), else overdue
+ * flows. No scan runs while due flows of the heap wait for a slot. A refill covers twice its
+ * interval, so that a late refill leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -192,7 +192,7 @@ static enum op_result step_choose(struct op *op)
     if (timers->is_refill) {
         timers->page_at = timers->resume_at;
         timers->page_id = timers->resume_id;
-        /* Before the scan is sent: flows parked while it runs are armed, and may be in both. */
+        /* Set before the scan is sent: flows parked while it runs are armed, and may be in both. */
         timers->until = timers->horizon = now + HORIZON_US;
         timers->is_truncated = false;
     } else {
@@ -203,7 +203,7 @@ static enum op_result step_choose(struct op *op)
     return OP_NEXT;
 }
 
-/* One page. The position is (wake_at, id), since many flows may have the same time. */
+/* Reads one page. The position is (wake_at, id), since many flows may have the same time. */
 static enum op_result step_scan(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -212,8 +212,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The heap is complete up to the last pushed flow. If none was pushed (a nil id) that is before
- * page_at itself. */
+/* The heap is complete up to the last pushed flow. If none was pushed (a nil id), it is complete
+ * up to the time before page_at. */
 static void mark_truncated(struct flow_timers *timers)
 {
     ASSERT(timers->is_refill);
@@ -238,8 +238,8 @@ static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, s
     return true;
 }
 
-/* A full page of a refill is followed by the next page; an overdue scan reads one page, and
- * repeats soon if it was full, after step_choose has let these fire. */
+/* A full page of a refill is followed by the next page. An overdue scan reads one page, and
+ * repeats soon if the page was full, after step_choose has let these flows fire. */
 static enum op_result step_scanned(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -258,8 +258,7 @@ static enum op_result step_scanned(struct op *op)
     } else if (!has_room) {
         mark_truncated(timers);
     } else {
-        /* Flows due until then are in the heap, or are fired by the node that parks them in
-         * between. */
+        /* Flows due until then are in the heap, or are fired by the node that parks them later. */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_shared_us() + REFILL_US;

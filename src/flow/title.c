@@ -1,10 +1,10 @@
 /*
  * Display names of flows and steps. A flow's title is its template's flow_title over its input,
- * made once at the start, and stored with it; without one, or if it cannot be made, its template's
- * name is its title. A flow starts in any case.
+ * made once at the start and stored with it. Without a flow_title, or if the title cannot be made,
+ * the template's name is used. The flow starts in any case.
  *
  * Inputs come from outside, so making a title has a small budget, and a title is one short line
- * without characters that drive a terminal or reorder the text around it.
+ * without characters that control a terminal or reorder the text around it.
  */
 #include "base/ascii.h"
 #include "flow/internal.h"
@@ -15,7 +15,7 @@ enum {
     TITLE_BUILT_BYTES_MAX = 64 * 1024,
 };
 
-/* Controls and white space become one blank, direction marks are left out; cut at
+/* Control characters and white space become one blank, direction marks are omitted. Truncated to
  * FLOW_TITLE_CHARS_MAX characters, the last of which is then an ellipsis. SLICE_NONE: nothing is
  * left, or out of memory. */
 static slice clean(slice text, struct arena *arena)
@@ -49,7 +49,7 @@ static slice clean(slice text, struct arena *arena)
     return to && len > 0 ? slice_of(to, len) : SLICE_NONE;
 }
 
-/* Only the flow's input and its facts are known by then (template_lint_title). */
+/* Only the flow's input and its facts are known at this time (template_lint_title). */
 static int evaluate(struct flow_run *run, struct arena *arena, struct json *value, struct err *err)
 {
     static const struct flow_step_def none = {.key = SLICE_INIT("")};

@@ -63,8 +63,8 @@ void flow_trace_started(const struct flow_run *run, const struct trace_context *
     trace_span_close(tracer);
 }
 
-/* The same on every node, so that calls of an interrupted attempt have the parent that the node
- * which ends it exports. */
+/* The same on every node: the calls of an interrupted attempt have as parent the span that is
+ * exported by the node that ends the attempt. */
 static struct trace_context attempt_context(const struct trace_context *flow, struct uuid flow_id,
                                             int64_t step, int64_t attempt)
 {
@@ -85,7 +85,7 @@ const struct trace_context *flow_trace_of_call(const struct flow_run *run, struc
     return context;
 }
 
-/* As written by flow_error_text: a word without escapes, in the first member. */
+/* The code is written by flow_error_text: a word without escapes, in the first member. */
 static slice error_code(slice error)
 {
     slice before = SLICE("{\"code\":\"");
@@ -115,7 +115,7 @@ void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
         .name = SLICE_JOIN(room, flow->template_key, SLICE("/"), def ? def->key : SLICE("")),
         .started_us = step->started_at,
         .took_ns = took_us > 0 ? (uint64_t)took_us * 1000
-                               : 0, /* the wall clock may have gone back */
+                               : 0, /* the wall clock may have been set back */
         .error = step->is_completed ? SLICE_NONE : error_code(step->error),
     };
     trace_span_open(tracer, &span);

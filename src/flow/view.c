@@ -30,7 +30,7 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
 {
     json_member_open(w, "context", '{');
     for (size_t i = 0; i < count; i++) {
-        /* The index belongs to this very template version; the check guards against a broken
+        /* The index belongs to this very template version; the check guards against a corrupt
          * row. */
         if (!steps[i].is_completed || (size_t)steps[i].step_index >= tmpl->step_count)
             continue;
@@ -40,7 +40,7 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
     json_close(w, '}');
 }
 
-/* steps: for the context; with is_summary neither it nor the input is written. */
+/* steps: for the context. With is_summary neither context nor input is written. */
 static void put_record(struct json_writer *w, const struct flow *flow, slice title, slice input,
                        const struct flow_step *steps, size_t count,
                        const struct flow_template *tmpl, bool is_summary)
@@ -75,13 +75,14 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
 
 /* ---- steps ---- */
 
-/* The last attempt has ended, and no other was begun since. */
+/* The last attempt has ended, and no other has begun since. */
 static bool has_ended(const struct step_view *step, const struct flow *flow)
 {
     return step->last && step->last->attempt >= flow->attempt;
 }
 
-/* For a step without a completed attempt. A cancelled flow's step that had failed stays failed. */
+/* The status of a step without a completed attempt. A cancelled flow's step that had failed
+ * stays failed. */
 static const char *current_status(const struct step_view *step, const struct flow *flow)
 {
     switch (flow->status) {
@@ -118,8 +119,8 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
     return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
 }
 
-/* A waiting step has no row yet: its input is in the flow's document. After a retry's pause it is
- * that of the last attempt again. A summary has only the error. */
+/* A waiting step has no row yet: its input is in the flow's document. After a retry's pause the
+ * last attempt's input is shown again. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
                           const struct step_view *step, bool is_summary)
 {
@@ -156,8 +157,8 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
         json_member_time(w, "expiresAt", flow_approval_ends_at(flow));
 }
 
-/* A call that may be repeated has no row of its own while it runs, so its attempt follows from
- * the last attempt that has ended. */
+/* A call that may be repeated has no row while it runs, so its attempt follows from the last
+ * attempt that has ended. */
 static int64_t attempt_count(const struct step_view *step, const struct flow *flow)
 {
     int64_t count = step->last ? step->last->attempt : 0;

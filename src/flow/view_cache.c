@@ -1,6 +1,6 @@
 /*
- * Views as text, each with its revision. A flow's run gives them to watches; the ones last loaded
- * by requests are cached, so an unchanged flow costs one read of its revision.
+ * Views as text, each with its revision. A flow's run gives them to watches. Views that requests
+ * loaded last are cached, so an unchanged flow costs one read of its revision.
  *
  * A view depends on the revision alone, whichever node made the change. So a cached view is never
  * wrong, only old, and the reader compares its revision with the row's before use.
@@ -13,7 +13,8 @@
 enum {
     CACHED_VIEWS_MAX = 4096,
     CACHE_BYTES_MAX = 4 * 1024 * 1024,
-    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger view would displace many, and is not cached */
+    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger view would displace many others, and is not
+                                        * cached */
 };
 
 struct flow_view_cache {
@@ -95,7 +96,7 @@ static void evict(struct flow_view_cache *set, struct flow_view *view)
     flow_view_unref(view);
 }
 
-/* The account is compared, so that the id of another account's flow finds nothing. */
+/* The account is compared, too, so that the id of another account's flow finds nothing. */
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id)
 {
@@ -142,7 +143,7 @@ void flow_view_cache_free(struct flow_view_cache *set)
         return;
     LIST_EACH(&set->all, struct flow_view, view, link) {
         ASSERT(view->refs == 1);
-        mem_free(view); /* not as garbage: the loop may have had its last turn */
+        mem_free(view); /* freed directly, not as garbage: the loop may have had its last turn */
     }
     map_deinit(&set->by_flow);
     mem_free(set);

@@ -1,6 +1,6 @@
 /*
- * The view of a flow as text, at one revision; counted. The most recently read views are cached: at
- * most 4096, 4 MB together.
+ * The view of a flow as text, at one revision; reference-counted. The most recently read views are
+ * cached: at most 4096, 4 MB together.
  */
 #ifndef FLOW_VIEW_CACHE_H
 #define FLOW_VIEW_CACHE_H
@@ -31,10 +31,10 @@ struct flow_view {
 struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whole,
                                 const struct flow_template *tmpl) MUST_CHECK;
 struct flow_view *flow_view_ref(struct flow_view *view);
-/* Accepts NULL. After the last reference the text lives on to the bottom of the turn, as the body
- * of a reply must. */
+/* Accepts NULL. After the last reference the text lives until the bottom of the turn, as the
+ * body of a reply must. */
 void flow_view_unref(struct flow_view *view);
-/* The flow may be resumed or not, but nothing further happens to it by itself. */
+/* The flow will not continue by itself; it may be resumable. */
 bool flow_view_has_ended(const struct flow_view *view);
 
 /* NULL: out of memory. */
@@ -44,10 +44,10 @@ void flow_view_cache_free(struct flow_view_cache *set);
  * none. */
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id);
-/* Replaces that of the same flow; takes its own reference. Not cached if it is too large, or out of
- * memory. */
+/* Replaces the cached view of the same flow; takes its own reference. A view that is too large,
+ * or for which there is no memory, is not cached. */
 void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view);
-/* Drops the flow's view if it is of an earlier revision than before_rev. */
+/* Drops the flow's view if its revision is earlier than before_rev. */
 void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev);
 
 #endif

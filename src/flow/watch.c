@@ -1,14 +1,14 @@
 /*
  * Watches: long polls and event streams. A change in this process notifies the flow's watches at
- * once, and a run gives them the view: made once for all of them, and only if a watch wants it.
- * Changes by other nodes are found by polling the revisions of all watched flows once a second: one
- * query for each flow, which pg combines into one statement. Without a watch there is no timer.
+ * once. A run also gives them the view: it is made once for all of them, and only if a watch wants
+ * it. Changes by other nodes are found by polling the revisions of all watched flows once a second:
+ * one query for each flow, which pg combines into one statement. Without a watch there is no timer.
  *
  * An account as a whole is watched under the nil flow id. Its revision is a stamp, which only the
  * poll reads: one row of the database, however many pages are open.
  *
- * A watch may be notified late, or more than once of one change, but always of the last one. Each
- * notification has its revision, so the caller can skip known ones.
+ * A watch may be notified late, or more than once of one change, but is always notified of the last
+ * change. Each notification has its revision, so the caller can skip known ones.
  */
 #include "base/mem.h"
 #include "flow/internal.h"
@@ -16,9 +16,9 @@
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
-    POLL_FLOWS_MAX = 1000, /* in one poll; the next poll continues after them */
+    POLL_FLOWS_MAX = 1000, /* per poll; the next poll continues after them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
-    STAMP_BITS = 54, /* the size of the database's stamp */
+    STAMP_BITS = 54, /* the bits of the database's stamp */
 };
 
 /* The account is part of the key: a watch with the id of another account's flow finds no flow. The
@@ -30,7 +30,7 @@ struct watch_key {
 /* A flow with watches. After the last watch is removed it stays until the next poll, so that
  * flow_watch_remove needs no service and a long poll that watches again finds it. */
 struct watched {
-    struct line line;    /* by watch_key; in `all`, those polled longest ago first */
+    struct line line;    /* by watch_key; in `all`, those with the oldest poll first */
     struct list watches; /* struct flow_watch.link */
     int64_t stamp;       /* accounts only; 0: not polled yet */
     uint8_t touches;     /* the upper bits of its stamp, above those of its flows */
@@ -75,7 +75,7 @@ struct news {
     struct flow_view *view; /* made for the first watch that wants it */
 };
 
-/* Even if no view is made, an old one is dropped: its revision is earlier than the
+/* Even if no view is made, an old view is dropped: its revision is earlier than the
  * notification's. */
 static void give_view(struct flow_watch *watch, struct news *news)
 {
@@ -89,7 +89,7 @@ static void give_view(struct flow_watch *watch, struct news *news)
         watch->view = flow_view_ref(news->view);
 }
 
-/* Some watches may know a polled change already: those are skipped. */
+/* Watches that already know a polled change are skipped. */
 static void notify_watches(struct watched *watched, struct news *news)
 {
     LIST_EACH(&watched->watches, struct flow_watch, watch, link) {
@@ -143,9 +143,9 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch)
 
 /* ---- polling ---- */
 
-/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all get their turn. They
- * are moved to the end in a second loop: the first loop walks the same list, and would meet them
- * again. */
+/* Picks the flows with the oldest poll, so that with more than POLL_FLOWS_MAX all get their
+ * turn. They are moved to the end in a second loop: the first loop walks the same list, and
+ * would meet them again. */
 static enum op_result step_poll(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -177,7 +177,7 @@ static enum op_result step_poll(struct op *op)
     return poll->count > 0 ? OP_WAIT : OP_DONE;
 }
 
-/* The account may have lost its last watch, and its entry, in the meantime. */
+/* The account may have lost its last watch, and its entry, since the poll began. */
 static void notify_account(struct flow_watches *watches, const struct watch_key *key,
                            struct news *news)
 {
@@ -209,8 +209,8 @@ static enum op_result step_polled(struct op *op)
     return OP_DONE;
 }
 
-/* The next poll is a second after this one has ended, not after it began: a slow database is not
- * polled faster than it answers. */
+/* The next poll is a second after this one has ended, not after it began, so a slow database is
+ * not polled faster than it answers. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -248,7 +248,7 @@ static void on_due(struct timer *timer)
 
 /* ---- watches ---- */
 
-/* NULL: out of memory, or too many. */
+/* NULL: out of memory, or too many entries. */
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
     const struct watch_key key = {watch->account_id, watch->flow_id};
