@@ -5,8 +5,8 @@
  * heap.
  *
  * Limits count the bytes handed out (bytes_used), not those of the chunks: whether a request fits
- * does not depend on how its blocks happened to fall into chunks. Budgets count chunks, which are
- * what the process really holds. An arena has no lock: one thread at a time uses it.
+ * does not depend on how its blocks are distributed over chunks. Budgets count chunks, which are
+ * what the process really holds. An arena has no lock: only one thread at a time may use it.
  */
 #include "base/arena.h"
 
@@ -70,7 +70,7 @@ static void run_cleanups(struct arena *arena)
 
 void arena_reset(struct arena *arena)
 {
-    /* First the cleanups: they still read their blocks. */
+    /* The cleanups run first: they still read their blocks. */
     run_cleanups(arena);
     struct arena_chunk *chunk = arena->chunks;
     while (chunk) {
@@ -102,7 +102,7 @@ void arena_deinit(struct arena *arena)
 
 static size_t next_chunk_size(const struct arena *arena)
 {
-    /* Doubling bounds the number of chunks by the logarithm of what is used. */
+    /* Doubling keeps the number of chunks logarithmic in the bytes used. */
     size_t size = arena->chunks ? arena->chunks->size * 2 : ARENA_CHUNK_MIN;
     if (size < ARENA_CHUNK_MIN)
         size = ARENA_CHUNK_MIN;
@@ -121,7 +121,7 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t data_size)
     return chunk;
 }
 
-/* A block of its own chunk; bumping continues in the newest chunk. */
+/* A block in its own chunk; bumping continues in the newest chunk. */
 static char *alloc_large(struct arena *arena, size_t size)
 {
     struct arena_chunk *chunk = chunk_new(arena, size);
@@ -139,7 +139,7 @@ static char *alloc_large(struct arena *arena, size_t size)
     return chunk->data;
 }
 
-/* Makes a new chunk with room for size the newest. */
+/* Makes a new chunk the newest, with room for size. */
 static char *alloc_chunk(struct arena *arena, size_t size)
 {
     size_t chunk_size = next_chunk_size(arena);
@@ -160,8 +160,8 @@ static char *alloc_chunk(struct arena *arena, size_t size)
 static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
 {
     ASSERT((align & (align - 1)) == 0);
-    /* The subtraction cannot wrap: bytes_used never passes bytes_max. MEM_BLOCK_BYTES_MAX keeps the
-     * sums of sizes below from overflowing. */
+    /* The subtraction cannot wrap: bytes_used never exceeds bytes_max. MEM_BLOCK_BYTES_MAX keeps
+     * the sums of sizes below from overflowing. */
     if (size > arena->bytes_max - arena->bytes_used || size >= MEM_BLOCK_BYTES_MAX) {
         arena->is_exhausted = true;
         return NULL;
@@ -311,11 +311,11 @@ static bool text_grow(struct arena_text *text, size_t len)
         text->status = ERR_LIMIT;
         return false;
     }
-    /* Doubles, so growing copies each byte about twice at most. */
+    /* Doubles the size, so growing copies each byte at most about twice. */
     size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
     cap = cap < TEXT_ROOM_MIN ? TEXT_ROOM_MIN : cap;
-    /* The old size is that of the block, not of what is used: the arena finds by it whether this is
-     * its newest block and can grow in place. */
+    /* The old size is that of the block, not of its used part: from it the arena sees whether
+     * this is its newest block, which can grow in place. */
     char *ptr = arena_realloc(text->arena, text->ptr, text->cap, cap);
     if (!ptr) {
         text->status = ERR_NOMEM;

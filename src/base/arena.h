@@ -1,8 +1,8 @@
 /*
  * arena: memory with one lifetime (a request, an op, a manifest). Bump allocation in chunks that
- * double from ARENA_CHUNK_MIN to ARENA_CHUNK_MAX; freed all at once. Every arena has a maximum;
- * past it, or when the heap fails, allocation returns NULL and `is_exhausted` stays set, so that a
- * sequence of small steps may check once at its end.
+ * double from ARENA_CHUNK_MIN to ARENA_CHUNK_MAX; freed all at once. Every arena has a maximum.
+ * Beyond it, or when the heap fails, allocation returns NULL and `is_exhausted` stays set, so that
+ * a sequence of small steps may check once at its end.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -30,7 +30,7 @@ struct arena {
     size_t bytes_max;
     bool is_exhausted;
     struct arena_cleanup *cleanups; /* newest first */
-    struct budget_use *use;         /* its chunks count there; NULL: nowhere */
+    struct budget_use *use;         /* charged for its chunks; NULL: not charged */
 };
 
 /* Allocates nothing yet. */
@@ -41,25 +41,25 @@ void arena_deinit(struct arena *arena);
 /* Counts the arena's chunks, present and future, in *use until they are freed. use outlives the
  * arena. */
 void arena_count_in(struct arena *arena, struct budget_use *use);
-/* Calls run(ctx) when the arena is freed, before its memory goes: for a block in it that owns
- * something outside (a file, a reference). The newest runs first. false past the limit: nothing is
- * registered. */
+/* Calls run(ctx) when the arena is freed, before its memory is released: for a block in it that
+ * owns something outside (a file, a reference). The newest cleanup runs first. false: over the
+ * limit; the cleanup was not registered. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
-/* Aligned to 16 bytes, not cleared. NULL past the limit. */
+/* Aligned to 16 bytes, not cleared. NULL: over the limit. */
 void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;
 void *arena_zalloc(struct arena *arena, size_t size) MUST_CHECK;
 /* count * size, overflow-checked, cleared. */
 void *arena_calloc(struct arena *arena, size_t count, size_t size) MUST_CHECK;
 /* Aligned to 1: for text. */
 char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
-/* Grows the newest block in place where it can, else copies. ptr may be NULL. */
+/* Grows the newest block in place if possible, else copies. ptr may be NULL. */
 void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;
 
-/* Copies; the copy is followed by a NUL that len does not count. {NULL,0} past the limit. */
+/* Copies the slice; a NUL that len does not count follows. {NULL,0}: over the limit. */
 slice arena_dup(struct arena *arena, slice text);
-/* The buffer's text; ends the buffer. SLICE_NONE if the buffer has failed or the arena's limit is
- * reached. */
+/* Moves the buffer's text into the arena and frees the buffer. SLICE_NONE if the buffer has
+ * failed or the arena's limit is reached. */
 slice arena_take(struct arena *arena, struct buf *buf);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -1,7 +1,7 @@
 /*
- * ascii: classes of ASCII characters and their case, the same in every locale. Bytes from 0x80 on
- * belong to no class and have no case, so UTF-8 passes through unchanged. `c` is a char or an
- * unsigned char: int takes both without a cast.
+ * ascii: classes and case of ASCII characters, the same in every locale. Bytes from 0x80 on belong
+ * to no class and have no case, so UTF-8 passes through unchanged. `c` is a char or an unsigned
+ * char: int takes both without a cast.
  */
 #ifndef BASE_ASCII_H
 #define BASE_ASCII_H
@@ -43,7 +43,7 @@ static inline char ascii_upper(char c)
     return ascii_is_lower(c) ? (char)(c - 'a' + 'A') : c;
 }
 
-/* 0 to 15, in either case of letters; -1: not a hexadecimal digit. */
+/* 0 to 15; letters in either case; -1: not a hexadecimal digit. */
 static inline int ascii_hex_value(int c)
 {
     if (ascii_is_digit(c))

@@ -1,6 +1,6 @@
 /*
- * assert: the end of the process when an invariant is broken. Writes with write(2) only, since the
- * heap or stdio may be what is broken.
+ * assert: ends the process when an invariant is broken. Uses only write(2), since the heap or stdio
+ * may be corrupt.
  */
 #include "base/assert.h"
 

@@ -1,11 +1,12 @@
 /*
  * budget: memory of work under way, by account; see budget.h for the rules.
  *
- * The three counters of a use, its account and the budget always change by the same amount, in
- * charge() and give_back() alone, so each is the sum of the ones below it. They are atomic because
- * arenas grow on pool threads; relaxed, because no other memory is published through them: two
- * threads that add at the same moment may pass a limit a little, which does no harm. Everything
- * else (accounts, overdrafts, callbacks) belongs to the loop's thread.
+ * The three counters of a use, its account and the budget always change by the same amount, only in
+ * charge() and give_back(), so the counter of each level is the sum of the counters below it. They
+ * are atomic because arenas grow on pool threads. Relaxed order suffices, because no other memory
+ * is published through them: two threads that add at the same moment may exceed a limit a little,
+ * which does no harm. Everything else (accounts, overdrafts, callbacks) belongs to the loop's
+ * thread.
  */
 #include "base/budget.h"
 
@@ -59,7 +60,7 @@ static bool is_within_share(const struct budget *budget, const struct budget_acc
     return share_allows(used / UNIT, taken / UNIT, budget->size / UNIT, budget->share / UNIT);
 }
 
-/* Ends an overdraft: if it fits within the limits now, or in any case. */
+/* Ends the overdraft if the use fits within the limits now; with is_over in any case. */
 static void end_overdraft(struct budget_use *use, bool is_over)
 {
     struct budget *budget = use->budget;
@@ -73,14 +74,14 @@ static void end_overdraft(struct budget_use *use, bool is_over)
 static void give_back(struct budget_use *use, size_t bytes)
 {
     struct budget *budget = use->budget;
-    /* More returned than charged would wrap the unsigned counters, and the budget would stay
-     * full. */
+    /* If more were returned than charged, the unsigned counters would wrap and the budget would
+     * stay full. */
     ASSERT(atomic_load_explicit(&use->charged, memory_order_relaxed) >= bytes);
     atomic_fetch_sub_explicit(&use->charged, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&use->account->used, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
-    /* Returned memory may bring an overdraft back within the limits, which frees the one permission
-     * to overdraw for the next use. */
+    /* Returned memory may bring an overdraft back within the limits. The next use may then
+     * overdraw. */
     if (use->account->overdrawn)
         end_overdraft(use->account->overdrawn, false);
     if (budget->is_awaited && budget->on_returned)
@@ -105,8 +106,8 @@ void budget_use_end(struct budget_use *use)
     if (!budget)
         return;
     size_t charged = atomic_load(&use->charged);
-    /* Cleared before the memory is given back: `charged` contains it already, so it would be
-     * returned twice. */
+    /* Cleared before the memory is returned: `charged` includes it, so it would be returned
+     * twice. */
     atomic_store(&use->left, 0);
     end_overdraft(use, true);
     give_back(use, charged);
@@ -115,14 +116,16 @@ void budget_use_end(struct budget_use *use)
     use->account = NULL;
 }
 
-/* Whether `bytes` more of this account fit, `used` and `taken` being in use. */
+/* Whether `bytes` more fit for this account, with `used` bytes of its own and `taken` in total. */
 static bool fits(const struct budget *budget, size_t used, size_t taken, size_t bytes)
 {
-    /* A small request of a small account passes even while large work has overdrawn the budget;
-     * otherwise one greedy account could stop all others. Twice the size is the end of that. */
+    /* A small request of a small account is granted even while large work has overdrawn the
+     * budget; otherwise one greedy account could stop all others. The limit for this is twice
+     * the size. */
     if (bytes <= BUDGET_SMALL_BYTES && used <= BUDGET_FREE_BYTES)
         return taken <= 2 * budget->size;
-    if (bytes > budget->size / 2) /* a request larger than the budget has to begin at some time */
+    if (bytes > budget->size / 2) /* a request larger than the budget must be able to begin at
+                                   * some time */
         bytes = budget->size / 2;
     if (taken > budget->size || bytes > budget->size - taken)
         return false;
@@ -179,9 +182,9 @@ void budget_use_add(struct budget_use *use, size_t bytes)
 {
     if (!use->budget)
         return;
-    /* The subtraction comes first, and what is missing is added after it, so that two threads never
-     * use the same bytes of the reserve. In between `left` may be negative: then another thread is
-     * adding its own part, and this one charges all it wanted. */
+    /* The subtraction comes first, and the missing bytes are added after it, so that two threads
+     * never use the same bytes of the reserve. Between the two steps `left` may be negative:
+     * then another thread is adding its own part, and this one charges everything it wanted. */
     long long wanted = (long long)bytes;
     long long left = atomic_fetch_sub_explicit(&use->left, wanted, memory_order_relaxed);
     if (left >= wanted)
@@ -194,8 +197,9 @@ void budget_use_add(struct budget_use *use, size_t bytes)
 
 void budget_use_remove(struct budget_use *use, size_t bytes)
 {
-    /* Freed memory stays charged as a reserve of the same use (it is usually needed again at once)
-     * until budget_use_settle or the end. So no callback runs here, which may be a pool thread. */
+    /* Freed memory stays charged as a reserve of the same use (it is usually needed again at
+     * once) until budget_use_settle or the end. So no callback runs here: this may be a pool
+     * thread. */
     if (use->budget)
         atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
 }

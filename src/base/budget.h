@@ -27,7 +27,7 @@
 #include "base/lines.h"
 
 #define BUDGET_STEP_BYTES \
-    ((size_t)16 * 1024) /* charged ahead in steps, so that small work is cheap */
+    ((size_t)16 * 1024) /* charged in advance in steps, so that small work is cheap */
 #define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* always granted while its account uses little */
 #define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* "little" for an account */
 
@@ -35,8 +35,8 @@ struct budget {
     size_t size, share;
     _Atomic size_t used;
     struct lines accounts;        /* struct budget_account, by id */
-    struct budget_use *overdrawn; /* the use that is past the whole */
-    /* Memory was given back; called on the loop's thread. NULL: nothing waits for it. */
+    struct budget_use *overdrawn; /* the use that exceeds the whole */
+    /* Memory was returned; called on the loop's thread. NULL: nothing waits for memory. */
     void (*on_returned)(struct budget *budget);
     bool is_awaited;
 };
@@ -44,7 +44,7 @@ struct budget {
 struct budget_account {
     struct line line; /* its ring: the accounts with uses that wait (loop/budget_wait.h) */
     _Atomic size_t used;
-    struct budget_use *overdrawn; /* the use that is past its share */
+    struct budget_use *overdrawn; /* the use that exceeds this account's share */
     size_t refs;
 };
 
@@ -58,24 +58,24 @@ struct budget_use {
 
 /* share 0: a quarter. */
 void budget_init(struct budget *budget, size_t size, size_t share);
-/* Asserts that there is no use left. */
+/* Asserts that no use is left. */
 void budget_deinit(struct budget *budget);
 
 /* ERR_NOMEM: there is no memory for the account; the use counts nothing then. */
 int budget_use_begin(struct budget_use *use, struct budget *budget,
                      struct uuid account_id) MUST_CHECK;
-/* Gives everything back. Harmless where it was not begun. */
+/* Returns everything. Harmless if the use was not begun. */
 void budget_use_end(struct budget_use *use);
 /* false: the share or the whole would be exceeded; nothing was taken. Any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* For work that holds memory already and needs more: if all such work waited for memory that
- * other work holds, none of it would ever end. At a time, one use of an account may exceed its
- * share, and one of all uses the whole, until it ends or fits. false: another use does so now.
- * On the loop's thread. */
+ * other work holds, none of it would ever end. One use of an account at a time may exceed the
+ * account's share, and one use of all accounts the whole, until it ends or fits. false: another
+ * use does so now. Called on the loop's thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* Gives back what was taken and not allocated. On the loop's thread. */
+/* Returns what was taken but not allocated. Called on the loop's thread. */
 void budget_use_settle(struct budget_use *use);
-/* Memory was allocated, or freed. Any thread. */
+/* Call them after memory was allocated, or freed. Any thread. */
 void budget_use_add(struct budget_use *use, size_t bytes);
 void budget_use_remove(struct budget_use *use, size_t bytes);
 

@@ -1,6 +1,6 @@
 /*
- * buf: grows by doubling, never past bytes_max. One byte more than cap is always allocated, so
- * that buf_take can put its NUL without another allocation.
+ * buf: grows by doubling, never beyond bytes_max. One byte more than cap is always allocated, so
+ * that buf_take can add its NUL without another allocation.
  */
 #include "base/buf.h"
 
@@ -104,7 +104,7 @@ void buf_append_i64(struct buf *buf, int64_t value)
     /* Negating in unsigned arithmetic: -INT64_MIN does not exist as an int64_t. */
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     size_t len = slice_of_u64(size, text + 1).len;
-    /* slice_of_u64 writes at the end of its room, so the sign goes before the digits. */
+    /* slice_of_u64 writes at the end of its array, so the sign goes before the digits. */
     if (value < 0)
         text[sizeof(text) - ++len] = '-';
     buf_append(buf, slice_of(text + sizeof(text) - len, len));
@@ -124,8 +124,8 @@ void buf_vprintf(struct buf *buf, const char *fmt, va_list args)
         return;
     va_list again;
     va_copy(again, args);
-    /* vsnprintf may write the NUL into the spare byte after cap. Most texts fit at the first try,
-     * so the format is run twice only when the buffer has to grow. */
+    /* vsnprintf may write the NUL into the spare byte after cap. Most texts fit at the first
+     * attempt, so formatting is repeated only when the buffer has to grow. */
     size_t room = buf->ptr ? buf->cap - buf->len + 1 : 0;
     int want = vsnprintf(room ? buf->ptr + buf->len : NULL, room, fmt, args);
     if (want < 0) {
@@ -149,8 +149,8 @@ void buf_consume(struct buf *buf, size_t len)
 
 char *buf_take(struct buf *buf, size_t *len)
 {
-    /* Reserving nothing allocates the block of a buffer that was never written to: the NUL needs a
-     * byte. */
+    /* Reserving 0 bytes allocates the block of a buffer that was never written to: the NUL needs
+     * a byte. */
     char *end = buf_reserve(buf, 0);
     if (!end)
         return NULL;

@@ -23,9 +23,9 @@ struct buf {
 /* Allocates nothing yet. */
 void buf_init(struct buf *buf, size_t bytes_max);
 void buf_deinit(struct buf *buf);
-/* Empties and clears the failure, keeps the memory. */
+/* Empties the buffer and clears its failure; keeps the memory. */
 void buf_clear(struct buf *buf);
-/* Empties, and gives the memory back when it is over keep_bytes. */
+/* Empties the buffer, and frees its memory if it is over keep_bytes. */
 void buf_shrink(struct buf *buf, size_t keep_bytes);
 
 static inline bool buf_is_ok(const struct buf *buf)
@@ -38,11 +38,11 @@ static inline slice buf_slice(const struct buf *buf)
     return (slice){buf->ptr, buf->len};
 }
 
-/* What buf_reserve does if there is no room yet. */
+/* The slow path of buf_reserve, when there is no room yet. */
 char *buf_make_room(struct buf *buf, size_t len);
 
-/* Room for `len` more bytes at the address returned, or NULL if there is none. The bytes count only
- * after buf_added(). Inlined: the JSON writer calls it for every key, value and comma. */
+/* Returns the address of room for `len` more bytes, or NULL if there is none. The bytes count
+ * only after buf_added(). Inlined: the JSON writer calls it for every key, value and comma. */
 static inline char *buf_reserve(struct buf *buf, size_t len)
 {
     ASSERT(buf->len <= buf->cap);
@@ -57,12 +57,13 @@ static inline void buf_added(struct buf *buf, size_t len)
     buf->len += len;
 }
 
-/* A part of a buffer that may still move: where it begins, and how long it is. */
+/* A part of a buffer that may still move: its start and its length. */
 struct buf_span {
     uint32_t at, len;
 };
 
-/* Appends. The buffer has a maximum of 4 GB at most; if it has failed, the span is meaningless. */
+/* Appends. The buffer's maximum is at most 4 GB; if the buffer has failed, the span is
+ * meaningless. */
 struct buf_span buf_append_span(struct buf *buf, slice bytes);
 void buf_append(struct buf *buf, slice bytes);
 void buf_append_cstr(struct buf *buf, const char *text);
@@ -80,8 +81,8 @@ void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vprintf(struct buf *buf, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* Drops the first `len` bytes (memmove). */
 void buf_consume(struct buf *buf, size_t len);
-/* Hands the bytes over to the caller (mem_free), NUL-terminated; the buf is empty afterwards.
- * NULL when it has failed. */
+/* Gives the bytes, NUL-terminated, to the caller (free with mem_free); the buf is empty
+ * afterwards. NULL if it has failed. */
 char *buf_take(struct buf *buf, size_t *len) MUST_CHECK;
 
 #endif

@@ -45,7 +45,8 @@ int64_t clock_wall_us(void)
     return (int64_t)now.tv_sec * US_PER_SECOND + now.tv_nsec / 1000;
 }
 
-/* Offset of the shared clock from clock_boot_ns. All threads read it, only the loop's writes it. */
+/* Offset of the shared clock from clock_boot_ns. All threads read it; only the loop's thread
+ * writes it. */
 #define OFFSET_UNKNOWN INT64_MIN
 static _Atomic int64_t shared_offset_us = OFFSET_UNKNOWN;
 
@@ -80,9 +81,9 @@ static int64_t floor_div(int64_t a, int64_t b)
 int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day)
 {
     ASSERT(month >= 1 && month <= 12 && day >= 1 && day <= 31);
-    /* Years begin in March here, so that the leap day is the last of its year and months have
-     * lengths that a linear formula gives (153 days in five months). 146097 days are 400 years, and
-     * 719468 days are between 0000-03-01 and 1970-01-01. */
+    /* Years begin in March here, so that the leap day is the last day of its year and a linear
+     * formula gives the lengths of months (153 days in five months). 400 years have 146097 days,
+     * and 719468 days are between 0000-03-01 and 1970-01-01. */
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = floor_div(y, 400);
     int64_t year_of_era = y - era * 400;
@@ -118,7 +119,7 @@ static struct civil civil_of(int64_t wall_us)
      * timespec. */
     unsigned us = (unsigned)((wall_us % US_PER_SECOND + US_PER_SECOND) % US_PER_SECOND);
     /* Four digits can hold no other year (RFC 3339 5.6). A time out of range is clamped, not
-     * refused: it may come from a provider and has to be written somehow. */
+     * refused: it may come from a provider and must be written in some form. */
     if (seconds < SECONDS_MIN) {
         seconds = SECONDS_MIN;
         us = 0;
@@ -136,7 +137,7 @@ static struct civil civil_of(int64_t wall_us)
     return civil;
 }
 
-/* `count` decimal digits, then the separator. */
+/* Writes `count` decimal digits, then the separator. */
 static char *put_digits(char *to, unsigned value, unsigned count, char separator)
 {
     for (unsigned i = count; i-- > 0; value /= 10)
@@ -159,11 +160,11 @@ void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1])
     *to = '\0';
 }
 
-/* Takes exactly `count` digits from the front of *text. */
+/* Consumes exactly `count` digits from the front of *text. */
 static bool take_digits(slice *text, size_t count, unsigned *value)
 {
     uint64_t number;
-    /* slice_to_u64 takes digits alone: no sign, no space, which strtoul would let through. */
+    /* slice_to_u64 accepts only digits: no sign and no space, which strtoul would allow. */
     if (text->len < count || !slice_to_u64(slice_first(*text, count), UINT32_MAX, &number))
         return false;
     *value = (unsigned)number;
@@ -171,7 +172,7 @@ static bool take_digits(slice *text, size_t count, unsigned *value)
     return true;
 }
 
-/* Takes one of the characters in `any` from the front of *text. */
+/* Consumes one of the characters in `any` from the front of *text. */
 static bool take_one_of(slice *text, const char *any, char *which)
 {
     /* strchr finds the NUL at the end of `any`, too. */
@@ -202,12 +203,12 @@ static bool is_civil(const struct civil *civil)
            civil->minute <= 59 && civil->second <= 60;
 }
 
-/* civil (checked by is_civil) as an instant, `offset_minutes` east of UTC. */
+/* Converts civil (checked by is_civil), which is `offset_minutes` east of UTC, to an instant. */
 static bool civil_to_us(struct civil civil, int64_t offset_minutes, int64_t *wall_us)
 {
-    /* POSIX time has no 61st second; one microsecond before the end of the minute keeps the order
-     * of times. Only after the offset is subtracted is it known whether this is midnight UTC at a
-     * month's end, where leap seconds are (RFC 3339 5.7). */
+    /* POSIX time has no 61st second; one microsecond before the end of the minute keeps the
+     * order of times. The offset must be subtracted first to see whether this is midnight UTC at
+     * the end of a month, where leap seconds are (RFC 3339 5.7). */
     bool is_leap_second = civil.second == 60;
     if (is_leap_second) {
         civil.second = 59;
@@ -258,7 +259,7 @@ static bool take_offset(slice *text, int64_t *offset_minutes)
     char sign;
     unsigned hours, minutes;
     *offset_minutes = 0;
-    /* Letters in lower case are allowed (RFC 3339 5.6). */
+    /* Lower-case letters are allowed (RFC 3339 5.6). */
     if (take_one_of(text, "Zz", &sign))
         return true;
     if (!take_one_of(text, "+-", &sign) || !take_digits(text, 2, &hours) || !take_char(text, ':') ||
@@ -296,7 +297,7 @@ static int64_t first_sunday(int64_t year, unsigned month)
     return first + (7 - weekday) % 7;
 }
 
-/* Hours to add for UTC, at the midnight that begins the day. Summer time begins on the second
+/* Hours to add to get UTC, at the midnight that begins the day. Summer time begins on the second
  * Sunday in March and ends on the first in November, both at two o'clock (15 U.S.C. 260a). */
 static int64_t pacific_hours(int64_t day)
 {

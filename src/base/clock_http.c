@@ -1,6 +1,6 @@
 /*
- * clock_http: the three forms of an HTTP-date (RFC 9110 5.6.7). Each is turned into RFC 3339 text
- * and back, so that calendar rules are in one place (clock.c). Names are case-sensitive.
+ * clock_http: the three forms of an HTTP-date (RFC 9110 5.6.7). Each is converted to RFC 3339 text
+ * and parsed from it, so that calendar rules are only in clock.c. Names are case-sensitive.
  */
 #include "base/clock.h"
 
@@ -40,8 +40,8 @@ struct http_date {
     slice year, month, day, time;
 };
 
-/* Takes `count` bytes from the front of *text; with fewer left an empty slice, which nothing below
- * accepts. */
+/* Consumes `count` bytes from the front of *text; if fewer are left, returns an empty slice,
+ * which nothing below accepts. */
 static slice take_chars(slice *text, size_t count)
 {
     if (text->len < count)
@@ -51,7 +51,7 @@ static slice take_chars(slice *text, size_t count)
     return part;
 }
 
-/* Takes a day's name: all of it, or its first three letters. */
+/* Consumes the name of a day: the whole name, or its first three letters. */
 static bool take_day_name(slice *text, bool is_whole)
 {
     for (size_t i = 0; i < ARRAY_LEN(day_names); i++) {
@@ -64,12 +64,12 @@ static bool take_day_name(slice *text, bool is_whole)
     return false;
 }
 
-/* IMF-fixdate, RFC 850, asctime. a: a day's name, A: the whole of it; d, m, y or Y, t: the parts;
- * anything else is itself. */
+/* IMF-fixdate, RFC 850, asctime. a: abbreviated name of the day, A: full name; d, m, y or Y, t:
+ * the other parts; every other character stands for itself. */
 static const char *const forms[] = {"a, d m Y t GMT", "A, d-m-y t GMT", "a m d t Y"};
 
-/* The parts are cut here and checked later (date_to_us): what is missing is an empty slice, which
- * is not a valid day, month or year. */
+/* The parts are split here and checked later (date_to_us): a missing part is an empty slice,
+ * which is not a valid day, month or year. */
 static bool parse_form(const char *form, slice text, struct http_date *date)
 {
     bool is_right = true;
@@ -106,8 +106,8 @@ static uint64_t year_now(void)
     return (uint64_t)two_digits(iso) * 100 + two_digits(iso + 2);
 }
 
-/* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits. Near
- * the end of a century the same digits may mean a year of the next. */
+/* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits.
+ * Near the end of a century the same digits may mean a year of the next century. */
 static uint64_t whole_year(uint64_t two_digit_year)
 {
     uint64_t now = year_now();
@@ -146,7 +146,8 @@ bool time_parse_http(slice text, int64_t *wall_us)
         form++;
     if (form == ARRAY_LEN(forms))
         return false;
-    /* Only asctime pads the day with a space; the others write "06", so " 6" is refused there. */
+    /* Only asctime pads the day with a space; the other forms write "06", so " 6" is refused
+     * there. */
     bool is_padded = date.day.len && date.day.ptr[0] == ' ';
     bool is_asctime = text.len >= 4 && text.ptr[3] == ' ';
     return (is_asctime || !is_padded) && date_to_us(&date, wall_us);

@@ -1,5 +1,5 @@
 /*
- * Files compiled into the binary; the Makefile generates the tables (sorted by name).
+ * Files compiled into the binary; the Makefile generates the tables, sorted by name.
  */
 #ifndef BASE_EMBED_H
 #define BASE_EMBED_H
@@ -32,7 +32,8 @@ extern const struct embed_file embed_provider[]; /* sluice-provider's */
 extern const size_t embed_provider_count;
 extern const struct embed_file embed_openapi[];
 extern const size_t embed_openapi_count;
-extern const struct embed_file embed_docs[]; /* one: the data of its pages (web/docs.c) */
+extern const struct embed_file embed_docs[]; /* a single file: the data of the docs pages
+                                              * (web/docs.c) */
 extern const size_t embed_docs_count;
 
 #endif

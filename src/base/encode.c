@@ -1,6 +1,6 @@
 /*
- * encode: byte encodings by table. Each reserves its exact (or largest) room once and then writes
- * without further checks; a decoder that fails leaves `out` as it was.
+ * encode: byte encodings by table. Each function reserves its exact (or maximum) room once and then
+ * writes without further checks. A decoder that fails leaves `out` unchanged.
  */
 #include "base/encode.h"
 
@@ -14,13 +14,13 @@ static const char base64url_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 static const char hex_digits[] = "0123456789abcdef";
 
-/* The error of a buf without room. */
+/* The error of a buf that has no room. */
 static int no_room(const struct buf *out, size_t len)
 {
     return len > out->bytes_max - out->len ? ERR_LIMIT : ERR_NOMEM;
 }
 
-/* The digits without padding; returns where they end. */
+/* Writes the digits without padding; returns the end of the text. */
 static char *put_base64(char *to, slice bytes, const char *digits)
 {
     size_t tail = bytes.len % 3;
@@ -75,10 +75,10 @@ slice encode_base64url_in(char *room, size_t size, slice bytes)
  * together and tested once at its end. */
 enum { BASE64_BAD = 0x80 };
 
-/* Value of each byte as a digit, BASE64_BAD for bytes that are not digits. */
+/* The value of each byte as a digit; BASE64_BAD for bytes that are not digits. */
 static unsigned char base64_values[256], base64url_values[256];
 
-/* Before main, so that decoding on several threads needs no lock for its tables. */
+/* Runs before main, so that decoding on several threads needs no lock for its tables. */
 __attribute__((constructor)) static void fill_values(void)
 {
     memset(base64_values, BASE64_BAD, sizeof(base64_values));
@@ -89,14 +89,14 @@ __attribute__((constructor)) static void fill_values(void)
     }
 }
 
-/* `count` (2 to 4) digits into count - 1 bytes; false if one is not a digit, or if bits that belong
- * to no byte are not 0 (RFC 4648 3.5: one value, one text). */
+/* Decodes `count` (2 to 4) digits into count - 1 bytes; false if one is not a digit, or if
+ * surplus bits are not 0 (RFC 4648 3.5: each value has only one text). */
 static bool decode_group(const unsigned char *p, size_t count, const unsigned char *values,
                          unsigned char *to)
 {
     unsigned bits = 0, bad = 0;
     for (size_t i = 0; i < 4; i++) {
-        /* A missing digit counts as 0, as the encoder padded it. */
+        /* A missing digit counts as 0, like the encoder's padding. */
         unsigned value = i < count ? values[p[i]] : 0;
         bad |= value;
         bits = bits << 6 | value;
@@ -107,7 +107,7 @@ static bool decode_group(const unsigned char *p, size_t count, const unsigned ch
     return !(bad & BASE64_BAD) && unused == 0;
 }
 
-/* text without its padding, its length not 1 more than a multiple of 4. */
+/* text has no padding; its length is not 1 more than a multiple of 4. */
 static int base64_decode(struct buf *out, slice text, const unsigned char *values)
 {
     size_t tail = text.len % 4;
@@ -133,7 +133,7 @@ static int base64_decode(struct buf *out, slice text, const unsigned char *value
 
 static slice without_padding(slice text)
 {
-    /* At most two: three would leave a group of one digit, which holds no byte. */
+    /* At most two: three would leave a group of one digit, which encodes no byte. */
     for (int i = 0; i < 2 && text.len && text.ptr[text.len - 1] == '='; i++)
         text.len--;
     return text;
@@ -277,7 +277,7 @@ slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
 
 /* ---- paths ---- */
 
-/* Decodes as many times as the character was encoded: "%252e" is a dot. *at moves past it. */
+/* Decodes a character as many times as it was encoded: "%252e" is a dot. Moves *at past it. */
 static char fully_decoded(slice text, size_t *at)
 {
     char c = text.ptr[(*at)++];
@@ -359,15 +359,15 @@ struct letter {
     bool has_selector;
 };
 
-/* Symbols with a text form and an emoji form. */
+/* Symbols that have both a text form and an emoji form. */
 static bool has_two_forms(uint32_t c)
 {
     return c == '#' || c == '*' || (c >= '0' && c <= '9') || c == 0xa9 || c == 0xae ||
            (c >= 0x203c && c <= 0x3299) || (c >= 0x1f000 && c <= 0x1faff);
 }
 
-/* More marks than any script has would reach into the lines around; a variation selector that
- * selects nothing can hide text from readers. */
+/* More marks than any script uses would extend into the lines above and below; a variation
+ * selector that selects nothing can hide text from readers. */
 static bool is_surplus(uint32_t c, struct letter *letter)
 {
     if (is_mark(c))

@@ -1,6 +1,6 @@
 /*
  * Byte encodings: base64, base64url (RFC 4648 4, 5), hex, percent (RFC 3986). Each writes into a
- * buf, whose maximum bounds the result.
+ * buf, whose maximum limits the result.
  */
 #ifndef BASE_ENCODE_H
 #define BASE_ENCODE_H
@@ -13,35 +13,36 @@
 void encode_base64(struct buf *out, slice bytes);
 /* Without padding. */
 void encode_base64url(struct buf *out, slice bytes);
-/* The same for a length known beforehand, without an allocation. Into room, whose size must suffice
- * (asserted); returns what was written. */
+/* Like encode_base64url, for a length known in advance, without an allocation. Writes to room,
+ * which must be large enough (asserted); returns the written text. */
 #define BASE64URL_LEN(bytes) ((bytes) / 3 * 4 + ((bytes) % 3 ? (bytes) % 3 + 1 : 0))
 slice encode_base64url_in(char *room, size_t size, slice bytes);
-/* Padding required, no white space: as a strict API expects. ERR_SYNTAX. */
+/* Padding is required and white space is refused, as in a strict API. ERR_SYNTAX. */
 int decode_base64(struct buf *out, slice text) MUST_CHECK;
 /* Padding optional. ERR_SYNTAX. */
 int decode_base64url(struct buf *out, slice text) MUST_CHECK;
 void encode_hex(struct buf *out, slice bytes); /* lower case */
-/* Whether a server may treat a part of that path as "." or "..", which makes it another path (RFC
- * 3986 5.2.4). Servers differ, so this covers all of them: a part ends at a slash or a backslash,
- * each character may be percent-encoded, also more than once, and what follows a semicolon does not
- * count ("..;x"). Every check of a path uses this. */
+/* Whether a server may treat a segment of that path as "." or "..", which would make it another
+ * path (RFC 3986 5.2.4). Servers differ, so this covers all of them: a segment ends at a slash
+ * or a backslash; each character may be percent-encoded, even more than once; anything after a
+ * semicolon is ignored ("..;x"). Every check of a path uses this. */
 bool path_has_dot_segment(slice path);
-/* The same for a text that is one part, whatever it contains. */
+/* Like path_has_dot_segment, for a text that is one segment, whatever it contains. */
 bool path_is_dot_segment(slice segment);
-/* Text for people to read: invisible characters (code_point_is_hidden) become \uXXXX, as in JSON,
- * except those in `kept` (ASCII); so do surplus marks on a letter. */
+/* Text for people to read: invisible characters (code_point_is_hidden) become \uXXXX, as in
+ * JSON, except those in `kept` (ASCII). Surplus marks on a letter become \uXXXX, too. */
 void encode_visible(struct buf *out, slice text, slice kept);
-/* With a NUL after it, into room, whose size must suffice (asserted). */
+/* Writes the text and a NUL to room, which must be large enough (asserted). */
 void encode_hex_in(char *room, size_t size, slice bytes);
 int decode_hex(struct buf *out, slice text) MUST_CHECK;
-/* All but unreserved characters (RFC 3986 2.3) become %XX; fit for a path segment and a query. */
+/* All but unreserved characters (RFC 3986 2.3) become %XX; the result is valid in a path segment
+ * and in a query. */
 void encode_percent(struct buf *out, slice bytes);
-/* plus_is_space for application/x-www-form-urlencoded and query strings. ERR_SYNTAX on a broken
- * escape; %00 is an error too. */
+/* plus_is_space is for application/x-www-form-urlencoded and query strings. ERR_SYNTAX: a broken
+ * escape, or %00. */
 int decode_percent(struct buf *out, slice text, bool plus_is_space) MUST_CHECK;
-/* The same in the arena; text itself if nothing in it is encoded. SLICE_NONE: a broken escape, or
- * past the arena's limit. */
+/* Like decode_percent, but in the arena; returns text itself if nothing in it is encoded.
+ * SLICE_NONE: a broken escape, or over the arena's limit. */
 slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space);
 
 #endif

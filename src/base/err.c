@@ -1,6 +1,7 @@
 /*
- * err: formats the sentence of a failure. Both calls format into a block of their own first, so
- * that the text of *err itself may be an argument; what is too long is cut at a whole character.
+ * err: formats the sentence of a failure. Both calls format into a local block first, so that the
+ * text of *err itself may be an argument. A text that is too long is truncated after a whole
+ * character.
  */
 #include "base/err.h"
 
@@ -10,7 +11,7 @@
 
 #include "base/slice.h"
 
-/* fmt into text[size]; returns the length without the NUL. */
+/* Formats into text[size]; returns the length without the NUL. */
 static size_t format_cut(char *text, size_t size, const char *fmt, va_list args) PRINTF_LIKE(3, 0);
 
 static size_t format_cut(char *text, size_t size, const char *fmt, va_list args)
@@ -20,8 +21,8 @@ static size_t format_cut(char *text, size_t size, const char *fmt, va_list args)
         want = 0;
     size_t len = (size_t)want;
     if (len >= size)
-        /* vsnprintf may have torn the last character. slice_first_utf8 leaves a slice that is short
-         * enough untouched, so it gets one byte less than the text has. */
+        /* vsnprintf may have split the last character. slice_first_utf8 leaves a slice that is
+         * short enough unchanged, so it gets one byte less than the text has. */
         len = slice_first_utf8(slice_of(text, size - 1), size - 2).len;
     text[len] = '\0';
     return len;
@@ -67,8 +68,8 @@ int err_prefix(struct err *err, const char *fmt, ...)
     size_t len = format_cut(text, sizeof(text), fmt, args);
     va_end(args);
     slice tail = slice_cstr(err->text);
-    /* Leaves room for ": " and the NUL. The prefix stays whole if it can; the old text loses its
-     * end. */
+    /* Leaves room for ": " and the NUL. The prefix stays whole if possible; the old text is
+     * truncated. */
     if (len > sizeof(text) - 3)
         len = slice_first_utf8(slice_of(text, len), sizeof(text) - 3).len;
     text[len++] = ':';

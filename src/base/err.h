@@ -1,6 +1,6 @@
 /*
  * A failure inside C: a negative code from one small enum, with detail in the caller's struct err.
- * Outcomes of the domain (blocked, failed ...) are not errors and never travel this way.
+ * Outcomes of the domain (blocked, failed ...) are not errors and are never reported this way.
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
@@ -10,14 +10,14 @@
 enum err_code {
     OK = 0,
     ERR_NOMEM = -1,   /* allocation failed, or an arena's limit was reached */
-    ERR_LIMIT = -2,   /* a documented maximum would be passed */
+    ERR_LIMIT = -2,   /* a documented maximum would be exceeded */
     ERR_SYNTAX = -3,  /* input does not follow its grammar */
     ERR_INVALID = -4, /* grammatical, but not allowed here */
     ERR_NOTFOUND = -5,
     ERR_IO = -6, /* system call or peer failed; text says which */
     ERR_TIMEOUT = -7,
     ERR_CLOSED = -8,  /* the other side, or we ourselves, closed it */
-    ERR_REFUSED = -9, /* policy says no (address, scope, checksum) */
+    ERR_REFUSED = -9, /* forbidden by a policy (address, scope, checksum) */
     ERR_BUSY = -10,   /* a bounded queue is full; trying later may work */
     ERR_CRYPTO = -11, /* a tag, signature or certificate did not verify */
 };
@@ -37,7 +37,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LI
 /* err_set for functions that return a pointer: always NULL. */
 void *err_null(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Puts "prefix: " before the present text; returns err->code. For saying where. */
+/* Puts "prefix: " before the present text, to say where the error is; returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

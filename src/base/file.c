@@ -1,6 +1,6 @@
 /*
- * file: see file.h. Everything about a file to read is asked of the open descriptor: the path may
- * name another file by then.
+ * file: see file.h. Facts about a file to read come from the open descriptor: by then the path may
+ * name another file.
  */
 #include "base/file.h"
 
@@ -22,7 +22,7 @@ static int read_whole(int fd, const char *path, struct buf *out, mode_t *mode, s
     if (size > out->bytes_max - out->len)
         return err_set(err, ERR_LIMIT, "%s is larger than %zu bytes", path,
                        out->bytes_max - out->len);
-    /* One block for all of it: growing would leave copies of a text that may be secret. */
+    /* One block for the whole file: growing would leave copies of a text that may be secret. */
     char *room = buf_reserve(out, size);
     if (!room)
         return err_set(err, ERR_NOMEM, "out of memory for %s", path);
@@ -40,7 +40,7 @@ static int read_whole(int fd, const char *path, struct buf *out, mode_t *mode, s
 
 int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *err)
 {
-    /* O_NONBLOCK: a FIFO named by mistake must not block. */
+    /* O_NONBLOCK: opening a FIFO named by mistake must not block. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s", path,
@@ -50,7 +50,7 @@ int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *
     return code;
 }
 
-/* write may write a part only, or be interrupted. */
+/* write may write only a part, or be interrupted. */
 static bool write_all(int fd, slice text)
 {
     while (text.len > 0) {
@@ -70,7 +70,7 @@ int file_write_whole(const char *path, slice text, mode_t mode, struct err *err)
     int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
     if (len < 0 || (size_t)len >= sizeof(part))
         return err_set(err, ERR_LIMIT, "the path %s is too long", path);
-    /* O_NOFOLLOW: a link of this name could make another file be overwritten. */
+    /* O_NOFOLLOW: a symbolic link with this name could cause another file to be overwritten. */
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_set(err, ERR_IO, "cannot write %s: %s", part, strerror(errno));

@@ -1,5 +1,5 @@
 /*
- * Reading and writing a file whole.
+ * Reads and writes whole files.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -15,9 +15,9 @@ enum { FILE_PATH_MAX = 4096 };
  * gets the file's permissions. ERR_NOTFOUND, ERR_IO, ERR_INVALID (not a regular file), ERR_LIMIT,
  * ERR_NOMEM; err names the path. */
 int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *err) MUST_CHECK;
-/* The file at path is the old one or the complete new one, never a part of it: written under
- * another name and renamed. mode: the permissions of a new file. ERR_IO, ERR_LIMIT (a path too
- * long). */
+/* Writes under another name and renames, so the file at path is the old one or the complete new
+ * one, never a part of it. mode: the permissions of a new file. ERR_IO, ERR_LIMIT (the path is
+ * too long). */
 int file_write_whole(const char *path, slice text, mode_t mode, struct err *err) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * id: randomness and the identifiers made from it. State is per process: a forked worker draws
- * fresh entropy (fork_child), so that two workers never make the same id.
+ * id: randomness and the identifiers made from it. State is per process: a forked worker gets fresh
+ * entropy (fork_child), so that two workers never make the same id.
  */
 #include "base/id.h"
 
@@ -14,7 +14,7 @@
 #include "base/sha1.h"
 
 enum {
-    /* Bytes drawn at once: a system call for each id would cost more than the id. */
+    /* Bytes read at a time: a system call for each id would cost more than the id. */
     ENTROPY_PAGE = 4096,
     ENTROPY_DIRECT = 256, /* longer requests go to the kernel */
 };
@@ -33,7 +33,7 @@ void random_kernel(void *out, size_t len)
     unsigned char *p = out;
     while (len) {
         ssize_t got = getrandom(p, len, 0);
-        /* getrandom fails with anything but EINTR only where the kernel lacks it or a filter
+        /* getrandom fails with an error other than EINTR only if the kernel lacks it or a filter
          * forbids it; a weaker source would make keys that can be guessed. */
         ASSERT(got > 0 || errno == EINTR);
         if (got > 0) {
@@ -68,7 +68,7 @@ void random_bytes(void *out, size_t len)
     }
     unsigned char *from = entropy + sizeof(entropy) - entropy_left;
     memcpy(out, from, len);
-    mem_wipe(from, len); /* what was handed out cannot be read again */
+    mem_wipe(from, len); /* bytes that were handed out cannot be read again */
     entropy_left -= len;
 }
 
@@ -79,12 +79,12 @@ uint64_t random_u64(void)
     return value;
 }
 
-/* Lemire: multiply and take the high half; the low half says when to draw again. */
+/* Lemire: multiply and take the high half; the low half says when to reject and draw again. */
 uint64_t random_below(uint64_t bound)
 {
     ASSERT(bound > 0);
-    /* 2^64 mod bound, computed without 128 bits. Drawing again below it removes the bias of a plain
-     * remainder; fewer than one draw in two is repeated, mostly none. */
+    /* 2^64 mod bound, computed without 128 bits. Rejecting values below it removes the bias of a
+     * plain remainder. Fewer than one draw in two is repeated, usually none. */
     uint64_t refuse_below = (0 - bound) % bound;
     for (;;) {
         __extension__ unsigned __int128 wide = (unsigned __int128)random_u64() * bound;
@@ -96,7 +96,7 @@ uint64_t random_below(uint64_t bound)
 /* Fields of RFC 9562 5.7: 48 bits of milliseconds, 12 bits a, 62 bits b. */
 static struct uuid uuid_v7_pack(uint64_t ms, uint64_t a, uint64_t b)
 {
-    /* Out of range, a field would spill into its neighbour and the version bits. */
+    /* Out of range, a field would overflow into its neighbour and the version bits. */
     ASSERT(ms <= UUID_MS_MAX && a < 4096 && b <= UUID_B_MAX);
     uint64_t high = ms << 16 | UINT64_C(7) << 12 | a;
     uint64_t low = UINT64_C(2) << 62 | b;
@@ -196,7 +196,8 @@ bool uuid_parse(slice text, struct uuid *id)
         return false;
     size_t at = 0;
     for (size_t i = 0; i < sizeof(parsed.bytes); i++) {
-        /* The dash is checked and skipped in one step; a group always ends before a byte begins. */
+        /* The dash is checked and skipped in one step; a group always ends before the next byte
+         * begins. */
         if (is_dash_at(at) && text.ptr[at++] != '-')
             return false;
         int high = ascii_hex_value(text.ptr[at]), low = ascii_hex_value(text.ptr[at + 1]);
@@ -224,16 +225,17 @@ int uuid_cmp(struct uuid a, struct uuid b)
     return memcmp(a.bytes, b.bytes, sizeof(a.bytes));
 }
 
-/* A new millisecond starts its 12 bits at random, so that two processes rarely collide. Within one,
- * and while the clock is before the last id, ids count on, past the 12 bits into the next
- * millisecond. The 41 bits last until September 2095. */
+/* A new millisecond starts its 12 bits at random, so that two processes rarely collide. Within a
+ * millisecond, and while the clock is before the last id, ids count up, past the 12 bits into
+ * the next millisecond. The 41 bits last until September 2095. */
 int64_t short_id_new(void)
 {
     static int64_t last;
     int64_t ms = clock_wall_us() / 1000 - SHORT_ID_EPOCH_MS;
     if (ms < 0)
         ms = 0;
-    /* Beyond 41 bits an id would pass 2^53, up to which JavaScript keeps integers exact. */
+    /* Beyond 41 bits an id would exceed 2^53, up to which JavaScript represents integers
+     * exactly. */
     if (ms > SHORT_ID_MS_MAX)
         ms = SHORT_ID_MS_MAX;
     int64_t id = ms << 12 | (int64_t)(random_u64() >> 52);

@@ -1,8 +1,8 @@
 /*
  * Identifiers, made in C so that no statement needs a sequence (src/README.md "The database").
- * UUIDv7 (RFC 9562 5.7): executions, flows, nodes, accounts, requests. Monotonic in one process.
- * Short ids (connections): positive, below 2^53, time-ordered: 41 bits of milliseconds since
- * 2026-01-01 and 12 bits that count on from a random start.
+ * UUIDv7 (RFC 9562 5.7): executions, flows, nodes, accounts, requests. They are monotonic in one
+ * process. Short ids (connections): positive, below 2^53, time-ordered: 41 bits of milliseconds
+ * since 2026-01-01 and 12 bits that count up from a random start.
  */
 #ifndef BASE_ID_H
 #define BASE_ID_H
@@ -18,10 +18,11 @@ struct uuid {
     uint8_t bytes[16];
 };
 
-/* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Keeps a
- * page of entropy without a lock: loop thread only. */
+/* Fills from getrandom(2); aborts if the kernel does not have it (that machine is broken).
+ * Buffers a page of entropy without a lock: loop thread only. */
 void random_bytes(void *out, size_t len);
-/* Random bytes without the buffer: for any thread, and for keys that must never be in it. */
+/* Random bytes without the buffer: for any thread, and for keys that must never be in the
+ * buffer. */
 void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);
 /* Uniform in [0, bound); bound > 0. */
@@ -36,7 +37,7 @@ int64_t uuid_v7_wall_ms(struct uuid id);
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1]);
 /* Canonical form only, lower or upper case hex. */
 bool uuid_parse(slice text, struct uuid *id) MUST_CHECK;
-/* Its 16 bytes, as a key of a map; they last as long as *id. */
+/* The 16 bytes of the id, as the key of a map; valid as long as *id. */
 static inline slice uuid_slice(const struct uuid *id)
 {
     return slice_of(id->bytes, sizeof(id->bytes));

@@ -1,12 +1,12 @@
 /*
- * lines: see lines.h. A spare block is linked by its ring, and zeroed when it is used again: an
+ * lines: see lines.h. A spare block is linked through its ring, and zeroed when it is reused: an
  * owner never finds data of another account.
  */
 #include "base/lines.h"
 
 #include "base/mem.h"
 
-enum { SPARES_MAX = 64 }; /* bounded: memory goes back after a burst of accounts */
+enum { SPARES_MAX = 64 }; /* limited, so that memory is released after a burst of accounts */
 
 void lines_init(struct lines *lines, size_t size)
 {

@@ -19,7 +19,7 @@ struct list {
         &(name), &(name) \
     }
 #define LIST_ITEM(node, type, member) CONTAINER_OF(node, type, member)
-/* Over the items of a list. The body may unlink and free the current item. */
+/* Iterates over the items of a list. The body may unlink and free the current item. */
 #define LIST_EACH(head, type, item, member)                              \
     for (type *item = LIST_ITEM((head)->next, type, member),             \
               *item##_next = LIST_ITEM(item->member.next, type, member); \
@@ -57,7 +57,7 @@ static inline void list_unlink(struct list *node)
     node->next = node->prev = node;
 }
 
-/* From its present list, if any. */
+/* Removes the node from its present list, if any. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
     list_unlink(node);
@@ -73,7 +73,7 @@ static inline struct list *list_pop_front(struct list *head)
     list_unlink(node);
     return node;
 }
-/* Over the items of a list until it is empty; each is removed first. */
+/* Iterates over the items of a list until it is empty; each is removed first. */
 #define LIST_DRAIN(head, type, item, member) \
     for (type * item;                        \
          !list_is_empty(head) && (item = LIST_ITEM(list_pop_front(head), type, member));)

@@ -1,7 +1,7 @@
 /*
- * log: one buffer of LOG_BUFFER_BYTES, one lock. A line is built in a block of its own and copied,
- * so that the buffer holds only whole lines (and at its start the rest of a line that the sink took
- * in part). No heap, so that running out of memory can be logged.
+ * log: one buffer of LOG_BUFFER_BYTES, one lock. A line is built in a separate block and copied, so
+ * that the buffer contains only whole lines (and at its start the rest of a line that the sink
+ * accepted in part). The heap is not used, so that running out of memory can be logged.
  */
 #include "base/log.h"
 
@@ -45,7 +45,7 @@ static uint64_t lines_in(slice bytes)
     return lines;
 }
 
-/* Hands the buffer to the sink as far as it takes it. */
+/* Writes as much of the buffer to the sink as it accepts. */
 /* The caller holds the lock. */
 static void drain(void)
 {
@@ -61,8 +61,8 @@ static void drain(void)
         dropped += lines_in(slice_of(buffer + done, buffer_len - done));
         done = buffer_len;
     }
-    /* The rest moves to the front. It may begin in the middle of a line that a terminal took in
-     * part; the next write continues it. */
+    /* The rest moves to the front. It may begin in the middle of a line that a terminal accepted
+     * in part; the next write continues it. */
     memmove(buffer, buffer + done, buffer_len - done);
     buffer_len -= done;
 }
@@ -78,12 +78,13 @@ static bool append_line(const struct log_text *line)
     return true;
 }
 
-/* Once there is room again, says what is missing. */
+/* Reports dropped lines once there is room again. */
 static void report_dropped(void)
 {
     static struct log_text line;
     uint64_t missing = dropped - dropped_reported;
-    /* Not before half of the buffer is free again, or the report itself would push out a line. */
+    /* Waits until half of the buffer is free again; otherwise the report itself would displace a
+     * line. */
     if (missing == 0 || buffer_len > sizeof(buffer) / 2)
         return;
     struct log_field count = LOG_INT("lines", missing);
@@ -118,14 +119,14 @@ enum log_level log_level_get(void)
 
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count)
 {
-    /* Static, under the lock: 4 KB are a lot for the stack of a pool thread. */
+    /* Static, under the lock: 4 KB is a lot for the stack of a pool thread. */
     static struct log_text line;
-    /* Checked without the lock first: most calls are of a level that is off. */
+    /* Checked without the lock first: most calls have a level that is off. */
     if (level < log_level_get())
         return;
     pthread_mutex_lock(&lock);
     log_text_line(&line, style, level, msg, fields, count);
-    /* Before the new line, so that the gap is reported where it is. */
+    /* Before the new line, so that the gap is reported at its position. */
     report_dropped();
     if (!append_line(&line))
         dropped++;
@@ -155,7 +156,8 @@ void log_set_fd(int fd)
 {
     pthread_mutex_lock(&lock);
     flush_locked();
-    dropped += lines_in(slice_of(buffer, buffer_len)); /* they were not meant for this fd */
+    dropped += lines_in(slice_of(buffer, buffer_len)); /* these lines were not meant for the new
+                                                        * fd */
     buffer_len = 0;
     fd_wanted = fd;
     open_sink();
@@ -181,7 +183,7 @@ bool log_level_parse(slice text, enum log_level *level)
     return false;
 }
 
-/* A child must neither print what the parent holds nor find the lock taken. */
+/* A child must neither print lines that the parent has buffered nor find the lock held. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -195,8 +197,8 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
-    /* The parent's unread lines were flushed or stay its own; a copy here would print them
-     * twice. */
+    /* The parent's unread lines were flushed or remain in its own buffer; a copy here would
+     * print them twice. */
     buffer_len = 0;
     dropped = dropped_reported = 0;
     pthread_mutex_unlock(&lock);

@@ -1,8 +1,8 @@
 /*
- * Structured log to stderr: one JSON object a line, or a short coloured line on a terminal.
- * Buffered in memory and written when the loop turns (log_flush), at once for errors; never blocks
- * the loop for long: a full pipe drops lines and counts them. Values are escaped; secrets have no
- * way in (base/secret.h).
+ * Structured log to stderr: one JSON object per line, or a short coloured line on a terminal. Lines
+ * are buffered in memory and written once per turn of the loop (log_flush), at once for errors.
+ * Logging never blocks the loop for long: if a pipe is full, lines are dropped and counted. Values
+ * are escaped; secrets cannot be logged (base/secret.h).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -13,12 +13,13 @@
 #include "base/slice.h"
 
 enum {
-    LOG_LINE_MAX = 4096,         /* bytes with the newline: one pipe write that nothing can tear */
-    LOG_VALUE_MAX = 1024,        /* bytes of a string, escaped; the rest becomes "..." */
+    LOG_LINE_MAX = 4096,         /* bytes including the newline: a pipe takes it whole in one
+                                  * write */
+    LOG_VALUE_MAX = 1024,        /* bytes of an escaped string; the rest becomes "..." */
     LOG_BUFFER_BYTES = 64 * 1024 /* waiting for log_flush */
 };
 
-/* trace: what repeats by itself in the background; debug: what a request does. */
+/* trace: recurring background work; debug: the steps of a request. */
 enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_AUTO, LOG_JSON, LOG_TEXT }; /* auto: text on a terminal */
 
@@ -38,21 +39,21 @@ struct log_field {
 #define LOG_MS(key, value_ns) \
     ((struct log_field){(key), LOG_FIELD_MS, SLICE_NONE, (int64_t)(value_ns)})
 
-/* Starts a sink on fd 2 (or on that of log_set_fd, if it came first). The process must ignore
- * SIGPIPE. NO_COLOR in the environment turns colours off. */
+/* Opens a sink on fd 2 (or on that of log_set_fd, if it was called first). The process must
+ * ignore SIGPIPE. NO_COLOR in the environment turns colours off. */
 void log_init(enum log_level level, enum log_format format);
 enum log_level log_level_get(void);
-/* Any thread. Fields that do not fit into LOG_LINE_MAX are left out, then "truncated":true is the
- * last. LOG_WARN and above, and a full buffer, are written at once. */
+/* Any thread. Fields that do not fit into LOG_LINE_MAX are omitted; the line then ends with
+ * "truncated":true. Lines of LOG_WARN and above are written at once, as is a full buffer. */
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
-/* Writes as much as fd takes without blocking. The rest waits; lines are dropped when the buffer is
- * full, and a later line reports how many. */
+/* Writes as much as fd accepts without blocking. The rest stays in the buffer. When it is full,
+ * lines are dropped, and a later line reports the number. */
 void log_flush(void);
-/* For assert_fail: as log_flush, but gives up if the log's lock is held. */
+/* For assert_fail: like log_flush, but does nothing if the log's lock is held. */
 void log_flush_crash(void);
-/* For tests: flushes, then sends what follows to fd, which stays the caller's. A pipe or terminal
- * that blocks is opened a second time, without blocking, and held until the next call: a test that
- * waits for the end of a pipe's data calls log_set_fd(2) first. */
+/* For tests: flushes, then sends further lines to fd, which the caller continues to own. A pipe
+ * or terminal that blocks is opened a second time, without blocking, and held until the next
+ * call: a test that waits for the end of a pipe's data calls log_set_fd(2) first. */
 void log_set_fd(int fd);
 /* For tests: lines dropped since the process started. */
 uint64_t log_dropped(void);

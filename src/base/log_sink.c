@@ -1,8 +1,8 @@
 /*
  * log_sink: O_NONBLOCK belongs to the open file, which stderr shares with the shell, with other
- * workers and with whatever else writes there, so it may not be set on fd 2. A pipe or terminal is
- * opened a second time through /proc, a socket (journald) has MSG_DONTWAIT, and a regular file
- * does not block.
+ * workers and with any other writer, so it may not be set on fd 2. A pipe or terminal is opened a
+ * second time through /proc, a socket (journald) has MSG_DONTWAIT, and a regular file does not
+ * block.
  */
 #include "base/log_sink.h"
 
@@ -19,7 +19,7 @@ static void open_stream(struct log_sink *sink, int fd)
 {
     char path[40];
     int flags = fcntl(fd, F_GETFL);
-    /* Non-blocking already: the owner of the descriptor wants that, and nothing has to be
+    /* Already non-blocking: the owner of the descriptor wants this, and nothing has to be
      * opened. */
     if (flags >= 0 && (flags & O_NONBLOCK))
         return;
@@ -54,8 +54,9 @@ void log_sink_close(struct log_sink *sink)
     sink->is_own = false;
 }
 
-/* Whole lines up to PIPE_BUF, which a pipe takes at once or not at all, so that the lines of
- * several workers never mix; the rest of a line that a terminal took in part goes alone. */
+/* Whole lines up to PIPE_BUF, which a pipe accepts at once or not at all, so that the lines of
+ * several workers never mix. The rest of a line that a terminal accepted in part is written
+ * alone. */
 static slice stream_run(slice lines)
 {
     if (lines.len <= PIPE_BUF)
@@ -79,7 +80,8 @@ ssize_t log_sink_write(struct log_sink *sink, slice lines)
         lines = stream_run(lines);
     do {
         if (sink->kind == LOG_SINK_SOCKET)
-            /* MSG_NOSIGNAL: a reader that has gone is an error here, not the end of the process. */
+            /* MSG_NOSIGNAL: if the reader has closed, this is an error, not the end of the
+             * process. */
             wrote = send(sink->fd, lines.ptr, lines.len, MSG_DONTWAIT | MSG_NOSIGNAL);
         else
             wrote = write(sink->fd, lines.ptr, lines.len);

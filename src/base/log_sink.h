@@ -1,6 +1,5 @@
 /*
- * log_sink: a file descriptor that lines are written to without ever blocking, whatever it is.
- * Private to log.c.
+ * log_sink: writes lines to a file descriptor of any kind without ever blocking. Private to log.c.
  */
 #ifndef BASE_LOG_SINK_H
 #define BASE_LOG_SINK_H
@@ -14,15 +13,15 @@ struct log_sink {
     enum { LOG_SINK_FILE, LOG_SINK_STREAM, LOG_SINK_SOCKET } kind;
     int fd;
     bool is_own;      /* opened by log_sink_open */
-    bool is_blocking; /* could not be opened a second time: ask poll before each write */
+    bool is_blocking; /* could not be opened a second time: poll before each write */
     bool is_terminal;
 };
 
 void log_sink_open(struct log_sink *sink, int fd);
 /* Leaves the caller's fd open. */
 void log_sink_close(struct log_sink *sink);
-/* Bytes written of `lines` (whole lines, each at most LOG_LINE_MAX); 0: it would block; -1: it
- * cannot be written to. Call again while it is > 0 and something is left. */
+/* Returns the bytes written of `lines` (whole lines, each at most LOG_LINE_MAX); 0: it would
+ * block; -1: it cannot be written to. Call again while the result is > 0 and something is left. */
 ssize_t log_sink_write(struct log_sink *sink, slice lines);
 
 #endif

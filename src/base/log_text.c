@@ -1,7 +1,7 @@
 /*
- * log_text: both forms of a line. What comes from outside can neither end the line nor move the
- * cursor of a terminal nor turn text around: control characters (C0, DEL, C1), line separators and
- * bidirectional overrides become \uXXXX, bytes that are not UTF-8 become U+FFFD.
+ * log_text: both forms of a line. External text can neither end the line, nor move the cursor of a
+ * terminal, nor reverse text: control characters (C0, DEL, C1), line separators and bidirectional
+ * overrides become \uXXXX, bytes that are not UTF-8 become U+FFFD.
  */
 #include "base/log_text.h"
 
@@ -10,7 +10,7 @@
 #include "base/ascii.h"
 #include "base/clock.h"
 
-/* Room that fields leave for the end of the line. */
+/* Room reserved after the fields for the end of the line. */
 #define JSON_END SLICE(",\"truncated\":true}\n")
 #define TEXT_END SLICE(" truncated=true\n")
 enum { END_LEN = 32 };
@@ -49,7 +49,7 @@ static void put_cstr(struct log_text *text, const char *bytes)
     put_log_bytes(text, slice_cstr(bytes));
 }
 
-/* Whether a value can be in the text form without quotes. */
+/* Whether a value can be written without quotes in the text form. */
 static bool is_bare(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -61,7 +61,7 @@ static bool is_bare(slice value)
     return value.len > 0;
 }
 
-/* Appends the first character of rest, escaped as strings need it; returns its length, 0: not a
+/* Appends the first character of rest, escaped as in a string; returns its length, 0: not a
  * character. */
 static void put_char(struct log_text *text, slice rest, size_t len)
 {
@@ -78,7 +78,7 @@ static void put_char(struct log_text *text, slice rest, size_t len)
     } else if (c == '\n') {
         put_log_bytes(text, SLICE("\\n"));
     } else if (code_point_is_unsafe(c)) {
-        /* Every unsafe code point has at most four digits of hex; the mask shows that to the
+        /* Every unsafe code point has at most four hex digits; the mask proves this to the
          * compiler, which checks that the text fits into escape. */
         snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
         put_cstr(text, escape);
@@ -102,8 +102,8 @@ static void put_string(struct log_text *text, slice value)
     size_t start = text->len;
     put_log_bytes(text, SLICE("\""));
     while (value.len && !text->is_full) {
-        /* Measured in output bytes: an escape makes six bytes of one, and LOG_VALUE_MAX bounds what
-         * is printed. */
+        /* Measured in output bytes: an escape turns one byte into six, and LOG_VALUE_MAX limits
+         * what is printed. */
         size_t used = text->len - start;
         if (used >= LOG_VALUE_MAX) {
             put_log_bytes(text, SLICE("..."));
@@ -128,7 +128,8 @@ static void put_number(struct log_text *text, const struct log_field *field)
     if (field->kind == LOG_FIELD_INT) {
         snprintf(digits, sizeof(digits), "%lld", (long long)field->num);
     } else {
-        /* INT64_MIN has no positive counterpart, so its size is computed in unsigned arithmetic. */
+        /* INT64_MIN has no positive counterpart, so its magnitude is computed in unsigned
+         * arithmetic. */
         uint64_t size = field->num < 0 ? 0 - (uint64_t)field->num : (uint64_t)field->num;
         uint64_t us = size / 1000;
         snprintf(digits, sizeof(digits), "%s%llu.%03u", field->num < 0 ? "-" : "",
@@ -201,7 +202,8 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     text->len = 0;
     text->is_full = false;
     put_head(text, style, level, msg);
-    /* The head's parts are short and constant, and msg is cut to LOG_VALUE_MAX: it always fits. */
+    /* The parts of the head are short and constant, and msg is truncated to LOG_VALUE_MAX, so
+     * the head always fits. */
     ASSERT(!text->is_full);
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
@@ -212,7 +214,7 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
             text->len = mark;
     }
     slice end = style.is_text ? TEXT_END : JSON_END;
-    if (!text->is_full) /* the bare end of the same text */
+    if (!text->is_full) /* without the "truncated" field */
         end = style.is_text ? SLICE("\n") : SLICE("}\n");
     ASSERT(end.len <= END_LEN && text->len + end.len <= sizeof(text->bytes));
     memcpy(text->bytes + text->len, end.ptr, end.len);

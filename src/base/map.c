@@ -1,9 +1,9 @@
 /*
  * map: linear probing with backward-shift removal (no tombstones), at most 3/4 full. Small and
- * flat: a lookup touches one or two cache lines, and the stored hash spares most compares.
+ * flat: a lookup touches one or two cache lines, and the stored hash avoids most compares.
  *
- * The load limit is also what ends every probe: an empty slot always exists. Growth doubles, so a
- * put costs O(1) on average and O(n) at worst; the map never shrinks.
+ * The load limit also ends every probe, because an empty slot always exists. Growth doubles, so a
+ * put costs O(1) on average and O(n) in the worst case; the map never shrinks.
  */
 #include "base/map.h"
 
@@ -12,11 +12,12 @@
 
 enum { MAP_CAP_MIN = 8 };
 
-/* Drawn from the kernel: with a fixed key an account could send keys that all fall into one slot,
- * and make each lookup walk them all (hash flooding). */
+/* Read from the kernel: with a fixed key an account could send keys that all fall into one slot,
+ * so that each lookup would walk them all (hash flooding). */
 static uint64_t sip_key[2];
 
-/* Before main, so that no lookup checks whether there is a key, and forked workers share it. */
+/* Runs before main, so that no lookup checks whether there is a key, and forked workers share
+ * the key. */
 __attribute__((constructor)) static void draw_sip_key(void)
 {
     random_kernel(sip_key, sizeof(sip_key));
@@ -68,8 +69,8 @@ uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len)
     size_t left = len;
     for (; left >= 8; p += 8, left -= 8)
         sip_word(v, load_le64(p, 8));
-    /* The last word holds the 0 to 7 bytes left, and the length in its top byte, so that "a" and
-     * "a\0" differ. */
+    /* The last word contains the remaining 0 to 7 bytes, and the length in its top byte, so that
+     * "a" and "a\0" differ. */
     sip_word(v, (left ? load_le64(p, left) : 0) | (uint64_t)len << 56);
     v[2] ^= 0xff;
     for (int i = 0; i < 3; i++)
@@ -149,7 +150,7 @@ int map_put(struct map *map, slice key, void *value, void **old)
     uint64_t hash = hash_bytes(key.ptr, key.len);
     struct map_slot *slot = map->cap ? probe(map, key, hash) : NULL;
     if (!slot || !slot->value) {
-        /* Only a new key needs room: replacing one works in a full map, too. */
+        /* Only a new key needs room: replacing a value works in a full map, too. */
         if (map->count >= map->count_max)
             return ERR_LIMIT;
         if (map->count >= map->cap / 4 * 3) {
@@ -175,8 +176,9 @@ void *map_remove(struct map *map, slice key)
     void *value = slot->value;
     if (!value)
         return NULL;
-    /* Pull back every later slot of the run that would not be found across the hole: one whose home
-     * slot is not between the hole and itself. Distances are taken modulo the table's size. */
+    /* Pulls back every later slot of the run that a probe would no longer reach across the hole:
+     * one whose home slot is not between the hole and itself. Distances are taken modulo the
+     * table's size. */
     size_t mask = map->cap - 1, hole = (size_t)(slot - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].value; at = (at + 1) & mask) {
         size_t home = map->slots[at].hash & mask;

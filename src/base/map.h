@@ -1,7 +1,7 @@
 /*
- * Hash map from bytes to a pointer. Open addressing, SipHash-1-3 under a key drawn at process
- * start (tenants choose some of the keys). Keys are not copied: the caller keeps them alive as
- * long as the entry, usually inside the value. Iteration order is unspecified.
+ * Hash map from bytes to a pointer. Open addressing, SipHash-1-3 with a key made at process start
+ * (tenants choose some of the keys). Keys are not copied: the caller keeps them alive as long as
+ * the entry, usually inside the value. Iteration order is unspecified.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -30,18 +30,18 @@ void map_deinit(struct map *map);
 
 /* NULL: absent. */
 void *map_get(const struct map *map, slice key);
-/* value is not NULL. Replaces key and value where the key is present; *old (may be NULL) gets the
- * former value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing changed then. */
+/* value is not NULL. Replaces key and value if the key is present; *old (may be NULL) gets the
+ * previous value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing has changed then. */
 int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
-/* The removed value, NULL when there was none. */
+/* Returns the removed value, or NULL if there was none. */
 void *map_remove(struct map *map, slice key);
 /* The occupied slot after this one (NULL: the first), NULL at the end. The map must not change
- * during the iteration; to remove the slot just returned is allowed only when the iteration then
- * starts again or ends, since removing moves other slots. */
+ * during the iteration. The slot just returned may be removed only if the iteration then
+ * restarts or ends, since a removal moves other slots. */
 struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 #define MAP_EACH(map, slot) for (struct map_slot *slot = NULL; (slot = map_next((map), slot));)
 
-/* The same hash for other tables (pool choice, stable within one process only). */
+/* The same hash for use by other tables (choice of a pool; stable only within one process). */
 uint64_t hash_bytes(const void *ptr, size_t len);
 /* SipHash-1-3 under a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */
 uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len);

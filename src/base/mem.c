@@ -1,12 +1,12 @@
 /*
- * mem: malloc and friends, counted. One relaxed atomic add a block, no header before it, so that
- * ASan sees every block at its real bounds. Fault injection costs one relaxed load when off.
+ * mem: malloc and friends, counted. There is one relaxed atomic add per block and no header before
+ * it, so that ASan sees every block at its real bounds. Fault injection costs one relaxed load when
+ * off.
  *
- * Arenas and buffers take blocks of half a KiB to 16 KiB for a short time. glibc caches few or none
- * of these sizes for a thread: it splits larger ones and merges them again, at five times the cost.
- * A thread that called mem_keep therefore keeps some of those that it frees, in eight sizes an
- * octave, and counts its blocks in a counter of its own: an atomic add waits for all writes before
- * it.
+ * Arenas and buffers allocate blocks of half a KiB to 16 KiB for a short time. glibc caches few or
+ * none of these sizes per thread: it splits larger ones and merges them again, at five times the
+ * cost. So a thread that called mem_keep keeps some of the blocks that it frees, in eight sizes per
+ * octave, and counts its blocks in its own counter: an atomic add waits for all writes before it.
  */
 #include "base/mem.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread that keeps blocks may have a negative part: it frees blocks that another thread
+/* The counter of a thread that keeps blocks may be negative: it frees blocks that another thread
  * allocated. */
 static atomic_ptrdiff_t live_blocks;
 
@@ -44,15 +44,16 @@ static bool may_allocate(size_t size)
 
 enum {
     HEAPS_MAX = 2, /* a heap for the loop, and a heap that the pool's threads share */
-    /* Free memory at a heap's end before it goes back to the system: more than a dashboard page
-     * takes for a moment. That would be mapped and cleared again each time. */
+    /* Free memory at a heap's end before it is returned to the system: more than a dashboard
+     * page needs for a moment. Otherwise that memory would be mapped and cleared again each
+     * time. */
     TRIM_BYTES = 2 * 1024 * 1024,
 };
 
 void mem_tune(void)
 {
-    /* A fixed threshold also turns off glibc's habit of raising it after each large free, which
-     * would leave large blocks on the heap. */
+    /* A fixed threshold also stops glibc from raising it after each large free, which would
+     * leave large blocks on the heap. */
     (void)mallopt(M_MMAP_THRESHOLD, (int)MEM_MAPPED_BYTES_MIN);
     (void)mallopt(M_ARENA_MAX, HEAPS_MAX);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
@@ -82,7 +83,7 @@ static _Thread_local struct {
  * none. */
 static int kept_size_of(size_t bytes)
 {
-    /* At or below 2^9 the formula would give negative sizes of octaves that do not exist here. */
+    /* At or below 2^9 the formula would give negative sizes in octaves that do not exist here. */
     if (bytes <= (size_t)1 << KEPT_OCTAVE_MIN)
         return -1;
     int octave = 63 - __builtin_clzll(bytes);
@@ -100,8 +101,8 @@ static void *block_new(size_t size)
 {
     if (kept.bytes_max == 0 || size <= (size_t)1 << KEPT_OCTAVE_MIN || size > KEPT_BYTES_MAX)
         return malloc(size ? size : 1);
-    /* The size is rounded up and the usable size of a freed block rounded down, so a block from a
-     * list always holds what its list promises. */
+    /* The requested size is rounded up and the usable size of a freed block is rounded down, so
+     * a block from a list is always at least as large as the list's size. */
     int which = kept_size_of(size - 1) + 1; /* the smallest that holds it */
     struct kept *block = kept.blocks[which];
     if (!block)
@@ -113,12 +114,12 @@ static void *block_new(size_t size)
 
 static void block_free(void *ptr)
 {
-    /* glibc is asked for the usable size, so nothing is stored before the block. It may be larger
-     * than what was allocated, never smaller. */
+    /* glibc reports the usable size, so nothing is stored before the block. It may be larger
+     * than the allocated size, never smaller. */
     int which = kept.bytes_max ? kept_size_of(malloc_usable_size(ptr)) : -1;
     size_t bytes = which >= 0 && which < KEPT_SIZES ? kept_bytes(which) : 0;
-    /* Over the limit, or of another size: the heap gets it. The subtraction cannot wrap, since
-     * kept.bytes never exceeds bytes_max. */
+    /* Over the limit, or not a kept size: the block is freed to the heap. The subtraction cannot
+     * wrap, since kept.bytes never exceeds bytes_max. */
     if (bytes == 0 || bytes > kept.bytes_max - kept.bytes) {
         free(ptr);
         return;
@@ -141,7 +142,7 @@ void mem_keep(size_t bytes_max)
     }
     kept.bytes = 0;
     kept.bytes_max = bytes_max;
-    /* Otherwise the total would stay wrong by this thread's part once it has ended. */
+    /* Otherwise the total would stay wrong by this thread's count once it has ended. */
     atomic_fetch_add(&live_blocks, kept.live);
     kept.live = 0;
 }
@@ -172,7 +173,7 @@ void *mem_alloc(size_t size)
 
 void *mem_zalloc(size_t size)
 {
-    if (size > KEPT_BYTES_MAX) /* pages fresh from the system are zeroed */
+    if (size > KEPT_BYTES_MAX) /* fresh pages from the system are zeroed */
         return may_allocate(size) ? counted(calloc(1, size)) : NULL;
     void *ptr = mem_alloc(size);
     return ptr ? memset(ptr, 0, size) : NULL;
@@ -190,7 +191,8 @@ void *mem_realloc(void *ptr, size_t size)
 {
     if (!ptr)
         return mem_alloc(size);
-    /* The count stays: one block before, one after. A failed realloc leaves the old block valid. */
+    /* The count does not change: one block before, one after. A failed realloc leaves the old
+     * block valid. */
     return may_allocate(size) ? realloc(ptr, size ? size : 1) : NULL;
 }
 
@@ -236,8 +238,8 @@ size_t mem_live_blocks(void)
 
 void mem_fail_at(uint64_t n, uint64_t count)
 {
-    /* Off first, on last: a thread that allocates during the change never sees a mixture of old
-     * and new numbers. */
+    /* Fault injection is turned off first and on last: a thread that allocates during the change
+     * never sees a mixture of old and new numbers. */
     atomic_store(&fail_from, 0);
     atomic_store(&fail_tried, 0);
     atomic_store(&fail_hits, 0);

@@ -1,8 +1,8 @@
 /*
  * metric: families in order of first use, each with its list of series; one map finds a series by
- * family and labels. Limits: METRIC_SERIES_MAX series a family, METRIC_LABELS_MAX bytes of labels;
- * what does not fit or is not well-formed is counted under other="true", so that a hostile label
- * can neither grow the process nor break the page for the scraper.
+ * family and labels. Limits: METRIC_SERIES_MAX series per family, METRIC_LABELS_MAX bytes of
+ * labels. Labels that do not fit or are malformed are counted under other="true", so that a hostile
+ * label can neither grow the process nor break the page for the scraper.
  */
 #include "base/metric.h"
 
@@ -14,7 +14,7 @@
 
 enum {
     METRIC_FAMILIES_MAX = 256,
-    SLOTS = METRIC_BUCKETS + 1, /* the last counts what is over all bounds */
+    SLOTS = METRIC_BUCKETS + 1, /* the last slot counts values above all bounds */
 };
 
 /* Upper bounds. They are round numbers because promises and alarms use round numbers: whether 99 of
@@ -32,13 +32,13 @@ struct metric_series {
     uint64_t slots[SLOTS]; /* histograms: observations by bucket, not cumulative */
     uint64_t sum_ns;
     size_t key_len;
-    char key[]; /* the address of the family, then the labels: the key in the map */
+    char key[]; /* the family's address, then the labels: the key in the map */
 };
 
 static struct metric *families, *families_last;
 static size_t family_count;
 static struct map series_by_key;
-/* In neither the map nor a family: takes the values of all families that could not be kept. */
+/* In neither the map nor a family: receives the values of all series that could not be stored. */
 static struct metric_series spare;
 
 static const slice other_labels = SLICE_INIT("other=\"true\"");
@@ -55,7 +55,7 @@ static bool is_name_char(char c, bool is_first)
     return ascii_is_letter(c) || c == '_' || (is_digit && !is_first);
 }
 
-/* Takes name="value" from the front of *text. */
+/* Consumes name="value" from the front of *text. */
 static bool take_label(slice *text)
 {
     size_t at = 0;
@@ -100,11 +100,11 @@ static void register_family(struct metric *metric)
 {
     if (metric->is_registered)
         return;
-    /* Families are static structs of the program, so their number is known when it is built. */
+    /* Families are static structs of the program, so their number is known at build time. */
     ASSERT(family_count < METRIC_FAMILIES_MAX);
     if (!families) {
-        /* The map's maximum is what the checks below allow, so it is never reached (series_new
-         * handles it anyway). */
+        /* The map's maximum is the sum of what the checks below allow, so it is never reached
+         * (series_new handles it anyway). */
         map_init(&series_by_key, (size_t)METRIC_FAMILIES_MAX * (METRIC_SERIES_MAX + 1));
         families = metric;
     } else {
@@ -115,7 +115,7 @@ static void register_family(struct metric *metric)
     metric->is_registered = true;
 }
 
-/* The spare takes the values that cannot be kept when memory runs out; it is never exported. */
+/* The spare receives the values of series for which there is no memory; it is never exported. */
 static struct metric_series *series_new(struct metric *metric, slice key)
 {
     struct metric_series *series = mem_zalloc(sizeof(*series) + key.len);
@@ -137,7 +137,7 @@ static struct metric_series *series_new(struct metric *metric, slice key)
     return series;
 }
 
-/* Not the spare: a series that memory could not hold is tried again next time. */
+/* The spare is not remembered: the next call tries again to allocate the series. */
 static struct metric_series *remember_series(struct metric *metric, struct metric_series *series)
 {
     if (series != &spare)
@@ -147,7 +147,7 @@ static struct metric_series *remember_series(struct metric *metric, struct metri
 
 struct metric_series *metric_series(struct metric *metric, slice labels)
 {
-    /* Most calls ask for the labels of the call before; a compare is cheaper than a hash. */
+    /* Most calls have the labels of the previous call; a compare is cheaper than a hash. */
     if (metric->recent && slice_eq(series_labels(metric->recent), labels))
         return metric->recent;
     /* The family's address is part of the key, so that one map serves all families. */
@@ -166,7 +166,7 @@ struct metric_series *metric_series(struct metric *metric, slice labels)
         struct metric_series *series = map_get(&series_by_key, whole);
         if (series)
             return remember_series(metric, series);
-        /* Labels are checked only when a series is made: those in the map have passed. */
+        /* Labels are checked only when a series is made: those in the map are valid. */
         if (is_other || (metric->series_count < METRIC_SERIES_MAX && are_labels(labels)))
             return remember_series(metric, series_new(metric, whole));
         is_other = true;
@@ -217,7 +217,7 @@ void metric_observe_ns(struct metric_series *series, uint64_t ns)
     series->sum_ns += ns;
 }
 
-/* Not the spare: a series that memory could not hold is tried again next time. */
+/* The spare is not remembered: the next call tries again to allocate the series. */
 static struct metric_series *plain_series(struct metric *metric)
 {
     if (!metric->plain) {
@@ -239,7 +239,7 @@ void metric_time(struct metric *metric, uint64_t ns)
     metric_observe_ns(plain_series(metric), ns);
 }
 
-/* A character that the text format wants escaped. */
+/* Whether the text format requires an escape for this character. */
 static void append_escaped(struct buf *out, slice text, bool is_label)
 {
     while (text.len) {
@@ -269,7 +269,7 @@ void metric_label(struct buf *out, const char *name, slice value)
 
 static void render_double(struct buf *out, double value)
 {
-    const double exact = 9007199254740992.0; /* 2^53: integers up to here are themselves */
+    const double exact = 9007199254740992.0; /* 2^53: integers up to here are exact */
     bool is_small = value > -exact && value < exact;
     if (isnan(value))
         buf_append(out, SLICE("NaN"));
@@ -287,7 +287,8 @@ static void render_seconds(struct buf *out, uint64_t ns)
     char digits[9];
     uint64_t fraction = ns % 1000000000u;
     size_t len = 0;
-    /* From the last digit to the first: the last that is not 0 is where the fraction ends. */
+    /* Searched from the last digit to the first: the fraction ends at the last digit that is not
+     * 0. */
     for (size_t i = sizeof(digits); i-- > 0; fraction /= 10) {
         digits[i] = (char)('0' + fraction % 10);
         if (len == 0 && digits[i] != '0')
@@ -332,8 +333,8 @@ static void render_histogram(struct buf *out, const struct metric_series *series
 {
     uint64_t count = 0;
     for (size_t i = 0; i < SLOTS; i++) {
-        /* Buckets of the format are cumulative; those of a series are not, so that an
-         * observation touches one bucket. */
+        /* Buckets of the text format are cumulative; those of a series are not, so that an
+         * observation changes only one bucket. */
         count += series->slots[i];
         render_bucket(out, series, i);
         buf_append_u64(out, count);
@@ -378,7 +379,7 @@ void metric_deinit(void)
             after = series->next;
             mem_free(series);
         }
-        /* The struct is static and may be used again (tests): as METRIC_INIT left it. */
+        /* The struct is static and may be used again (in tests), so it is reset to METRIC_INIT. */
         *metric = (struct metric){.name = metric->name, .help = metric->help, .kind = metric->kind};
     }
     if (families)

@@ -1,7 +1,8 @@
 /*
  * Counters, gauges and histograms in the Prometheus text format (0.0.4). Each is a static struct
- * that registers itself on first use; labels are a text made by the caller
- * (`method="GET",status="200"`, or with metric_label), bounded per family. Loop thread only.
+ * that registers itself on first use. Labels are a text made by the caller
+ * (`method="GET",status="200"`, or with metric_label), limited in number per family. Loop thread
+ * only.
  */
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
@@ -15,8 +16,8 @@
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 enum {
     METRIC_BUCKETS = 20,      /* histograms: 1, 2 and 5 of each decade, 50 us to 100 s, then +Inf */
-    METRIC_SERIES_MAX = 1024, /* label combinations a family; further ones fall into label
-                                other="true" */
+    METRIC_SERIES_MAX = 1024, /* label combinations per family; further ones are counted under
+                               * other="true" */
     METRIC_LABELS_MAX = 512,  /* bytes of a label text */
 };
 
@@ -31,7 +32,7 @@ struct metric {
     struct metric_series *series, *series_last; /* in order of first use */
     size_t series_count;
     struct metric_series *plain;  /* the series without labels, once it was requested */
-    struct metric_series *recent; /* used last, and usually next, too */
+    struct metric_series *recent; /* the series used last, usually the next one, too */
     struct metric *next;
     bool is_registered;
 };
@@ -41,17 +42,17 @@ struct metric {
         .name = (name_), .help = (help_), .kind = (kind_) \
     }
 
-/* The series with these labels ("" for none), made if it is new; never NULL (falls back to a shared
- * spare when out of memory). Keep the pointer: it lives until metric_deinit. Labels that are not
- * well-formed or over METRIC_LABELS_MAX count as other="true". */
+/* The series with these labels ("" for none), made if it is new; never NULL (a shared spare if
+ * out of memory). Keep the pointer: it is valid until metric_deinit. Labels that are malformed
+ * or over METRIC_LABELS_MAX count as other="true". */
 struct metric_series *metric_series(struct metric *metric, slice labels);
-/* Appends name="value", with a comma in front when out is not empty; escapes what needs it. For
+/* Appends name="value", with a comma in front when out is not empty; escapes the value. For
  * values that are not constants. */
 void metric_label(struct buf *out, const char *name, slice value);
 /* Counters only go up: value >= 0. Not for histograms; neither is metric_set. */
 void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
-/* Value of a counter or gauge, number of observations of a histogram. */
+/* Value of a counter or gauge; number of observations of a histogram. */
 double metric_get(const struct metric_series *series);
 /* Histograms: one observation, in nanoseconds; exported in seconds. */
 void metric_observe_ns(struct metric_series *series, uint64_t ns);

@@ -1,7 +1,7 @@
 /*
- * poison: marks for ASan which bytes of a block that we divide up ourselves are not in use. Does
- * nothing in other builds. Used by arena.c and secret.c; loop.c only asks for BASE_HAS_ASAN, to
- * keep no blocks where ASan should see them freed.
+ * poison: marks unused bytes for ASan in blocks that we divide up ourselves. Does nothing in other
+ * builds. Used by arena.c and secret.c; loop.c uses only BASE_HAS_ASAN, to keep no blocks where
+ * ASan should see them freed.
  */
 #ifndef BASE_POISON_H
 #define BASE_POISON_H

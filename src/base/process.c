@@ -1,6 +1,7 @@
 /*
- * process: getrusage for CPU time. It knows only the peak of the resident memory; its present size
- * is in /proc. Read when metrics are rendered, so the cost of opening a file does not matter.
+ * process: CPU time from getrusage. getrusage reports only the peak of the resident memory; its
+ * present size is in /proc. Read when metrics are rendered, so the cost of opening a file does not
+ * matter.
  */
 #include "base/process.h"
 

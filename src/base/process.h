@@ -1,5 +1,5 @@
 /*
- * What this process uses, for its metrics.
+ * The CPU time and memory of this process, for its metrics.
  */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
@@ -8,7 +8,7 @@
 
 struct process_usage {
     double cpu_s;       /* user and system, all threads, since the start */
-    uint64_t rss_bytes; /* resident memory; 0 where the system does not report it */
+    uint64_t rss_bytes; /* resident memory; 0 if the system does not report it */
 };
 
 struct process_usage process_usage(void);

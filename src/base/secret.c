@@ -1,8 +1,8 @@
 /*
- * secret: a small allocator on pages of its own, so that secrets share pages with nothing else and
- * those pages stay out of core files. Slabs of 64 KB are cut into slots of one size (powers of two
- * up to SLOT_MAX); a larger secret gets a mapping of its own. One empty slab a size is kept.
- * Limits: SECRET_BYTES_MAX a secret. Any thread. Pages may still be swapped out: mlock needs a
+ * secret: a small allocator on its own pages, so that secrets share pages with nothing else and
+ * those pages are not in core files. Slabs of 64 KB are divided into slots of one size (powers of
+ * two up to SLOT_MAX); a larger secret gets its own mapping. One empty slab per size is kept.
+ * Limit: SECRET_BYTES_MAX per secret. Any thread. Pages may still be swapped out: mlock needs a
  * limit that few systems grant, so encrypted swap is the operator's task.
  */
 #include "base/secret.h"
@@ -29,7 +29,7 @@ struct slab {
     size_t bytes;     /* size of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
-    /* Slots never used yet are taken in order, so that their pages are not touched until they are
+    /* Unused slots are taken in order, so that their pages are not touched until they are
      * needed. */
     uint32_t used, untouched, slots;
     struct secret *free;
@@ -56,7 +56,7 @@ static struct slab *slab_map(size_t bytes)
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return NULL;
-    /* It is better to refuse a secret than to hold it where a core file would include it. */
+    /* It is better to refuse a secret than to store it where a core file would include it. */
     if (madvise(pages, bytes, MADV_DONTDUMP)) {
         munmap(pages, bytes);
         return NULL;
@@ -71,8 +71,8 @@ static void slab_unmap(struct slab *slab)
 {
     size_t bytes = slab->bytes;
     list_unlink(&slab->link);
-    /* munmap of poisoned memory would leave its shadow poisoned for whatever is mapped there
-     * next. */
+    /* If poisoned memory were unmapped, its shadow would stay poisoned for the next mapping
+     * there. */
     UNPOISON(slab, bytes);
     int failed = munmap(slab, bytes);
     ASSERT(!failed);
@@ -80,8 +80,8 @@ static void slab_unmap(struct slab *slab)
 
 static char *slab_slots(struct slab *slab)
 {
-    /* Slots begin at a multiple of SLOT_MIN; every slot size is a multiple, too, so each slot is
-     * aligned for struct secret. */
+    /* Slots begin at a multiple of SLOT_MIN, and every slot size is a multiple of it, so each
+     * slot is aligned for struct secret. */
     return (char *)slab + (sizeof(*slab) + SLOT_MIN - 1) / SLOT_MIN * SLOT_MIN;
 }
 
@@ -118,7 +118,7 @@ static struct secret *slab_take(struct slab *slab)
     return secret;
 }
 
-/* Takes back a slot that is already wiped. */
+/* Frees a slot that is already wiped. */
 static void slab_give(struct slab *slab, struct secret *secret)
 {
     ASSERT(slab->used > 0);
@@ -128,14 +128,14 @@ static void slab_give(struct slab *slab, struct secret *secret)
     secret->next_free = slab->free;
     slab->free = secret;
     POISON(secret, slab->slot_bytes);
-    /* One empty slab of each size stays. Otherwise a single secret that comes and goes would map 64
-     * KB each time. */
+    /* One empty slab of each size is kept. Otherwise a single secret that is repeatedly made and
+     * freed would map 64 KB each time. */
     bool has_company = slab->link.next != slab->class || slab->link.prev != slab->class;
     if (slab->used == 0 && has_company)
         slab_unmap(slab);
 }
 
-/* bytes: of the slot. NULL when out of memory. */
+/* bytes: the size of the slot. NULL if out of memory. */
 static struct secret *pool_take(size_t bytes)
 {
     size_t slot_bytes = SLOT_MIN;
@@ -174,7 +174,7 @@ static struct secret *large_take(size_t bytes)
 struct secret *secret_new_room(size_t len, char **room)
 {
     size_t bytes = sizeof(struct secret) + len + 1;
-    /* Counted like a heap block, before the lock: an injected failure then needs no way back. */
+    /* Counted like a heap block, before the lock: an injected failure then has nothing to undo. */
     if (len > SECRET_BYTES_MAX || !mem_block_begin())
         return NULL;
     pthread_mutex_lock(&pool_lock);

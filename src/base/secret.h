@@ -15,13 +15,13 @@ enum { SECRET_BYTES_MAX = 256 * 1024 };
 /* Copies; a NUL that the length does not count follows. NULL: out of memory, or over
  * SECRET_BYTES_MAX. Any thread. */
 struct secret *secret_new(slice bytes) MUST_CHECK;
-/* The same, of `len` zero bytes which the caller fills through *room before it hands the secret on:
- * for what is decrypted, so that no copy is left elsewhere. */
+/* Like secret_new, with `len` zero bytes that the caller fills through *room before it passes
+ * the secret on: for decrypted data, so that no copy is left elsewhere. */
 struct secret *secret_new_room(size_t len, char **room) MUST_CHECK;
 struct secret *secret_ref(struct secret *secret);
 /* Accepts NULL. The last reference wipes the secret. */
 void secret_unref(struct secret *secret);
-/* Borrowed while a reference is held. A NULL secret gives SLICE_NONE. */
+/* Borrowed while a reference is held. For a NULL secret it returns SLICE_NONE. */
 slice secret_reveal(const struct secret *secret);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Masks secrets by value: those that were sent with a request, which the reply may repeat. Any text
- * from another server that is shown, stored or logged goes through one of these.
+ * Masks secrets by value: those that were sent with a request and may be repeated in the reply. Any
+ * text from another server that is shown, stored or logged is masked by one of these.
  */
 #ifndef BASE_SECRET_MASK_H
 #define BASE_SECRET_MASK_H
@@ -12,16 +12,16 @@ enum {
     SECRET_MASK_BYTES_MIN = 6, /* a shorter secret would mask ordinary words */
 };
 
-/* Begins zeroed. The texts are borrowed. */
+/* Zeroed at first. The texts are borrowed. */
 struct secret_mask {
     slice secrets[SECRET_MASK_MAX];
     size_t count;
 };
 
-/* Left out if it is too short, or past SECRET_MASK_MAX. */
+/* Ignored if the secret is too short, or if there are SECRET_MASK_MAX already. */
 void secret_mask_add(struct secret_mask *mask, slice secret);
-/* Each occurrence of a secret becomes "***". Returns the text itself if there is none. In the
- * arena; SLICE_NONE: out of memory. */
+/* Replaces each occurrence of a secret by "***". Returns the text itself if there is none.
+ * Allocated in the arena; SLICE_NONE: out of memory. */
 slice secret_mask_text(const struct secret_mask *mask, slice text, struct arena *arena);
 
 #endif

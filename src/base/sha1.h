@@ -1,6 +1,6 @@
 /*
  * SHA-1 (RFC 3174), only for name-based UUIDs (RFC 9562 5.5), where its weakness does not matter.
- * Anything that protects something uses mbedtls in its rooms.
+ * Rooms that protect something use mbedtls.
  */
 #ifndef BASE_SHA1_H
 #define BASE_SHA1_H

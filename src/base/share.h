@@ -1,9 +1,9 @@
 /*
- * A share of something limited that many use at a time and that is not taken back: slots of a pool,
- * entries of a queue, bytes. A user may take one more while it has fewer than a multiple of what is
- * free: alone it gets `share` of `size`; the more others use, the fewer; and when several take all
- * they can get, some stay free for new users. (Dynamic thresholds, as switches have for the buffer
- * that their ports share: Choudhury and Hahne, 1998.)
+ * A share of a limited resource that many use at a time and that is not revoked: slots of a pool,
+ * entries of a queue, bytes. A user may take one more unit while it has fewer than a multiple of
+ * the free ones. A single user gets `share` of `size`; the more users there are, the fewer each
+ * gets. When several take all they can get, some units stay free for new users. (Dynamic
+ * thresholds, as switches use for the buffer shared by their ports: Choudhury and Hahne, 1998.)
  */
 #ifndef BASE_SHARE_H
 #define BASE_SHARE_H
@@ -17,8 +17,8 @@ static inline size_t share_default(size_t size)
     return size - size / 8;
 }
 
-/* May a user that has `used` of `size` take one more, when all users together have `taken`? With
- * share >= size: as long as any is free. */
+/* Whether a user that has `used` of `size` may take one more, when all users together have
+ * `taken`. If share >= size: yes, as long as any is free. */
 static inline bool share_allows(size_t used, size_t taken, size_t size, size_t share)
 {
     if (taken >= size)

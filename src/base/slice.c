@@ -1,5 +1,5 @@
 /*
- * slice: comparing, cutting and reading of borrowed bytes. Nothing here allocates.
+ * slice: comparing, splitting and parsing of borrowed bytes. Nothing here allocates.
  */
 #include "base/slice.h"
 
@@ -13,8 +13,8 @@ bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-/* Eight at a time, by carries: a borrow may cross into the next byte, but only from a byte that
- * ends the run anyway. */
+/* Eight bytes at a time, by carries: a borrow may cross into the next byte, but only from a byte
+ * that ends the run anyway. */
 size_t slice_printable(slice s, char first)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -102,7 +102,7 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value)
         unsigned digit = (unsigned)(unsigned char)s.ptr[i] - '0';
         if (digit > 9)
             return false;
-        /* Stops at the first overflow: the number of digits is not bounded by the caller. */
+        /* Stops at the first overflow, since the caller does not limit the number of digits. */
         if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, digit, &sum))
             return false;
     }
@@ -117,7 +117,7 @@ bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_digit(s.ptr[i]))
             return false;
-    /* All digits, but refused: empty, or over max. */
+    /* All are digits, but the text is refused: it is empty, or over max. */
     if (!slice_to_u64(s, max, value))
         *value = max;
     return s.len > 0;
@@ -127,7 +127,7 @@ bool slice_to_i64(slice s, int64_t *value)
 {
     bool is_negative = s.len && s.ptr[0] == '-';
     uint64_t size;
-    /* INT64_MIN is one larger in size than INT64_MAX. */
+    /* The magnitude of INT64_MIN is one more than INT64_MAX. */
     if (!slice_to_u64(is_negative ? slice_from(s, 1) : s, (uint64_t)INT64_MAX + is_negative, &size))
         return false;
     *value = is_negative ? (int64_t)(0 - size) : (int64_t)size;
@@ -202,8 +202,8 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     size_t i = 0;
     while (i < s.len) {
         uint64_t eight;
-        /* ASCII, most of all text, eight bytes at a time: no byte with its top bit set needs
-         * decoding. */
+        /* ASCII, which is most text, is checked eight bytes at a time: a byte without its top
+         * bit needs no decoding. */
         while (s.len - i >= sizeof(eight)) {
             memcpy(&eight, s.ptr + i, sizeof(eight));
             if (eight & 0x8080808080808080u)
@@ -223,7 +223,7 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
-/* In Unicode's class Zs, or hidden. */
+/* Whether it is in Unicode's class Zs, or hidden. */
 static bool is_blank_sign(uint32_t c)
 {
     return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x202f ||
@@ -275,8 +275,8 @@ slice slice_first_utf8(slice s, size_t len)
 {
     if (len >= s.len)
         return s;
-    /* Back over at most three continuation bytes to the start of a torn sequence. Bytes after the
-     * cut may be missing, so only the lead byte gives its full length. */
+    /* Goes back over at most three continuation bytes to the start of a split sequence. Bytes
+     * after the cut may be missing, so only the lead byte gives its full length. */
     for (size_t back = 1; back <= 3 && back <= len; back++) {
         unsigned char lead = (unsigned char)s.ptr[len - back];
         if ((lead & 0xC0) == 0x80)
@@ -314,8 +314,8 @@ bool slice_eq_secret(slice a, slice b)
     if (a.len != b.len)
         return false;
     unsigned char differ = 0;
-    /* Every byte is compared even after the first difference: the time must not reveal how much of
-     * a guessed key was right. */
+    /* Every byte is compared even after the first difference: the duration must not reveal how
+     * much of a guessed key was right. */
     for (size_t i = 0; i < a.len; i++) {
         differ = (unsigned char)(differ | ((unsigned char)a.ptr[i] ^ (unsigned char)b.ptr[i]));
         __asm__ volatile("" : "+r"(differ)); /* no early exit, no vector shortcut */

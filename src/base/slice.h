@@ -1,6 +1,6 @@
 /*
- * slice: bytes that something else owns: pointer and length, not NUL-terminated. Passed by value.
- * {NULL, 0} means absent where a comment says so; any slice of length 0 is empty.
+ * slice: a pointer to bytes with another owner, and their length; not NUL-terminated. Passed by
+ * value. {NULL, 0} means absent where a comment says so; any slice of length 0 is empty.
  */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
@@ -46,7 +46,7 @@ static inline bool slice_eq_cstr(slice a, const char *b)
     return slice_eq(a, slice_cstr(b));
 }
 
-/* s from byte `start` on; start past the end gives an empty slice. */
+/* s from byte `start` on; a start past the end gives an empty slice. */
 static inline slice slice_from(slice s, size_t start)
 {
     if (start >= s.len)
@@ -72,55 +72,59 @@ int slice_cmp(slice a, slice b);
 /* Index of the first occurrence, or -1. */
 ptrdiff_t slice_find(slice s, slice needle);
 ptrdiff_t slice_find_char(slice s, char c);
-/* How many bytes at the start of s are printable ASCII; the lowest is `first`: a space, or '!'. */
+/* Number of bytes at the start of s that are printable ASCII. `first`: the lowest accepted
+ * character, a space or '!'. */
 size_t slice_printable(slice s, char first);
-/* Without spaces and tabs at both ends. */
+/* s without spaces and tabs at both ends. */
 slice slice_trim(slice s);
-/* Cuts s at the first `sep`: returns what is before it and moves *s past it; if there is no sep,
+/* Splits s at the first `sep`: returns the part before it and moves *s past it; without a sep,
  * returns all and sets *s to SLICE_NONE. */
 slice slice_split(slice *s, char sep);
-/* Whole slice as a decimal without sign, leading '+', or spaces. false: empty, other characters,
- * or over max. */
+/* Parses the whole slice as a decimal without sign, leading '+', or spaces. false: it is empty,
+ * has other characters, or is over max. */
 bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
-/* As slice_to_u64, but a number over max, however many digits it has, becomes max. */
+/* Like slice_to_u64, but a number over max, with any number of digits, becomes max. */
 bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 /* Whether `words`, a list separated by single spaces, has this word. */
 bool slice_has_word(slice words, slice word);
-/* true, 1, yes; false, 0, no: in any case, as programs write them into query strings. */
+/* Accepts true, 1, yes and false, 0, no in any case, as programs write them into query strings. */
 bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
  * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
-/* A name that a person may give: UTF-8 on one line, without control characters, with something
- * visible. Some names need direction marks, so whatever shows a name isolates it. */
+/* Whether a person may use it as a name: UTF-8 on one line, without control characters, with at
+ * least one visible character. Some names need direction marks, so code that shows a name
+ * isolates it. */
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);
-/* For a non-empty s that does not begin with a well-formed sequence: the bytes that a decoder
- * replaces with one U+FFFD, those of a sequence that is cut short, else one (the Unicode Standard
- * 3.9, as browsers do). */
+/* For a non-empty s that does not begin with a well-formed sequence: the number of bytes that a
+ * decoder replaces with one U+FFFD. For a truncated sequence these are its bytes, else it is one
+ * (the Unicode Standard 3.9, as browsers do). */
 size_t slice_utf8_fault(slice s);
-/* The first code point of well-formed UTF-8 that is not empty; its length in bytes. */
+/* Sets *code_point to the first code point of s, which is well-formed UTF-8 and not empty;
+ * returns its length in bytes. */
 size_t slice_code_point(slice s, uint32_t *code_point);
 /* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,
- * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the byte
- * order mark. They drive a terminal (escape sequences) or reorder text ("Trojan Source",
+ * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the
+ * byte order mark. They control a terminal (escape sequences) or reorder text ("Trojan Source",
  * CVE-2021-42574). */
 bool code_point_is_unsafe(uint32_t c);
 /* Whether it has class Cc, Cf, Zl or Zp, or is ignorable by default: invisible to readers, and
  * some of these move the text around them. */
 bool code_point_is_hidden(uint32_t c);
-/* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
+/* At most `len` bytes of s, truncated so that no UTF-8 sequence is split. */
 slice slice_first_utf8(slice s, size_t len);
-/* Joins the parts in room[size], cut where it is full; no NUL. Texts made for each request (labels
- * of metrics, heads) are joined, not printed: a format costs 500 instructions and more. */
+/* Joins the parts in room[size], truncated where it is full; no NUL. Texts made for each request
+ * (labels of metrics, heads) are joined, not printed: formatting costs 500 instructions and
+ * more. */
 slice slice_join(char *room, size_t size, const slice *parts, size_t count);
 #define SLICE_JOIN(room, ...)                                      \
     slice_join((room), sizeof(room), (const slice[]){__VA_ARGS__}, \
                sizeof((const slice[]){__VA_ARGS__}) / sizeof(slice))
 enum { SLICE_U64_MAX = 20 };
-/* The decimal digits of value, at the end of room. */
+/* Writes the decimal digits of value at the end of room. */
 slice slice_of_u64(uint64_t value, char room[SLICE_U64_MAX]);
 /* Constant time in the length; for secrets. */
 bool slice_eq_secret(slice a, slice b);

@@ -1,8 +1,8 @@
 /*
  * suggest: the nearest of many names by edit distance; see suggest.h for what counts. Names may
- * come from a client and there may be thousands to compare, so each comparison is cut down: first
- * by length and by the set of letters, then to a band around the diagonal, at last by the cells
- * left in all.
+ * come from a client and there may be thousands to compare, so each comparison is limited: first by
+ * length and by the set of letters, then to a band around the diagonal, and finally by the total of
+ * cells left.
  */
 #include "base/suggest.h"
 
@@ -18,8 +18,8 @@ static struct suggest_name fold_name(slice name)
             continue;
         c = ascii_lower(c);
         folded.text[folded.len++] = c;
-        /* 64 bits for 256 byte values: two may share one, which can only make names look nearer
-         * than they are. */
+        /* 64 bits for 256 byte values: two values may share one bit, which can only make names
+         * look nearer than they are. */
         folded.letters |= UINT64_C(1) << ((unsigned char)c % 64);
     }
     return folded;
@@ -30,7 +30,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Each edit changes at most two of the characters that only one of the names has. */
+/* Each edit changes at most two of the characters that only one of the names contains. */
 static bool may_be_near(const struct suggest_name *a, const struct suggest_name *b, unsigned limit)
 {
     unsigned gap = a->len > b->len ? a->len - b->len : b->len - a->len;
@@ -50,7 +50,7 @@ static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct su
     for (unsigned j = from; j <= to; j++) {
         bool is_same = a->text[i - 1] == b->text[j - 1];
         row[j] = least(above[j - 1] + !is_same, least(above[j], row[j - 1]) + 1);
-        /* A swap of two neighbours counts as one edit: the most common slip of typing. */
+        /* A swap of two neighbours counts as one edit: it is the most common typing error. */
         if (i > 1 && j > 1 && a->text[i - 1] == b->text[j - 2] && a->text[i - 2] == b->text[j - 1])
             row[j] = least(row[j], before[j - 2] + 1);
         nearest = least(nearest, row[j]);
@@ -59,7 +59,7 @@ static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct su
     return least(nearest, row[from - 1]);
 }
 
-/* Returns at most `limit`. cells: the work done is added. */
+/* Returns at most `limit`. Adds the work done to cells. */
 static unsigned distance(const struct suggest_name *a, const struct suggest_name *b, unsigned limit,
                          unsigned *cells)
 {
@@ -71,7 +71,7 @@ static unsigned distance(const struct suggest_name *a, const struct suggest_name
         rows[0][j] = rows[1][j] = rows[2][j] = least(j, limit);
     for (unsigned i = 1; i <= a->len; i++) {
         *cells += 2 * limit + 1;
-        /* No later row can come below the limit again. */
+        /* No later row can have a value below the limit again. */
         if (fill_row(rows, a, b, i, limit) >= limit)
             return limit;
     }
@@ -102,7 +102,7 @@ void suggest_offer(struct suggest *suggest, slice name)
 {
     const struct suggest_name *typed = &suggest->typed;
     const struct suggest_name offered = fold_name(name);
-    /* A name of n characters does not match at n edits: nothing of it would be left. */
+    /* A name of n characters does not match with n edits: no character of it would be left. */
     unsigned limit = least(suggest->limit, offered.len), found = limit, cells = 0;
     if (typed->len == 0 || limit == 0)
         return;
@@ -110,7 +110,7 @@ void suggest_offer(struct suggest *suggest, slice name)
         found = offered.len == typed->len ? 0 : 1;
     else if (suggest->cells_left > 0)
         found = distance(typed, &offered, limit, &cells);
-    /* Spent even if nothing was found: the bound is on work, not on hits. */
+    /* Charged even if nothing was found: the limit is on work, not on matches. */
     suggest->cells_left -= least(cells, suggest->cells_left);
     if (found >= limit)
         return;

@@ -1,11 +1,11 @@
 /*
- * The nearest of many names to one that was mistyped: for commands, flags, settings, ids and
- * property names. Letter case and the separators "_", "-", "." and space do not count, so that
+ * The nearest of many names to a mistyped name: for commands, flags, settings, ids and property
+ * names. Letter case and the separators "_", "-", "." and space do not count, so that
  * "max_results", "maxResults" and "MAX-RESULTS" are one name.
  *
- * The cost is bounded whatever was typed: names over SUGGEST_NAME_MAX bytes never match, and over
- * all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms); after that
- * only a name that differs in case and separators alone is still found.
+ * The cost is limited whatever was typed: names over SUGGEST_NAME_MAX bytes never match, and over
+ * all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms). After that
+ * only a name that differs just in case and separators is still found.
  */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
@@ -16,7 +16,7 @@
 
 enum {
     SUGGEST_NAME_MAX = 64,
-    SUGGEST_DISTANCE_MAX = 4, /* edits, however long the name is */
+    SUGGEST_DISTANCE_MAX = 4, /* maximum edits, however long the name is */
     SUGGEST_CELLS_MAX = 1 << 20,
 };
 
@@ -29,21 +29,21 @@ struct suggest_name {
 };
 
 struct suggest {
-    slice best;     /* out: SLICE_NONE if nothing is near enough */
-    unsigned limit; /* out: the edits to `best`; only a nearer name replaces it */
+    slice best;     /* out: the nearest name; SLICE_NONE if none is near enough */
+    unsigned limit; /* out: the number of edits to `best`; only a nearer name replaces it */
     /* private */
     struct suggest_name typed;
     unsigned cells_left;
 };
 
-/* About one character in three may be wrong, and one of a short name. typed is copied. */
+/* About one character in three may be wrong, in a short name only one. typed is copied. */
 void suggest_begin(struct suggest *suggest, slice typed);
-/* A name that begins with what was typed (at least two characters) counts as one edit; among
- * equally near names the first wins. name is borrowed as long as the result is used. */
+/* If the name begins with what was typed (at least two characters), that counts as one edit;
+ * among equally near names the first wins. name is borrowed as long as the result is used. */
 void suggest_offer(struct suggest *suggest, slice name);
-/* Characters to change, insert, drop or swap with their neighbour (optimal string alignment);
- * returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as many, or a name is
- * over SUGGEST_NAME_MAX. */
+/* The number of characters to change, insert, drop or swap with their neighbour (optimal string
+ * alignment). Returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as many,
+ * or if a name is over SUGGEST_NAME_MAX. */
 unsigned suggest_distance(slice a, slice b, unsigned limit);
 
 #endif

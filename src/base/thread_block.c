@@ -1,7 +1,7 @@
 /*
  * thread_block: the blocks of a thread are a list under a pthread key whose destructor unmaps them.
- * The main thread ends with the process, and its blocks with it. Mapped rather than allocated:
- * pages come zeroed and only when touched, and mem does not count them as a leak.
+ * The main thread and its blocks end with the process. Blocks are mapped rather than allocated:
+ * pages are zeroed and become resident only when touched, and mem does not count them as a leak.
  */
 #include "base/thread_block.h"
 

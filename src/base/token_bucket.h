@@ -1,6 +1,7 @@
 /*
- * A token bucket: `burst` tokens at most, `rate` of them a second. Time comes from the caller, so
- * that one reading of the clock serves many buckets and a test has its own.
+ * A token bucket: at most `burst` tokens, refilled with `rate` tokens per second. The caller
+ * supplies the time, so that one reading of the clock serves many buckets and a test can set its
+ * own.
  */
 #ifndef BASE_TOKEN_BUCKET_H
 #define BASE_TOKEN_BUCKET_H
@@ -8,7 +9,7 @@
 #include <stdint.h>
 
 struct token_bucket {
-    double tokens; /* below 0: taken ahead of time */
+    double tokens; /* below 0: tokens taken in advance */
     uint64_t filled_ns;
 };
 
