@@ -1,12 +1,12 @@
 /*
- * The manifests compiled in, alone or with an operator's. Without a folder of the operator nothing
- * is checked or packed at start: the pack in the program's file is opened in place.
+ * The built-in manifests, alone or with an operator's. If the operator has no folder, nothing is
+ * checked or packed at the start: the pack in the program's file is opened in place.
  */
 #include "base/embed.h"
 #include "base/mem.h"
 #include "catalog/pack.h"
 
-/* The limit for the operator's files; the sources compiled in are not copied. */
+/* The limit for the operator's files; the built-in sources are not copied. */
 enum { SOURCES_BYTES_MAX = 512 * 1024 * 1024 };
 
 struct source_list {
@@ -35,9 +35,9 @@ static struct catalog *open_builtin(struct catalog_report *report)
     return catalog;
 }
 
-/* All are loaded together: an operator's manifest may replace one that is compiled in, and there
- * is a single search index. Any error fails the whole load: a catalog without some of its apps
- * would seem to have lost them. The caller keeps the catalog that it has. */
+/* All are loaded together: an operator's manifest may replace a built-in one, and there is a
+ * single search index. Any error fails the whole load: a catalog without some of its apps would
+ * seem to have lost them. The caller keeps the present catalog. */
 static struct catalog *load_with(struct source_list *list, const char *dir,
                                  struct catalog_report *report)
 {

@@ -1,14 +1,14 @@
 /*
- * The catalog: integrations and their actions, read from manifests (contrib/integrations/README.md
- * describes the format), an immutable snapshot. All of a manifest is checked when it is loaded, or
- * when sluice is built for those compiled in; the result is a pack (pack.h): texts, rendered
- * replies of the discovery endpoints, and the search index. An integration or action is compiled
- * (schemas, expressions) from its text in the pack when it is first looked up, which costs some ten
- * microseconds and can fail only for lack of memory.
+ * The catalog: an immutable snapshot of the integrations and their actions, read from manifests
+ * (contrib/integrations/README.md describes the format). A manifest is checked completely when it
+ * is loaded; built-in ones are checked when sluice is built. The result is a pack (pack.h): texts,
+ * rendered replies of the discovery endpoints, and the search index. An integration or action is
+ * compiled (schemas, expressions) from its text in the pack when it is first looked up, which takes
+ * some ten microseconds and can fail only for lack of memory.
  *
- * Ownership: a snapshot is counted. Code that works with an action across turns holds a reference;
- * a reload makes a new snapshot next to the old one and swaps them (server/reload.c). One snapshot
- * is used by one thread at a time, since looking up compiles.
+ * Ownership: a snapshot is reference-counted. Code that works with an action across turns holds a
+ * reference; a reload makes a new snapshot next to the old one and swaps them (server/reload.c).
+ * Only one thread at a time may use a snapshot, since a lookup compiles.
  */
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H
@@ -25,7 +25,7 @@
 #include "schema/schema.h"
 
 enum {
-    CATALOG_TOOL_NAME_MAX = 64, /* the limit of model vendors for a tool name */
+    CATALOG_TOOL_NAME_MAX = 64, /* the limit of model vendors for the name of a tool */
     CATALOG_MANIFEST_BYTES_MAX = 16 * 1024 * 1024,
     CATALOG_ACTIONS_MAX = 5000, /* an integration */
     CATALOG_INTEGRATIONS_MAX = 1000,
@@ -36,11 +36,11 @@ enum {
     CATALOG_PAGE_INPUTS_MAX = 8,      /* inputs that request a page */
     CATALOG_AUTHS_MAX = 4,            /* ways to connect an app */
     CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
-    CATALOG_REQUIRED_MAX = 16,        /* members without which a reply is not the action's */
+    CATALOG_REQUIRED_MAX = 16,        /* members that the action's own reply always has */
     CATALOG_REQUESTS_MAX = 3,         /* per action, in order */
     CATALOG_HOSTS_MAX = 8,            /* hosts that a URL from a reply may name */
     CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
-    CATALOG_PROBLEMS_MAX = 200,       /* in a report; further ones are only counted */
+    CATALOG_PROBLEMS_MAX = 200,       /* per report; further ones are only counted */
 };
 
 enum catalog_level { LEVEL_READ, LEVEL_WRITE, LEVEL_DELETE, LEVEL_ADMIN };
@@ -54,7 +54,7 @@ enum catalog_auth_kind {
     AUTH_BASIC,
 };
 
-/* One named template: a query parameter, a header, a field of a form. */
+/* One named template: a query parameter, a header, or a form field. */
 struct catalog_part {
     slice name;
     const struct expr_template *value;
@@ -65,11 +65,11 @@ struct catalog_parts {
     size_t count;
 };
 
-/* One member of a credential, for a person to type. */
+/* One member of a credential that a person types. */
 struct catalog_field {
     slice name, label;
     slice help, placeholder,
-        docs_url; /* what it is, what it looks like, where to find it; or empty */
+        docs_url; /* what it is, an example, and where to find it; may be empty */
     bool is_secret, may_be_empty;
 };
 
@@ -77,24 +77,26 @@ enum { CATALOG_FIELDS_MAX = 2 };
 
 struct catalog_auth {
     enum catalog_auth_kind kind;
-    slice name; /* shown to people if there is a choice; else empty */
+    slice name; /* shown to people if there are several ways; else empty */
     slice authorize_url, token_url, scope_separator;
     const struct json *scopes; /* array of strings; NULL: none */
-    /* object: scope -> its purpose; requested if a person wants it. NULL: none */
+    /* object: scope -> its purpose; requested if a person selects it. NULL: none */
     const struct json *optional_scopes;
     const struct json *authorize_params; /* object of strings; NULL: none */
-    /* object: authorize parameter -> "email", "subject" or "label" of the wanted user; or NULL */
+    /* object: authorize parameter -> "email", "subject" or "label" of the wanted user; NULL:
+     * none */
     const struct json *login_hint;
     bool token_by_basic, token_as_json, uses_pkce;
-    /* Over a refusal by the token endpoint: true if the grant has ended. NULL if auth is not
-     * OAuth. */
+    /* Evaluated over a refusal by the token endpoint: true if the grant has ended. NULL if auth
+     * is not OAuth. */
     const struct expr *gone;
-    /* Where the credential goes; value NULL: nowhere (AUTH_NONE), or AUTH_BASIC's own header. In
-     * the path the value is between base_url and the action's path, and has no name. */
+    /* Where the credential is sent; value NULL: it is not sent (AUTH_NONE), or in AUTH_BASIC's
+     * own header. In the path the value is between base_url and the action's path, and has no
+     * name. */
     enum { SEND_IN_HEADER, SEND_IN_QUERY, SEND_IN_PATH } send_in;
     slice send_name;
     const struct expr_template *send_value;
-    /* The harmless request that proves a credential; path empty: none. */
+    /* A harmless request that verifies a credential; path empty: none. */
     slice test_method, test_path;
     const struct json *test_query;
     const struct expr *test_label;
@@ -108,20 +110,21 @@ struct catalog_rate_rule {
 };
 
 struct catalog_limits {
-    bool is_per_action; /* counted separately for each action of a connection; else together */
+    bool is_per_action; /* counted separately for each action of a connection; false: counted
+                         * together */
     double rate_per_s;  /* 0: unknown */
     unsigned burst, in_flight_max;
     unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
     size_t response_bytes_max;                                            /* 0: server's default */
-    unsigned retry_after_s; /* if a reply says "too fast" without a time; 0: unknown */
+    unsigned retry_after_s; /* used if a reply says "too fast" without a time; 0: unknown */
     struct catalog_rate_rule *rate_rules;
     size_t rate_rule_count;
-    /* the remaining calls that every reply reports; both or none */
+    /* the remaining calls that every reply reports; both or neither are set */
     const struct expr *quota_remaining, *quota_reset;
 };
 
-/* The meaning of a rule for a write whose reply matched it. IN_PROGRESS: an earlier request under
- * the same provider key is still being carried out. */
+/* What a matching rule says about the effect of a write. IN_PROGRESS: an earlier request with
+ * the same provider key is still being executed. */
 enum catalog_rule_outcome {
     RULE_SAYS_NOTHING,
     RULE_NOT_DONE,
@@ -130,7 +133,7 @@ enum catalog_rule_outcome {
     RULE_IN_PROGRESS,
 };
 
-/* From a reply to an error: the first whose `when` is true wins. */
+/* Maps a reply to an error: the first rule whose `when` is true applies. */
 struct catalog_error_rule {
     uint32_t source_index; /* in the manifest's array */
     bool is_of_part;       /* whose name is there */
@@ -147,9 +150,9 @@ struct catalog_error_rules {
     size_t count;
 };
 
-/* The form of arrays and objects in a query or a form: repeated names (objects are refused),
- * name[]=, or name[0]=; both of the latter give name[key]= for objects, as does the last form,
- * whose arrays repeat the name. */
+/* The form of arrays and objects in a query or a form. An array is a repeated name (objects are
+ * refused), name[]=, or name[0]=; with the latter two an object is name[key]=. In the last form
+ * an array repeats the name, and an object is name[key]=. */
 enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES, NESTING_DEEP };
 
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
@@ -159,11 +162,12 @@ struct catalog_request {
     const struct expr_template *base_url; /* NULL: the integration's */
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
     const struct expr_template *path;
-    /* Instead of both, from an earlier reply: an absolute URL, or a path on the origin of the
-     * previous request. Its host is that origin's or one of `hosts` (array of strings or NULL). */
+    /* From an earlier reply, instead of base_url and path: an absolute URL, or a path on the
+     * origin of the previous request. Its host is that origin's or one of `hosts` (array of
+     * strings or NULL). */
     const struct expr_template *url;
     const struct json *hosts;
-    bool is_bare; /* without the credential and the integration's headers */
+    bool is_bare; /* sent without the credential and the integration's headers */
     struct catalog_parts query, headers;
     enum catalog_nesting nesting; /* in query and form */
     enum catalog_body_kind body_kind;
@@ -171,15 +175,15 @@ struct catalog_request {
     struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
     slice content_type; /* for BODY_RAW; for BODY_JSON if it is not application/json */
     bool raw_is_base64;
-    bool takes_others; /* inputs that are not in input_schema are members of the body */
-    /* Alternatives: the first whose `when` is true is sent instead. */
+    bool takes_others; /* inputs that are not in input_schema become members of the body */
+    /* Alternatives: the first one whose `when` is true is sent instead. */
     struct catalog_request_case *instead;
     size_t instead_count;
 };
 
 struct catalog_request_case {
     const struct expr *when;
-    struct catalog_request request; /* complete, without an `instead` of its own */
+    struct catalog_request request; /* complete; has no `instead` */
 };
 
 enum catalog_reply_body {
@@ -197,7 +201,7 @@ struct catalog_reply {
     enum catalog_reply_body body;
     enum catalog_reply_kind kind; /* of JSON */
     bool is_kind_known;           /* given, or derived */
-    /* members that it always has: each with its text, for messages */
+    /* members that it always has: expressions, and their texts for messages */
     const struct expr **required;
     slice *required_texts;
     size_t required_count;
@@ -213,7 +217,7 @@ struct catalog_page_part {
 struct catalog_pages {
     struct catalog_page_part *items;
     size_t count; /* 0: no paging */
-    unsigned max; /* pages that one execution may read; 0: CATALOG_PAGES_DEFAULT */
+    unsigned max; /* maximum of pages that one execution reads; 0: CATALOG_PAGES_DEFAULT */
 };
 
 struct catalog_files {
@@ -221,7 +225,7 @@ struct catalog_files {
     slice field;
     unsigned count_max;
     size_t bytes_max;
-    unsigned at; /* which of the action's requests has them; 0: its first or only one */
+    unsigned at; /* index of the action's request that has them; 0: its first or only one */
 };
 
 /* A request after the action's first: its templates see the earlier replies. */
@@ -229,11 +233,11 @@ struct catalog_then {
     struct catalog_request request;
     const struct json *source; /* the request's JSON, for a dry run */
     struct catalog_reply reply;
-    /* What earlier requests have done, and what this one would have done: the beginning and the end
-     * of a sentence. NULL: earlier ones only read, so nothing lasting was done. */
+    /* What earlier requests have done, and what this request would have done: the beginning and
+     * the end of a sentence. NULL: earlier requests only read, so nothing lasting was done. */
     const struct expr_template *done, *not_done;
     bool is_done_said;  /* required for a write: texts, or false */
-    bool is_idempotent; /* it may be repeated by itself after a lost reply */
+    bool is_idempotent; /* it may be repeated automatically after a lost reply */
 };
 
 /* The user of a connection: read from the reply to `request`, to the test request, or from the
@@ -242,41 +246,44 @@ struct catalog_identity {
     enum { IDENTITY_NONE, IDENTITY_REQUEST, IDENTITY_TEST, IDENTITY_ID_TOKEN } from;
     struct catalog_request request;
     const struct expr *email, *subject,
-        *label;                /* each may be NULL, but not both of the first two */
+        *label;                /* each may be NULL, but email and subject not both */
     const struct expr *output; /* an object of all three */
     const struct json
-        *scopes; /* requested in addition, and never missing for an action; NULL: none */
+        *scopes; /* requested in addition; not counted as missing for an action; NULL: none */
 };
 
 struct catalog_integration;
 
-/* The first part, the head, is set for all actions of a list or a search; the rest once the action
- * was looked up by catalog_find_action or catalog_find_tool. */
+/* The first part, the head, is set for all actions of a list or a search. The rest is set once
+ * catalog_find_action or catalog_find_tool has looked the action up. */
 struct catalog_action {
     const struct catalog_integration *integration;
     slice action_id, tool_name, title, description;
     enum catalog_level level;
     bool requires_confirmation;
     bool is_open;                 /* all of it is set */
-    slice item_json, detail_json; /* rendered once: the item of 2.3 and the detail of 2.4 */
+    slice item_json, detail_json; /* rendered once: the item and the detail of the discovery
+                                   * endpoints */
     slice scope_words;            /* the scopes below, separated by spaces */
-    slice undo;   /* "never", or the action of the app that reverts it; empty: unknown */
-    slice source; /* its JSON, where it was packed */
+    slice undo;   /* "never", or the action of the app that undoes it; empty: unknown */
+    slice source; /* its JSON in the pack */
 
     slice docs_url;                      /* empty: none */
     slice met_date, met_source, checked; /* its proof; empty: none */
-    uint32_t source_index;               /* in its manifest's `actions`, while that is loaded */
-    bool is_idempotent;                  /* repeating it is the same as doing it once */
-    /* Where the provider's own idempotency key goes; both empty: it does not support one. The
-     * member is in the JSON body, with dots for nesting: "variables.input.id". */
+    uint32_t source_index;               /* its index in the manifest's `actions`, while that is
+                                          * loaded */
+    bool is_idempotent;                  /* repeating it has the same effect as doing it once */
+    /* Where the provider's own idempotency key is sent; both empty: the action does not support
+     * one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
     struct catalog_parts recipients; /* the recipients of a call (recipient.h) */
-    slice gone;                      /* why the provider no longer has it; empty: it still does */
+    slice gone;                      /* why the provider removed it; empty: it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
-    /* The 4xx that prove that nothing was done, an array of integers; NULL: the integration's */
+    /* The 4xx statuses that prove that nothing was done, an array of integers; NULL: the
+     * integration's */
     const struct json *not_done_statuses;
     struct catalog_request request;
     struct catalog_error_rules errors;
@@ -289,18 +296,19 @@ struct catalog_action {
     const struct expr_template *display_title, *display_summary;
 };
 
-/* The head is always set, with auth.kind; the rest once it was looked up. */
+/* The head is always set, including auth.kind; the rest is set once the integration was looked
+ * up. */
 struct catalog_integration {
     struct catalog *catalog;
     slice integration_id, name, description, category, docs_url;
-    slice icon;                     /* a path of SVG, of strokes on a grid of 16; empty: none */
+    slice icon;                     /* an SVG path of strokes on a grid of 16; empty: none */
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;
     size_t position;     /* in the catalog's integrations */
     size_t action_first; /* position of its actions in the pack */
     size_t search_first; /* its position in the search index; its actions follow */
-    slice source;        /* its JSON without `actions`, where it was packed */
+    slice source;        /* its JSON without `actions`, in the pack */
     bool is_open;
 
     const struct json *document; /* while it is loaded */
@@ -311,14 +319,15 @@ struct catalog_integration {
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;
     struct catalog_auth auth;   /* the first of the choices below */
-    struct catalog_auth *auths; /* ways to connect, each of another kind */
+    struct catalog_auth *auths; /* ways to connect, each of a different kind */
     size_t auth_count;
     struct catalog_identity identity;
-    const struct json *scope_words; /* object: scope -> what it allows, for people; or NULL */
+    const struct json *scope_words; /* object: scope -> what it allows, for people; NULL: none */
     bool follows_redirects;         /* on their own origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    const struct json *not_done_statuses; /* as an action's; NULL: the usual ones (call/effect.h) */
+    const struct json *not_done_statuses; /* like an action's; NULL: the default statuses
+                                           * (call/effect.h) */
 };
 
 struct pack_header;
@@ -339,7 +348,7 @@ struct catalog_source {
     slice name, text;
 };
 
-/* Where a manifest is wrong: file, JSON Pointer, and what to do. */
+/* A fault of a manifest: file, JSON Pointer, and what to do. */
 struct catalog_problem {
     slice source, pointer, text;
     bool is_warning;
@@ -352,17 +361,18 @@ struct catalog_report {
     size_t error_count, warning_count;
 };
 
-/* Checks and packs all sources. NULL if the report has an error (or out of memory: reported, too).
- * Later sources replace earlier integrations with the same id. Texts are copied. */
+/* Checks and packs all sources. Returns NULL if the report has an error (a lack of memory is
+ * reported, too). Later sources replace earlier integrations with the same id. Texts are copied. */
 struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
-/* The manifests compiled in, then every *.json of `dir` (NULL for none), sorted by name. */
+/* Loads the built-in manifests, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
-/* One file, into the arena; its path is its name. false: see the report. */
+/* Reads one file into the arena; its path is its name. false: see the report. */
 bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
                        struct catalog_source *out, struct catalog_report *report) MUST_CHECK;
-/* The *.json of a folder, sorted by name, into items: how many. Names and texts are in the arena;
- * files that cannot be read, are over bytes_max or find no room are reported. */
+/* Reads the *.json files of a folder into items, sorted by name; returns their number. Names and
+ * texts are in the arena. Files that cannot be read, are over bytes_max or exceed `room` are
+ * reported. */
 size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_max,
                            struct catalog_source *items, size_t room,
                            struct catalog_report *report);
@@ -380,27 +390,28 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 /* NULL if unknown, or out of memory; *status (may be NULL) gets OK, ERR_NOTFOUND or ERR_NOMEM. */
 const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id,
                                                            int *status);
-/* action is the action id or the full tool name. NULL as above. */
+/* action: the action id or the full tool name. Returns NULL as above. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action, int *status);
-/* Makes sure that all integrations have `actions`, for a list of them, without compiling any.
+/* Ensures that all integrations have `actions`, for a list of them, without compiling any.
  * ERR_NOMEM. */
 int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
-/* The same without compiling it: only the members for lists are set. After catalog_open_heads NULL
- * means unknown. */
+/* Like catalog_find_action, but does not compile the action: only the members for lists are set.
+ * After catalog_open_heads NULL means unknown. */
 const struct catalog_action *catalog_find_head(const struct catalog_integration *integration,
                                                slice action);
-/* For the integration "gmail" and the action "gmail_send_message" the part after "gmail_"; else all
- * of it. */
+/* The action id without the integration's prefix: for "gmail" and "gmail_send_message" the part
+ * after "gmail_"; without such a prefix the whole action. */
 slice catalog_short_id(slice integration_id, slice action);
-/* By full tool name: longest registered integration prefix (src/api/README.md "Tool endpoint"). */
+/* Finds an action by its full tool name, with the longest registered integration prefix
+ * (src/api/README.md "Tool endpoint"). */
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
 
 /* ---- unknown.c: for unknown ids ---- */
 
-/* The id that was probably meant; SLICE_NONE: none is near. Borrowed. */
+/* The id that was probably meant; SLICE_NONE: none is similar. Borrowed. */
 slice catalog_nearest_integration(const struct catalog *catalog, slice id);
-/* action: an action id or a full tool name; the answer is an action id. */
+/* action: an action id or a full tool name; the result is an action id. */
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
 slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
 /* A sentence for the caller: `There is no integration "Gmail"; did you mean "gmail"?`. In the
@@ -434,18 +445,18 @@ static inline bool catalog_has_provider_key(const struct catalog_action *action)
 /* Whether the request may have a lasting effect: if not, it may be sent again. */
 static inline bool catalog_request_acts(const struct catalog_action *action, unsigned at)
 {
-    ASSERT(at <= action->then_count); /* the next one describes what this one did */
+    ASSERT(at <= action->then_count); /* the next request describes what this one did */
     bool only_asks = at < action->then_count && !action->then[at].done;
     return action->level != LEVEL_READ && !only_asks;
 }
 
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
-/* The way to connect with a connection's auth_kind; the first way if the connection has no
- * auth_kind. For an integration that was looked up. */
+/* The way to connect that matches a connection's auth_kind, or the first way if the connection
+ * has no auth_kind. The integration must have been looked up. */
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind);
-/* NULL: the app is not connected this way. */
+/* NULL: the app cannot be connected this way. */
 const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
                                            enum catalog_auth_kind kind);
 
@@ -457,20 +468,20 @@ bool catalog_grant_is_gone(const struct catalog_auth *auth, unsigned status,
 /* What a requested scope allows, for people; SLICE_NONE: not in the manifest. */
 slice catalog_scope_words(const struct catalog_integration *integration, slice scope);
 
-/* A stored credential by type of auth. */
+/* The members of a stored credential, by type of auth. */
 struct catalog_credential {
-    const char *advice;              /* what `send` should use of it */
+    const char *advice;              /* which of them `send` should use */
     const char *required, *optional; /* its members, separated by blanks */
-    const char *form;                /* the same for people: "username and password" */
+    const char *form;                /* the members in words: "username and password" */
 };
 const struct catalog_credential *catalog_credential_of(enum catalog_auth_kind kind);
-/* Whether one of that type may have the member. */
+/* Whether a credential of that type may have the member. */
 bool catalog_credential_has(enum catalog_auth_kind kind, slice member);
 
-/* A text for a line or two: the description if it is short, else its first sentences. A part of it,
- * not a copy. */
+/* A text of a line or two: the description if it is short, else its first sentences. It is a
+ * part of the description, not a copy. */
 slice catalog_summary(slice description);
-/* The proof of the action, a sentence for people; made in the arena. */
+/* What the action was proven with, as a sentence for people; made in the arena. */
 slice catalog_proof(const struct catalog_action *action, struct arena *arena);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * What a manifest must satisfy beyond its grammar (contrib/integrations/README.md): every
+ * The requirements on a manifest beyond its grammar (contrib/integrations/README.md): every
  * placeholder exists, every example validates, a GET does not write.
  *
  * It runs once, when a manifest is packed, after its grammar was checked: so each `when`, schema
- * and template below exists and is compiled. What passes here is never checked again at a request.
- * Errors refuse the manifest; warnings are for its author (`sluice catalog lint`).
+ * and template below exists and is compiled. Nothing that it checks is checked again at a request.
+ * An error refuses the manifest; warnings are for its author (`sluice catalog lint`).
  */
 #include <stdio.h>
 
@@ -14,13 +14,13 @@
 
 enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, POINTER_BYTES_MAX = 256 };
 
-/* The roots that expressions may name in one position: bits. */
+/* Bits for the roots that expressions may name in one position. */
 enum {
     ROOT_INPUT = 1,
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* and the other parts of an action's reply besides status and body */
+    ROOT_HEADERS = 16, /* and other parts of an action's reply except status and body */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
@@ -30,15 +30,15 @@ enum {
     RECIPIENT_NAME_MAX = 30,
 };
 
-/* One linter walks the whole integration; reader.path and reader.about move along with it. */
+/* One linter walks the whole integration and updates reader.path and reader.about as it goes. */
 struct lint {
     struct reader reader; /* collects its errors */
     const struct json *input_schema;
     const struct json *params_schema;
     unsigned roots;
-    bool is_reply_read; /* by the expression that was checked last */
+    bool is_reply_read; /* the expression checked last reads the reply */
     const char *member;
-    char pointer[POINTER_BYTES_MAX]; /* the room for composed pointers of members */
+    char pointer[POINTER_BYTES_MAX]; /* buffer for composed pointers of members */
 };
 
 static const struct {
@@ -51,10 +51,10 @@ static const struct {
     {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_HEADERS},
 };
 
-/* Whether an object schema that closes itself (additionalProperties false) does not have the
- * property. An open schema may have anything, and combinators (allOf, anyOf) may add properties
- * that are not searched here: then nothing is reported, since a false alarm would refuse a good
- * manifest. */
+/* Whether an object schema is closed (additionalProperties false) and does not have the
+ * property. An open schema may have any property, and combinators (allOf, anyOf) may add
+ * properties that are not searched here. Then nothing is reported, since a false alarm would
+ * refuse a good manifest. */
 static bool schema_lacks(const struct json *schema, slice property)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -65,7 +65,7 @@ static bool schema_lacks(const struct json *schema, slice property)
 static bool on_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
-    /* A path without a name (`@`, a literal) reads nothing by name. */
+    /* A path without a name (`@`, a literal) reads no member by name. */
     if (count == 0)
         return true;
     unsigned bit = 0;
@@ -90,7 +90,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return true;
 }
 
-/* A slip is reported alone: the misspelt name would be unknown as well. */
+/* A slip is reported alone: the misspelled name would also be unknown. */
 static bool on_expr(void *user, const struct expr *expr, slice where)
 {
     struct lint *lint = user;
@@ -121,8 +121,8 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
         (void)on_expr(lint, expr, SLICE_NONE);
 }
 
-/* Builds a JSON Pointer for a message. A pointer that is too long is cut to its first member,
- * which still points to the fault. */
+/* Builds a JSON Pointer for a message. A pointer that is too long is truncated to its first
+ * member, which still leads to the fault. */
 PRINTF_LIKE(2, 3)
 static const char *pointer_of(struct lint *lint, const char *fmt, ...)
 {
@@ -135,8 +135,8 @@ static const char *pointer_of(struct lint *lint, const char *fmt, ...)
     return lint->pointer;
 }
 
-/* A value is escaped for the syntax that contains it: headers, searches and filters have quoted
- * strings, and so has GraphQL. */
+/* A value is escaped for the syntax that contains it: headers, searches, filters and GraphQL
+ * have quoted strings. */
 static void check_quotes(struct lint *lint, const char *member, const struct expr_template *text,
                          const char *only)
 {
@@ -212,8 +212,9 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
     check_body(lint, request, allowed);
 }
 
-/* Faults of an alternative are reported under the request itself, without the alternative's index:
- * it was merged with that request (manifest_action.c), so most of its members are there. */
+/* Faults of an alternative are reported under the request itself, without the alternative's
+ * index: it was merged with that request (manifest_action.c), which contains most of its
+ * members. */
 static void check_instead(struct lint *lint, const struct catalog_request *request,
                           unsigned allowed)
 {
@@ -237,7 +238,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     check_expr(lint, "subject", visible, identity->subject);
     check_expr(lint, "label", visible, identity->label);
     if (identity->from == IDENTITY_REQUEST) {
-        /* No input, no files: the request is sent when a connection is made, not for a call. */
+        /* There is no input and there are no files: the request is sent when a connection is
+         * made, not for a call. */
         check_request(lint, request, 0);
         if (request->instead_count > 0)
             reader_error(&lint->reader, "request/instead", "has no input to choose by here");
@@ -258,8 +260,8 @@ static bool is_of_action(const struct catalog_integration *integration, slice sc
     return false;
 }
 
-/* Pages for connecting the app describe requested scopes with these texts; pages of actions and
- * connections also describe scopes that are not requested but that an action accepts. */
+/* Pages for connecting the app describe requested scopes with these texts. Pages of actions and
+ * connections also describe scopes that an action accepts but that are not requested. */
 static void check_scope_words(struct lint *lint, const struct catalog_integration *integration)
 {
     const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
@@ -291,7 +293,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
-        ASSERT(rule->when); /* the order of the rules is checked with it, too */
+        ASSERT(rule->when); /* the check of the rules' order evaluates it, too */
         if (rule->missing_scopes && auth == AUTH_NONE)
             reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
@@ -312,7 +314,7 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         return;
     }
     struct arena arena;
-    /* Validation's memory is freed with each action; the report has copies of its texts. */
+    /* The memory of a validation is freed after each action; the report has copies of its texts. */
     arena_init(&arena, LINT_ARENA_BYTES_MAX);
     for (uint32_t i = 0; i < examples->count; i++) {
         const struct json *example = &examples->as.items[i];
@@ -350,7 +352,7 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         reader_error(&lint->reader, "preconditions", "must be an array of {kind, description}");
 }
 
-/* For data from a caller or a person, who should see an error for a misspelt name. */
+/* For data from a caller or a person, who should get an error for a misspelled name. */
 static void check_closed_schema(struct lint *lint, const char *member, const struct json *schema)
 {
     if (!JSON_GET(schema, "additionalProperties"))
@@ -367,8 +369,8 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
         return;
     if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
         reader_error(&lint->reader, "input_schema/type", "must be \"object\"");
-    /* A model fills the input in from these schemas and descriptions: missing ones cause wrong
-     * calls, so these are warnings. */
+    /* A model fills in the input from these schemas and descriptions. Missing ones cause wrong
+     * calls, so they are reported as warnings. */
     check_closed_schema(lint, "input_schema", schema);
     if (action->output_schema)
         manifest_lint_schema(&lint->reader, "output_schema", action->output_schema);
@@ -405,8 +407,8 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
                          SLICE_ARG(action->pages.items[i].input));
 }
 
-/* A reply that is not the action's must not be taken for a success: a proxy's login page is a 200,
- * too. acts: the request may have changed something, so a wrong success would be believed. */
+/* A reply that is not the action's must not be accepted as a success: a proxy's login page is a
+ * 200, too. acts: the request may have changed something, so a false success would be believed. */
 static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
                         unsigned visible)
 {
@@ -444,8 +446,7 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
 }
 
 /* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
- * texts become the error of a run that stops half-way; a caller needs it to decide what to
- * repeat. */
+ * texts become the error of a run that stops half-way; from it a caller decides what to repeat. */
 static void check_done(struct lint *lint, const struct catalog_action *action, unsigned at)
 {
     const struct catalog_then *then = &action->then[at];
@@ -463,13 +464,13 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
         reader_error(&lint->reader, "done", "is false, but an earlier request has done something");
 }
 
-/* The other side chooses the host of such a URL, so the URL has to come from its reply; with a
- * URL made from the caller's input a caller could send the request anywhere. */
+/* The provider chooses the host of such a URL, so the URL must come from its reply. If it were
+ * made from the caller's input, a caller could send the request anywhere. */
 static void check_url(struct lint *lint, const struct catalog_request *request, unsigned earlier)
 {
     if (!request->url)
         return;
-    ASSERT(earlier != 0); /* only a later request may have one */
+    ASSERT(earlier != 0); /* only a later request may have a URL */
     if (expr_template_is_constant(request->url))
         reader_error(&lint->reader, "request/url",
                      "must come from an earlier reply, such as \"${first.body.upload_url}\"; write "
@@ -481,7 +482,7 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
 {
     struct reader_path *outer = lint->reader.path;
     unsigned earlier = 0;
-    ASSERT(action->then_count < CATALOG_REQUESTS_MAX); /* each reply before has a root */
+    ASSERT(action->then_count < CATALOG_REQUESTS_MAX); /* each earlier reply has a root */
     for (unsigned i = 0; i < action->then_count; i++) {
         const struct catalog_then *then = &action->then[i];
         struct reader_path path = {outer, SLICE("then"), i};
@@ -505,7 +506,8 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
 }
 
-/* Only the ids of the manifest's actions are compared: they are all set, whichever is open. */
+/* Only the ids of the manifest's actions are compared: these are always set, whichever actions
+ * are open. */
 static void check_undo(struct lint *lint, const struct catalog_action *action)
 {
     bool is_known = slice_eq_cstr(action->undo, "never");
@@ -519,7 +521,7 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                      "reverses it");
 }
 
-/* The recipients have to be known before the call. */
+/* The recipients must be known before the call. */
 static void check_recipients(struct lint *lint, const struct catalog_action *action)
 {
     if (action->level == LEVEL_READ)
@@ -543,7 +545,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, visible = ROOT_INPUT | ROOT_REPLY;
-    ASSERT(action->input_schema && action->schema); /* otherwise there was an error, and no lint */
+    ASSERT(action->input_schema && action->schema); /* otherwise there was an error, and the lint
+                                                     * does not run */
     if (action->then_count > 0)
         visible |= ROOT_FIRST;
     if (action->then_count > 1)

@@ -1,6 +1,6 @@
 /*
- * Finds rules of `errors` that no reply reaches: they are tried in order and the first match wins.
- * Evaluates the conditions for each status, and compares each rule with later rules.
+ * Finds rules of `errors` that no reply can reach: they are tried in order, and the first match
+ * applies. Evaluates the conditions for each status, and compares each rule with later rules.
  */
 #include "catalog/manifest.h"
 #include "expr/condition.h"
@@ -14,9 +14,10 @@ enum {
 
 struct order_lint {
     const struct catalog_error_rules *rules;
-    const struct catalog_error_rule *hides; /* the rule that hides this one, at the last status */
+    const struct catalog_error_rule *hides; /* the rule that hides this one at the status checked
+                                             * last */
     bool is_by_several;
-    bool may_match; /* it would come first at some status */
+    bool may_match; /* its condition may be true at some status */
 };
 
 static bool is_tried(const struct catalog_error_rule *rule, int64_t status)
@@ -74,8 +75,8 @@ static void report_hidden(const struct reader *r, const struct order_lint *lint)
                 slice_first_utf8(slice_trim(expr_source(lint->hides->when)), WHEN_BYTES_MAX)));
 }
 
-/* Rules that match errors and redirects alike are meant for errors; only a rule for 3xx alone is
- * checked for them. Quadratic in at most CATALOG_RULES_MAX. */
+/* Rules that match both errors and redirects are meant for errors; only a rule that matches
+ * nothing but 3xx is checked for redirects. Quadratic in at most CATALOG_RULES_MAX. */
 void manifest_lint_order(const struct reader *parent, const struct catalog_error_rules *rules)
 {
     struct reader_path list = {parent->path, SLICE("errors"), -1};
@@ -84,7 +85,8 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
         struct err slip; /* a slip is the actual fault, and is reported with its position */
-        if (rules->items[i].is_of_part || /* an app's own rule before it specializes it */
+        if (rules->items[i].is_of_part || /* the app's own rules before it are special cases of
+                                           * it */
             expr_find_slip(rules->items[i].when, &slip) ||
             is_reached_between(&lint, i, 400, STATUS_MAX) ||
             is_reached_between(&lint, i, STATUS_MIN, 299) ||

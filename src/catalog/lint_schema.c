@@ -1,7 +1,7 @@
 /*
- * Keywords of a manifest's schemas that JSON Schema does not know. The specification ignores
+ * Keywords of a manifest's schemas that JSON Schema does not define. The specification ignores
  * unknown keywords (JSON Schema Core 2020-12, section 6.5), so "requried" would require nothing.
- * Only warnings: a keyword may be another tool's.
+ * These are only warnings, because another tool may use the keyword.
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
@@ -16,7 +16,7 @@ struct schema_lint {
     bool is_input; /* a model fills it in */
 };
 
-/* Known keywords that only annotate. keyword_find knows those that constrain values. */
+/* Known keywords that only annotate. keyword_find knows the keywords that constrain values. */
 static const char *const annotations[] = {
     "$comment", "$vocabulary", "contentEncoding", "contentMediaType",
     "default",  "deprecated",  "description",     "examples",
@@ -74,7 +74,7 @@ static void check_below(const struct schema_lint *r, slice name, const struct js
 {
     struct schema_lint below = *r;
     struct reader_path path = {r->reader.path, name, -1};
-    /* Only where a keyword holds schemas are the members below keywords again: below "properties"
+    /* Only below a keyword that holds schemas are the members keywords again: below "properties"
      * they are names of inputs, and "default" holds a value. */
     enum keyword_holds holds = keyword_holds(keyword_find(name));
     below.reader.path = &path;

@@ -1,5 +1,5 @@
 /*
- * Names of a manifest that the other side has to know: headers, and the members of a credential. A
+ * Names in a manifest that the provider must know: headers, and the members of a credential. A
  * wrong name would fail every call that uses it, so it is found here.
  */
 
@@ -11,7 +11,7 @@ bool manifest_is_header_name(slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        /* A token of RFC 9110 section 5.6.2. Anything else could end the header's line. */
+        /* A token of RFC 9110 section 5.6.2. Any other character could end the header's line. */
         if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c))
             return false;
     }
@@ -75,11 +75,11 @@ bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
            slice_has_word(slice_cstr(credential->optional), member);
 }
 
-/* What one `${...}` reads from the credential. */
+/* The members of the credential that one `${...}` reads. */
 struct credential_use {
     enum catalog_auth_kind kind;
     slice unknown; /* a member that the type does not have */
-    bool is_known; /* another existing member, or the whole */
+    bool is_known; /* reads another existing member, or the whole */
 };
 
 static bool on_credential_path(void *user, const slice *names, size_t count)

@@ -1,9 +1,9 @@
 /*
- * Sources to a snapshot: parse, read, lint, render, pack; and open the pack.
+ * Turns sources into a snapshot: parse, read, lint, render, pack, and open the pack.
  *
- * A load is all or nothing: the first pass over all sources collects every fault, and only without
- * one is a pack made. The parsed documents are in one arena that is freed when the pack is
- * complete; all that remains of a manifest is in the pack.
+ * A load is all or nothing: the first pass over all sources collects every fault, and a pack is
+ * made only if there is none. The parsed documents are in one arena that is freed when the pack is
+ * complete; only the pack remains of a manifest.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ void catalog_report_free(struct catalog_report *report)
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {
-    /* Counted even if there is no room to store it, so that error_count alone decides. */
+    /* Counted even if there is no room to store it, so that error_count alone is decisive. */
     ASSERT(report->count <= report->error_count + report->warning_count);
     if (is_warning)
         report->warning_count++;
@@ -70,12 +70,12 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 
 /* ---- one source ---- */
 
-/* Duplicate keys would let the checked value differ from the one that is read (RFC 8259 section 4
- * leaves the choice to the parser). */
+/* With duplicate keys the value that was checked could differ from the one that is read (RFC
+ * 8259 section 4 leaves the choice to the parser). */
 static const struct json_limits manifest_limits = {.depth_max = 128, .refuse_dup_keys = true};
 
-/* The parser's message has a byte offset; editors count lines. The offset is read back from its
- * text, which costs a scan, but only for a faulty file. */
+/* The parser's message has a byte offset, but editors count lines. The offset is parsed from the
+ * message, which costs a scan, but only for a faulty file. */
 static void report_syntax(struct catalog_report *report, const struct catalog_source *source,
                           const struct err *err)
 {
@@ -115,7 +115,7 @@ static struct catalog_integration *read_source(struct arena *arena,
         manifest_lint(integration, source->name, report);
     if (!integration || report->error_count != errors)
         return NULL;
-    /* Only a good manifest is rendered: rendering relies on what lint has checked. */
+    /* Only a valid manifest is rendered: rendering relies on the checks of lint. */
     if (manifest_render(arena, integration) != OK) {
         catalog_report_add(report, false, source->name, SLICE_NONE, "out of memory");
         return NULL;
@@ -125,8 +125,8 @@ static struct catalog_integration *read_source(struct arena *arena,
 
 /* ---- all sources ---- */
 
-/* A later source replaces an earlier integration of the same id, so that an operator's manifest
- * takes precedence over the manifest compiled in. A linear search: at most
+/* A later source replaces an earlier integration with the same id, so that an operator's
+ * manifest takes precedence over a built-in one. The search is linear in at most
  * CATALOG_INTEGRATIONS_MAX entries. */
 static void add_or_replace(struct manifest_set *set, struct catalog_integration *integration)
 {
@@ -169,8 +169,8 @@ static int pack_sources(const struct catalog_source *sources, size_t count, stru
     if (!set.items)
         return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        /* Over the texts in their order: processes with the same files have the same ETag, whatever
-         * the machine. */
+        /* Hashes the texts in their order: processes with the same files have the same ETag on
+         * every machine. */
         hash = hash * 31 + hash_stable(sources[i].text.ptr, sources[i].text.len);
     (void)snprintf(etag, sizeof(etag), "\"%016llx\"", (unsigned long long)hash);
     read_all(&set, sources, count, arena, report);
@@ -232,8 +232,8 @@ bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
         return false;
     }
     char *text = NULL;
-    /* The size first, so that a file over the limit is not read. A file that shrinks in between
-     * reads short and is reported. */
+    /* The size is checked first, so that a file over the limit is not read. If the file shrinks
+     * after that, the read is short and is reported. */
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     if (size >= 0 && (size_t)size <= bytes_max && fseek(file, 0, SEEK_SET) == 0)
         text = arena_alloc_text(arena, (size_t)size + 1);

@@ -2,8 +2,8 @@
  * The integration level of a manifest (contrib/integrations/README.md "The file", auth).
  *
  * Reading continues after a fault, so that one pass reports all of them: a missing or wrong member
- * gets its default here, and the error refuses the manifest in the end. The same functions read the
- * manifest when it is packed and read it again, from the pack, when it is looked up.
+ * gets its default here, and the error refuses the manifest at the end. The same functions read the
+ * manifest when it is packed, and read it from the pack when it is looked up.
  */
 #include "catalog/manifest.h"
 
@@ -27,7 +27,7 @@ const char *catalog_auth_name(enum catalog_auth_kind kind)
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind)
 {
-    ASSERT(integration->is_open); /* a head has only the kind of the first way */
+    ASSERT(integration->is_open); /* a head has only the kind of the first way to connect */
     for (size_t i = 0; i < integration->auth_count; i++)
         if (slice_eq_cstr(kind, auth_names[integration->auths[i].kind]))
             return &integration->auths[i];
@@ -77,7 +77,7 @@ static const struct expr_template *constant_template(struct reader *r, const cha
     return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
 }
 
-/* Characters that may be unencoded in a path (RFC 3986 section 3.3). "//" is left out: an empty
+/* Characters that may be unencoded in a path (RFC 3986 section 3.3). "//" is refused: an empty
  * segment is probably a mistake, and some servers collapse it. */
 static bool is_path_text(slice text)
 {
@@ -126,8 +126,8 @@ static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
         reader_finish(&r);
         return;
     }
-    /* Without "send": RFC 6750 section 2.1 for tokens. An API key has no standard place. AUTH_BASIC
-     * makes its own header (RFC 7617). */
+    /* The default without "send": RFC 6750 section 2.1 for tokens. An API key has no standard
+     * position. AUTH_BASIC makes its own header (RFC 7617). */
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
     if (is_oauth || auth->kind == AUTH_BEARER) {
         auth->send_name = SLICE("Authorization");
@@ -151,7 +151,7 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
-/* An object: each scope with its purpose, for the page where a person connects the app. */
+/* An object with the purpose of each scope, for the page where a person connects the app. */
 static const struct json *read_scope_words(struct reader *r, const char *name)
 {
     const struct json *object = reader_member(r, name);
@@ -171,7 +171,7 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
         reader_error(r, "optional_scopes", "are asked for only where auth is oauth2");
 }
 
-/* By default the error code of RFC 6749 5.2, and the texts of several vendors. */
+/* By default the error code of RFC 6749 5.2, and the error texts of several vendors. */
 static void read_gone(struct reader *r, struct catalog_auth *auth)
 {
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
@@ -201,8 +201,9 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     auth->login_hint = manifest_read_login_hint(r);
     auth->token_by_basic = reader_choice(r, "token_auth", token_auths, 0) == 1;
     auth->token_as_json = reader_choice(r, "token_body", token_bodies, 0) == 1;
-    /* PKCE by default (RFC 7636); a server that does not support it ignores the parameters, by RFC
-     * 6749 section 3.1. The member is for servers that refuse them. */
+    /* PKCE is on by default (RFC 7636); a server that does not support it ignores the
+     * parameters, as RFC 6749 section 3.1 requires. The member turns it off for servers that
+     * refuse them. */
     auth->uses_pkce = reader_bool(r, "pkce", true);
     read_gone(r, auth);
     if (auth->authorize_url.len > 0)
@@ -234,8 +235,8 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     reader_finish(&r);
 }
 
-/* A connection stores the type of its credential only (connection.auth_kind), so two choices of one
- * type could not be distinguished later. */
+/* A connection stores only the type of its credential (connection.auth_kind), so two choices of
+ * one type could not be distinguished later. */
 static void check_choice(struct reader *r, const struct catalog_integration *integration)
 {
     const struct catalog_auth *last = &integration->auths[integration->auth_count - 1];
@@ -326,7 +327,7 @@ void manifest_check_address(const struct reader *r, const char *name, slice text
         reader_error(r, name, "must begin with https://");
 }
 
-/* A value cannot be such a part of a path, so a placeholder is treated as a letter. */
+/* A value cannot be "." or "..", so a placeholder is treated as a letter. */
 void manifest_check_dots(const struct reader *r, const char *name, slice text)
 {
     struct buf plain;
@@ -351,7 +352,7 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
 }
 
 /* The path that follows begins with a slash. A text that begins with a placeholder is checked
- * later: with the connection's value, when a request is made. http:// is for private networks and
+ * when a request is made, with the connection's value. http:// is for private networks and
  * tests. */
 void manifest_check_base_url(const struct reader *r, slice text)
 {
@@ -389,8 +390,8 @@ static void check_integration(struct reader *r, const struct catalog_integration
         manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
-/* Whether a placeholder is in scheme or host, before the first slash of the path: a connection's
- * value then decides where requests are sent. */
+/* Whether a placeholder is in the scheme or host, before the first slash of the path: then a
+ * connection's value decides where requests are sent. */
 bool manifest_is_host_given(slice base)
 {
     ptrdiff_t scheme = slice_find(base, SLICE("://")), placeholder = slice_find(base, SLICE("${"));
@@ -400,8 +401,8 @@ bool manifest_is_host_given(slice base)
     return placeholder >= 0 && (size_t)placeholder < at;
 }
 
-/* The characters of a path's `d`: commands and numbers, so that it cannot contain markup. Only a
- * person can check how it looks. */
+/* The characters allowed in a path's `d`: commands and numbers, so that it cannot contain
+ * markup. Only a person can check how it looks. */
 static slice read_icon(struct reader *r, const char *name)
 {
     slice path = reader_text(r, name);
@@ -441,8 +442,8 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->not_done_statuses = manifest_read_not_done(r);
 }
 
-/* The order of members in read_head matters if one depends on another: identity reads auth, and
- * each action reads the integration's id. */
+/* The order of calls in read_head matters if one member depends on another: identity reads auth,
+ * and each action reads the integration's id. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report)

@@ -48,7 +48,7 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
     }
 }
 
-/* A vendor's own type must be a JSON type (RFC 6839 3.1). */
+/* A vendor's own media type must be a JSON type (RFC 6839 3.1). */
 static void read_json_type(struct reader *r, struct catalog_request *request)
 {
     request->content_type = reader_text(r, "content_type");
@@ -63,7 +63,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     struct reader r;
     if (json_is(reader_member(parent, "body"), JSON_NULL) || !reader_enter(&r, parent, "body"))
         return;
-    /* The first of these members counts; a second one is not read, so reader_finish reports it. */
+    /* The first of these members is used; a second one is not read, so reader_finish reports it. */
     if (json_get(r.object, SLICE("json"))) {
         request->body_kind = BODY_JSON;
         request->body = reader_template(&r, "json");
@@ -84,8 +84,8 @@ static void read_body(struct reader *parent, struct catalog_request *request)
 }
 
 /* The request has the credential, so only the connection's params may be part of the address, as
- * lint checks: with the caller's input in it, a caller could have the credential sent to their own
- * host. */
+ * lint checks: if it contained the caller's input, a caller could have the credential sent to
+ * their own host. */
 static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));
@@ -130,9 +130,9 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
                          i);
 }
 
-/* A URL from an earlier reply, instead of base_url and path. It is bare by default: upload URLs are
- * signed themselves, and a credential must not be sent to a host that a reply has chosen.
- * "credential": true means that this API needs it. */
+/* A URL from an earlier reply, instead of base_url and path. By default it is sent without the
+ * credential: upload URLs are signed themselves, and a credential must not be sent to a host
+ * that a reply has chosen. "credential": true means that this API needs it. */
 static void read_url(struct reader *r, struct catalog_request *request)
 {
     static const char *const others[] = {"base_url", "path"};
@@ -176,9 +176,9 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
     read_body(r, request);
 }
 
-/* The request's members, replaced by those of the alternative; "instead" itself is left out, so
- * alternatives do not nest. Shallow: a member is replaced as a whole. The values are shared with
- * the document, which is not changed. */
+/* The request's members, replaced by those of the alternative; "instead" itself is omitted, so
+ * alternatives do not nest. The merge is shallow: a member is replaced as a whole. The values
+ * are shared with the document, which is not changed. */
 static const struct json *merge_request(struct arena *arena, const struct json *request,
                                         const struct json *other)
 {
@@ -208,8 +208,8 @@ static void read_case(struct reader *parent, struct reader_path *path, const str
     const struct json *merged = merge_request(r.arena, parent->object, item);
     if (!merged)
         return;
-    /* Read as a complete request, so that a call only selects one. Its faults are reported at the
-     * alternative's path. */
+    /* An alternative is read as a complete request, so that a call only selects one. Its faults
+     * are reported at the alternative's path. */
     r.object = merged;
     out->when = reader_expr(&r, "when");
     read_request(&r, &out->request, false);
@@ -286,7 +286,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     int level = reader_choice(r, "side_effect_level", levels, -1);
     if (!json_get(r->object, SLICE("side_effect_level")))
         reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
-    /* If unknown the strictest, although the error refuses the manifest. */
+    /* If unknown, the strictest level is used, although the error refuses the manifest. */
     action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
     bool is_read = action->level == LEVEL_READ;
     action->requires_confirmation = reader_bool(r, "requires_confirmation", !is_read);
@@ -296,7 +296,8 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
         reader_error(r, "requires_confirmation", "can only be made stricter: this action writes");
         action->requires_confirmation = true;
     }
-    /* Decides whether a call whose reply was lost may be repeated; false is the safe default. */
+    /* Decides whether a call may be repeated after its reply was lost; false is the safe
+     * default. */
     action->is_idempotent = reader_bool(r, "idempotent", is_read);
     action->idempotency_header = reader_text(r, "idempotency_header");
     action->idempotency_member = reader_text(r, "idempotency_member");
@@ -313,7 +314,7 @@ static void name_tool(struct reader *r, struct catalog_action *action)
     r->about = action->action_id;
     if (action->action_id.len > 0 && !reader_is_id(action->action_id, CATALOG_TOOL_NAME_MAX))
         reader_error(r, "action_id", "must match [a-z][a-z0-9_]*");
-    /* The tool name has to be unique over all integrations (pack.c) and short enough for model
+    /* The tool name must be unique over all integrations (pack.c) and short enough for model
      * vendors. */
     slice prefix = action->integration->integration_id;
     action->tool_name =
@@ -326,8 +327,8 @@ static void name_tool(struct reader *r, struct catalog_action *action)
 
 /* ---- the member of the body that is the provider's idempotency key ---- */
 
-/* Whether a JSON body has something at `path`, or something other than an object on the way. A text
- * is a template, whose value is unknown. */
+/* Whether a JSON body has a value at `path`, or something other than an object on the way to it.
+ * A string is a template, whose value is unknown. */
 static bool has_member(const struct json *value, slice path)
 {
     slice name = slice_split(&path, '.');
@@ -337,7 +338,7 @@ static bool has_member(const struct json *value, slice path)
     return path.len == 0 || has_member(inner, path);
 }
 
-/* Whether a part {name, value} of multipart has this name. */
+/* Whether a multipart part {name, value} has this name. */
 static bool has_part(const struct json *parts, slice name)
 {
     for (uint32_t i = 0; json_is(parts, JSON_ARRAY) && i < parts->count; i++)
@@ -346,7 +347,7 @@ static bool has_part(const struct json *parts, slice name)
     return false;
 }
 
-/* sluice writes the member, so each possible body has members, but not this one. */
+/* sluice writes the member, so each possible body must have members, but not this one. */
 static void check_key_body(const struct reader *r, const struct json *body, slice member)
 {
     const struct json *json = JSON_GET(body, "json");
@@ -410,15 +411,15 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->tags = reader_texts(&r, "tags");
     read_behaviour(&r, action);
     action->scopes = reader_texts(&r, "scopes");
-    /* Before the response: pages and the reply's kind are derived from schemas. */
+    /* Read before the response: pages and the reply's kind are derived from schemas. */
     action->schema = reader_schema(&r, "input_schema", &action->input_schema);
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     manifest_read_request(&r, &action->request, false);
     manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));
-    /* After the first response, which must not have an output if more requests follow, and before
-     * files, which refer to a request by number. */
+    /* Read after the first response, which must not have an output if more requests follow, and
+     * before files, which refer to a request by number. */
     manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     action->not_done_statuses = manifest_read_not_done(&r);

@@ -1,7 +1,7 @@
 /*
  * The meaning of failed replies: a manifest's `errors`, and `limits` with the replies that say "too
- * fast" (contrib/integrations/README.md). Rules shared by several apps of one vendor are a part,
- * written once as data (contrib/integrations/parts) and named in the list.
+ * fast" (contrib/integrations/README.md). Rules shared by several apps of one vendor form a part,
+ * which is written once as data (contrib/integrations/parts) and named in the list.
  */
 
 #include "base/embed.h"
@@ -13,7 +13,7 @@ enum {
     RETRY_AFTER_S_MAX = 24 * 3600,
 };
 
-/* Codes about a provider's reply. A manifest cannot claim those of sluice's own checks
+/* Codes about a provider's reply. A manifest cannot use the codes of sluice's own checks
  * (confirmation, limits of the account). */
 static bool is_error_code(slice code)
 {
@@ -74,8 +74,7 @@ typedef void (*rule_fn)(struct reader *parent, struct reader_path *path, const s
 
 static const struct json *find_part(struct reader *r, slice name, const char *member)
 {
-    /* Parts are compiled in and were checked by the build, so duplicate keys are not searched
-     * for. */
+    /* Parts are built in and were checked by the build, so duplicate keys are not searched for. */
     static const struct json_limits limits = {.depth_max = 32};
     for (size_t i = 0; i < embed_parts_count; i++) {
         slice file = slice_cstr(embed_parts[i].name);
@@ -106,8 +105,8 @@ static void report_no_part(struct reader *r, struct reader_path *path, slice nam
     buf_deinit(&names);
 }
 
-/* Calls `read` for each rule of the array at `name`, including those of named parts, at most
- * CATALOG_RULES_MAX in total: each error reply is matched against every rule. */
+/* Calls `read` for each rule of the array at `name`, including those of named parts, for at most
+ * CATALOG_RULES_MAX in total, because each error reply is matched against every rule. */
 static void read_rules(struct reader *r, const char *name, rule_fn read, void *out)
 {
     const struct json *array = reader_member(r, name);
@@ -133,8 +132,8 @@ static void read_rules(struct reader *r, const char *name, rule_fn read, void *o
         reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
 }
 
-/* An upper bound for the array: one for each rule written here and CATALOG_RULES_MAX for each part,
- * which is not parsed yet. */
+/* An upper limit for the array's size: one for each rule written here and CATALOG_RULES_MAX for
+ * each part, which is not parsed yet. */
 static size_t rule_room(struct reader *r, const char *name)
 {
     const struct json *array = json_get(r->object, slice_cstr(name));
@@ -157,8 +156,8 @@ struct catalog_error_rules manifest_read_errors(struct reader *r, const char *na
     return rules;
 }
 
-/* Replies 401, 403 and 429 are refusals before anything was done, at all vendors; the credential is
- * marked and callers wait for this reason. */
+/* Replies 401, 403 and 429 are refusals before anything was done, at all vendors. They also mark
+ * the credential and make callers wait. */
 const struct json *manifest_read_not_done(struct reader *r)
 {
     static const char *const name = "not_done_statuses";
@@ -257,7 +256,7 @@ void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
         if (limits->burst > 0 && limits->rate_per_s <= 0)
             reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
     }
-    /* Outside of the block above: an integration without "limits" has the default rule, too. */
+    /* Outside the block above: an integration without "limits" has the default rule, too. */
     if (limits->rate_rule_count == 0)
         default_rate_rules(parent, limits);
 }

@@ -1,12 +1,13 @@
 /*
- * The fields that a person types to connect an app: one for each member of the credential. A
- * manifest may use its vendor's names for them, and describe where they are found (`auth.form`).
+ * The fields that a person fills in to connect an app: one for each member of the credential. A
+ * manifest may use its vendor's names for them, and describe where to find the values
+ * (`auth.form`).
  */
 #include "catalog/manifest.h"
 
 enum { LABEL_BYTES_MAX = 100, HELP_BYTES_MAX = 1000 };
 
-/* By type of auth. OAuth is granted on the app's own page, so nothing is typed. */
+/* Fields by type of auth. OAuth is granted on the app's own page, so nothing is typed. */
 static const struct catalog_field fields_of[][CATALOG_FIELDS_MAX] = {
     [AUTH_NONE] = {{.is_secret = false}},
     [AUTH_OAUTH2] = {{.is_secret = false}},
@@ -41,7 +42,7 @@ static void read_short(struct reader *r, const char *name, size_t bytes_max, sli
 static void read_field(struct reader *parent, struct catalog_field *field)
 {
     struct reader r;
-    /* The name is a literal of the table above, so it ends in NUL. */
+    /* The name is a literal of the table above, so it is NUL-terminated. */
     if (!reader_enter(&r, parent, field->name.ptr))
         return;
     read_short(&r, "label", LABEL_BYTES_MAX, &field->label);

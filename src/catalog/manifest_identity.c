@@ -1,9 +1,10 @@
 /*
- * The user of a connection: the manifest's `identity`, and how an authorization server is asked for
- * a certain login (contrib/integrations/README.md "identity", auth).
+ * The user of a connection: the manifest's `identity`, and how to request a certain login from an
+ * authorization server (contrib/integrations/README.md "identity", auth).
  *
  * An identity is read when a connection is made, so that a person sees the login, and a link for
- * one email address refuses another. Email and subject identify; the label is only for people.
+ * one email address refuses another. Email and subject identify the user; the label is only for
+ * people.
  */
 #include "catalog/manifest.h"
 
@@ -30,8 +31,8 @@ const struct json *manifest_read_login_hint(struct reader *r)
     return NULL;
 }
 
-/* The source of the three: the ID token if `from` says so, else the member `request`, else the
- * reply to auth's test request. */
+/* The source of the three members: the ID token if `from` says so, else the reply to `request`,
+ * else the reply to auth's test request. */
 static void read_source(struct reader *r, const struct catalog_integration *integration,
                         struct catalog_identity *identity)
 {
@@ -42,7 +43,7 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
     if (has_request)
         manifest_read_request(r, &identity->request, false);
     else
-        /* Marks it as known, so that reader_finish does not report it as misspelt. */
+        /* Marks the member as known, so that reader_finish does not report it as misspelled. */
         (void)reader_member(r, "request");
     identity->scopes = reader_texts(r, "scopes");
     identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
@@ -61,12 +62,12 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
         reader_error(r, "scopes", "are asked for only where auth is oauth2");
 }
 
-/* One expression for all three, so that a reply is read once. */
+/* One expression for all three members, so that a reply is evaluated once. */
 static const struct expr *make_output(struct reader *r)
 {
     static const char *const names[] = {"email", "subject", "label"};
     struct buf text;
-    /* A maximum; expr_compile has a smaller maximum for its source, which the caller reports. */
+    /* An upper limit; expr_compile has a lower limit for its source, which the caller reports. */
     buf_init(&text, 64 * 1024);
     buf_append_char(&text, '{');
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {

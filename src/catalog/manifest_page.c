@@ -1,9 +1,9 @@
 /*
- * How the next page of a list is requested (contrib/integrations/README.md "pagination"). The named
+ * How to request the next page of a list (contrib/integrations/README.md "pagination"). The named
  * kinds become one expression for each input, composed from the manifest's own parts, so that
  * readers of replies only need expressions.
  *
- * An input's expression gives the next page's value, or null on the last page, from the reply, the
+ * An input's expression yields the next page's value, or null on the last page, from the reply, the
  * headers and the input of the previous page. Parts of the manifest are first compiled alone, so
  * that a fault is reported at its member, then joined as text, each in parentheses.
  */
@@ -26,8 +26,8 @@ struct page_reader {
     char size_room[SLICE_U64_MAX + 3];
 };
 
-/* The text of an expression that compiles by itself; empty if there is none or it is faulty.
- * Compiled only to check it: text like "a) || (b" must not change its surroundings. */
+/* The text of an expression that compiles by itself; empty if there is none or it is faulty. It
+ * is compiled only to check it: text like "a) || (b" must not change the expression around it. */
 static slice read_part(struct page_reader *p, const char *name)
 {
     bool is_good = reader_expr(p->r, name) != NULL;
@@ -40,14 +40,15 @@ static slice read_size(struct page_reader *p)
     const struct json *value = json_get(p->r->object, SLICE("size"));
     if (!json_is_number(value))
         return read_part(p, "size");
-    /* A JMESPath literal; size_room lives as long as the reader, since the slice is used later. */
+    /* A JMESPath literal. size_room lives as long as the reader, since the slice is used later. */
     unsigned size = (unsigned)reader_count(p->r, "size", 100000);
     int len = snprintf(p->size_room, sizeof(p->size_room), "`%u`", size);
     return slice_of(p->size_room, (size_t)len);
 }
 
-/* A useless member would have no effect, and a necessary member must be given: a list that stops
- * early is not noticed, and a list that never stops costs max_pages calls. */
+/* Superfluous members are refused, as they would have no effect, and necessary ones are
+ * required: a list that stops early is not noticed, and a list that never stops costs max_pages
+ * calls. */
 static void check_page_members(struct page_reader *p)
 {
     static const struct {
@@ -82,7 +83,7 @@ static void check_page_members(struct page_reader *p)
         reader_error(p->r, "size", "is compared with the number of \"items\", which is missing");
 }
 
-/* Whether the input takes only a number. A URL's parameter is text and has to be converted,
+/* Whether the input accepts only a number. A URL's parameter is text and must be converted;
  * otherwise the input would not validate on the next page. */
 static bool takes_number(const struct page_reader *p, slice input)
 {
@@ -127,7 +128,7 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
 }
 
 /* The number of this page, or the number of items before it: the input, or the first page's
- * number if the caller gave none. */
+ * number if the caller did not set it. */
 static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {
     buf_append_cstr(out, "to_number(not_null(");
@@ -153,7 +154,7 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
                    is_from_0 ? ">" : ">=", SLICE_ARG(buf_slice(&next)));
     }
     buf_append(out, buf_slice(&next));
-    /* A failed buffer must not be taken for an empty expression. */
+    /* A failed buffer must not be mistaken for an empty expression. */
     out->is_failed = out->is_failed || !buf_is_ok(&next);
     buf_deinit(&next);
 }
@@ -162,7 +163,7 @@ static void put_from_url(const struct page_reader *p, struct buf *out, slice inp
 {
     ASSERT(p->kind == PAGE_KIND_LINK || (p->kind == PAGE_KIND_URL && p->next.len > 0));
     bool is_number = takes_number(p, input);
-    /* url_segment takes the segment of a path at the `*` of `tail`; url_query a parameter of the
+    /* url_segment uses the path segment at the `*` of `tail`; url_query uses a parameter of the
      * query. */
     bool is_tail = p->tail.len > 0 && name.len == 0;
     if (is_number)
@@ -177,7 +178,7 @@ static void put_from_url(const struct page_reader *p, struct buf *out, slice inp
     buf_append_cstr(out, is_number ? "))" : ")");
 }
 
-/* name: of the URL's query parameter. */
+/* name: the name of the URL's query parameter. */
 static void add_input(struct page_reader *p, slice input, slice name)
 {
     struct catalog_pages *pages = &p->action->pages;
@@ -204,7 +205,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     buf_deinit(&text);
 }
 
-/* "take" is {input: query parameter}; "input" alone means a parameter of the same name. */
+/* "take" is {input: query parameter}; "input" alone means a parameter with the same name. */
 static void read_inputs(struct page_reader *p)
 {
     const struct json *take = reader_member(p->r, "take");

@@ -1,6 +1,6 @@
 /*
- * The proof of an action: `met` and `checked` of the manifest, and their text for people
- * (contrib/integrations/README.md "actions[]"). Tests write both.
+ * The proof of an action: `met` and `checked` of the manifest, and a text about them for people
+ * (contrib/integrations/README.md "actions[]"). Tests write both members.
  */
 #include <stdio.h>
 

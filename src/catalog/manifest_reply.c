@@ -35,7 +35,7 @@ static void read_required(struct reader *r, struct catalog_reply *reply)
     }
 }
 
-/* false ends the walk: one path `body.x` is enough. */
+/* Returns false to end the walk: one path `body.x` is enough. */
 static bool on_member_of_body(void *user, const slice *names, size_t count)
 {
     bool *is_object = user;
@@ -51,8 +51,8 @@ static bool requires_a_member(const struct catalog_reply *reply)
     return is_object;
 }
 
-/* If the manifest does not define it: a required member implies an object, and an output_schema
- * describes the last reply if the output is the whole of it. */
+/* The kind if the manifest does not define it: a required member implies an object, and an
+ * output_schema describes the last reply if the output is the whole reply. */
 static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action,
                         bool is_last)
 {
@@ -85,8 +85,8 @@ static void read_reply_check(struct reader *r, struct catalog_reply *reply)
         reply->kind = (enum catalog_reply_kind)kind;
 }
 
-/* Output and pages are read from the last reply, so an earlier response must not have them. Read
- * anyway, so that the message is this one, not "unknown member". */
+/* Output and pages are read from the last reply, so an earlier response must not have them. They
+ * are read in any case, so that the message is this one, not "unknown member". */
 static void refuse_output(struct reader *r)
 {
     static const char *const names[] = {"output", "pagination"};

@@ -2,8 +2,8 @@
  * The requests after an action's first (contrib/integrations/README.md "then").
  *
  * Requests run in order, each only after a good reply to the previous one. If one fails, earlier
- * ones may have had lasting effects, which nothing here reverts: the error's text is made from
- * `done` and `not_done`.
+ * requests may have had lasting effects, which nothing here reverts. The text of the error is made
+ * from `done` and `not_done`.
  */
 #include "catalog/manifest.h"
 

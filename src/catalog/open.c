@@ -1,7 +1,7 @@
 /*
- * A catalog on a pack. Opening costs a head for each integration and reads nothing else, so the
- * pages of a pack that is part of the program's file stay on disk until they are needed. Lookups
- * compile their result the first time and keep it for the catalog's life: memory grows with use,
+ * Opens a catalog on a pack. This costs a head for each integration and reads nothing else, so the
+ * pages of a pack that is part of the program's file stay on disk until they are needed. A lookup
+ * compiles its result the first time and keeps it for the catalog's life: memory grows with use,
  * and a returned pointer stays valid until the last reference is dropped.
  *
  * Not thread-safe: lookups write through const pointers (catalog.h).
@@ -19,8 +19,8 @@ static const struct json_limits packed_limits = {.depth_max = 128};
 
 /* ---- opening ---- */
 
-/* The assumptions of all reads. Asserted, not reported: a pack never comes from outside, this build
- * has made it. pack_text_of checks offsets inside of tables when they are used. */
+/* The assumptions of all reads. They are asserted, not reported: a pack never comes from
+ * outside, but from this build. pack_text_of checks offsets inside tables when they are used. */
 static void check_pack(const struct pack_header *pack)
 {
     size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one start more than buckets */
@@ -95,7 +95,7 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
         return NULL;
     }
     check_pack(pack);
-    /* From here on catalog_unref frees the pack as well, on failure too. */
+    /* From here on catalog_unref frees the pack as well, also after a failure. */
     catalog->refs = 1;
     catalog->pack = pack;
     catalog->owned = owned;
@@ -149,8 +149,8 @@ static int open_heads(struct catalog_integration *integration)
         (const struct pack_action *)pack_table_of(pack, PACK_ACTIONS) + integration->action_first;
     if (integration->actions)
         return OK;
-    /* For all actions of the integration at once: they are searched by bisection and listed
-     * together. */
+    /* Makes the heads of all actions of the integration at once: they are found by binary search
+     * and listed together. */
     struct catalog_action *actions =
         ARENA_ARRAY(&catalog->arena, struct catalog_action, integration->action_count + 1);
     if (!actions)
@@ -186,7 +186,7 @@ int catalog_open_heads(const struct catalog *catalog)
 
 /* ---- compiling ---- */
 
-/* The text of a part is parsed and read as when it was packed, so only memory can be missing. */
+/* The text was parsed and read when it was packed, so this can fail only for lack of memory. */
 static const struct json *parse_part(struct catalog *catalog, slice text)
 {
     catalog->arena.is_exhausted = false; /* it may be set from an earlier failure */
@@ -227,7 +227,7 @@ static bool open_action(struct catalog_action *action)
     struct catalog *catalog = action->integration->catalog;
     if (action->is_open)
         return true;
-    /* First: manifest_reread_action asserts that the integration is open. */
+    /* This comes first: manifest_reread_action asserts that the integration is open. */
     bool is_good = open_integration(catalog->integrations[action->integration->position]);
     const struct json *object = is_good ? parse_part(catalog, action->source) : NULL;
     struct catalog_action whole = *action;
@@ -260,7 +260,7 @@ static struct catalog_integration *find_head(const struct catalog *catalog, slic
     return found ? *found : NULL;
 }
 
-/* The result of a lookup: the head that was found, and whether it could be opened. */
+/* The result of a lookup: the head that was found, if it could be opened. */
 static bool is_found(const void *head, bool is_open, int *status)
 {
     if (status)
@@ -323,7 +323,7 @@ const struct catalog_action *catalog_find_action(const struct catalog_integratio
     return is_found(found, found && open_action(found), status) ? found : NULL;
 }
 
-/* The key of a search in a table of the pack. */
+/* The key of a search in a table of a pack. */
 struct sought {
     const struct pack_header *pack;
     slice text;
@@ -337,7 +337,7 @@ static int by_tool_name(const void *key, const void *position)
                      pack_text_of(sought->pack, actions[*(const uint32_t *)position].tool_name));
 }
 
-/* NULL if unknown; its integration may have no heads yet. */
+/* NULL if unknown; the integration of the result may have no heads yet. */
 static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
 {
     const struct sought sought = {pack, name};
@@ -350,8 +350,8 @@ static const struct pack_action *find_packed_tool(const struct pack_header *pack
 
 static struct catalog_action *find_tool(const struct catalog *catalog, slice tool_name)
 {
-    /* By the whole name: where to cut "a_b_c" into integration and action is ambiguous, and the
-     * sorted table of unique names decides it. */
+    /* Searched by the whole name: it is ambiguous where to split "a_b_c" into integration and
+     * action, and the sorted table of unique names decides it. */
     const struct pack_action *packed = find_packed_tool(catalog->pack, tool_name);
     struct catalog_integration *integration = packed ? catalog->integrations[packed->integration]
                                                      : NULL;

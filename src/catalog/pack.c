@@ -11,13 +11,12 @@
 
 #include "search/index.h"
 
-/* All of an integration's document but its actions, which are packed one by one: a lookup of one
+/* The JSON of an integration without its actions, which are packed one by one: a lookup of one
  * action parses only its own JSON. */
 static struct buf_span add_document(struct buf *texts, const struct json *document)
 {
     size_t begin = texts->len;
-    /* Written again, not copied from the file: without white space, and without the member
-     * "actions". */
+    /* Rendered, not copied from the file: without white space, and without the member "actions". */
     struct json_writer w;
     ASSERT(json_is(document, JSON_OBJECT)); /* kept while the manifest is loaded */
     json_begin(&w, texts);
@@ -106,7 +105,7 @@ static int compare_tools(const void *a, const void *b)
 }
 
 /* A tool name is integration id, "_", action id. Ids may overlap (gmail + send_x, gmail_send +
- * x), so names have to be compared: after sorting, equal names are adjacent. */
+ * x), so the names must be compared: after sorting, equal names are adjacent. */
 static int sort_tools(const struct manifest_set *set, struct arena *arena, uint32_t *numbers,
                       slice *twice)
 {
@@ -208,7 +207,7 @@ static void put_index(struct buf *out, struct pack_header *header, const struct 
               sizeof(*index->bucket_starts));
 }
 
-/* The finders use binary search. Strictly ascending: equal ids were refused before. */
+/* Lookups use binary search. The ids are strictly ascending: equal ids were refused before. */
 static void check_order(const struct manifest_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
@@ -244,8 +243,8 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
     }
     if (build_index(set, integrations, actions, arena, texts, &index) != OK)
         return ERR_NOMEM;
-    /* Only reserves room; its offsets are known once all tables are written, and memcpy writes them
-     * below. */
+    /* Only reserves room; the offsets are known once all tables are written, and memcpy writes
+     * them below. */
     buf_append(out, slice_of((const char *)&header, sizeof(header)));
     put_table(out, &header, PACK_INTEGRATIONS, integrations, set->count, sizeof(*integrations));
     put_table(out, &header, PACK_ACTIONS, actions, count, sizeof(*actions));

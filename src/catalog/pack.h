@@ -22,9 +22,9 @@ enum { PACK_BYTES_MAX = 1024 * 1024 * 1024 };
 
 enum pack_table {
     PACK_INTEGRATIONS, /* sorted by id */
-    PACK_ACTIONS,      /* those of an integration are adjacent, sorted by id */
+    PACK_ACTIONS,      /* actions of an integration are adjacent, sorted by id */
     PACK_TOOLS,        /* uint32_t: numbers of actions, sorted by tool name */
-    PACK_DOCS,         /* from here the tables of struct search_index (search/index.h) */
+    PACK_DOCS,         /* first of the tables of struct search_index (search/index.h) */
     PACK_WORDS,
     PACK_TERMS,
     PACK_POSTINGS,
@@ -68,25 +68,25 @@ static inline slice pack_text_of(const struct pack_header *pack, struct buf_span
     return slice_of((const char *)pack_table_of(pack, PACK_TEXTS) + text.at, text.len);
 }
 
-/* Manifests that were read completely, sorted by id: the input of a pack. */
+/* Manifests that were read completely, sorted by id: the input from which a pack is made. */
 struct manifest_set {
     struct catalog_integration **items;
     size_t count, action_count;
 };
 
-/* Everything into `out`, which becomes the pack (is_failed past its limit). The arena is for
- * temporary data. ERR_NOMEM; ERR_INVALID if two actions have the same tool name, *twice. */
+/* Writes the whole pack to `out` (is_failed if over its limit). The arena is for temporary data.
+ * ERR_NOMEM; ERR_INVALID if two actions have the same tool name, which is in *twice. */
 int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,
               struct buf *out, slice *twice) MUST_CHECK;
 
-/* load.c: checks all sources into a pack. Not OK: the report has an error. */
+/* load.c: checks all sources and makes their pack. If not OK, the report has an error. */
 int catalog_pack(const struct catalog_source *sources, size_t count, struct buf *out,
                  struct catalog_report *report) MUST_CHECK;
 
 /* ---- open.c ---- */
 
-/* A catalog on a pack, which it owns (mem_free) if owned is not NULL, also on failure; else the
- * pack outlives it. NULL: out of memory. */
+/* Opens a catalog on a pack. If owned is not NULL the catalog owns it (mem_free), also on
+ * failure; else the pack outlives the catalog. NULL: out of memory. */
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
 
 #endif

@@ -26,7 +26,7 @@ static void print_errors(const struct catalog_report *report)
 
 int main(int argc, char **argv)
 {
-    /* Static because of their size: the report alone has CATALOG_PROBLEMS_MAX entries. */
+    /* Static because of its size: the report alone has CATALOG_PROBLEMS_MAX entries. */
     static struct catalog_report report;
     static struct catalog_source sources[CATALOG_INTEGRATIONS_MAX];
     struct arena arena;

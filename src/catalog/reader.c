@@ -1,7 +1,7 @@
 /*
  * Typed reading of a manifest; see reader.h. Getters never stop the pass: they report and return a
- * default, so that a file with ten faults is fixed in one round. Names of members are string
- * constants of the callers, so they are kept by pointer.
+ * default, so that all faults of a file are reported at once. Names of members are string constants
+ * of the callers, so only pointers to them are stored.
  */
 #include "catalog/reader.h"
 
@@ -28,7 +28,7 @@ static void put_finding(const struct reader *r, bool is_warning, const char *nam
                         va_list args)
 {
     struct buf pointer, text;
-    ASSERT(!name || name[0] != '/'); /* the slash is put before it here */
+    ASSERT(!name || name[0] != '/'); /* the slash before it is added here */
     buf_init(&pointer, 4096);
     buf_init(&text, 4096);
     write_path(&pointer, r->path);
@@ -64,7 +64,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object)
 {
-    ASSERT(parent->report && parent->arena); /* which a linter's reader may not have */
+    ASSERT(parent->report && parent->arena); /* a linter's reader may not have them */
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,
@@ -89,7 +89,7 @@ bool reader_enter(struct reader *r, struct reader *parent, const char *name)
 
 const struct json *reader_member(struct reader *r, const char *name)
 {
-    /* The names are in the source, so exceeding the bound is a bug of this program, never of a
+    /* The names are in the source, so exceeding the limit is a bug of this program, never of a
      * manifest. */
     ASSERT(r->known_count < READER_MEMBERS_MAX);
     r->known[r->known_count++] = name;
@@ -108,8 +108,8 @@ void reader_finish(struct reader *r)
 {
     for (uint32_t i = 0; json_is(r->object, JSON_OBJECT) && i < r->object->count; i++) {
         slice name = json_str(&r->object->as.members[i].key);
-        /* An unknown member is an error, not a warning: misspelt, "requires_confirmation" would
-         * have no effect and nothing would show it. */
+        /* An unknown member is an error, not a warning: a misspelled "requires_confirmation"
+         * would have no effect, and nothing would reveal it. */
         if (is_readable_member(r, name))
             continue;
         struct suggest near;
@@ -158,7 +158,7 @@ uint64_t reader_count(struct reader *r, const char *name, uint64_t max)
     int64_t number = 0;
     if (!value)
         return 0;
-    /* 0 means "not given" to most callers, as absence does, so it is a legal count. */
+    /* 0 means "not given" to most callers, like a missing member, so it is a legal count. */
     if (!json_to_i64(value, &number) || number < 0 || (uint64_t)number > max) {
         reader_error(r, name, "must be a whole number from 0 to %llu", (unsigned long long)max);
         return 0;
@@ -285,8 +285,8 @@ const struct schema *reader_schema(struct reader *r, const char *name, const str
     if (!*document)
         return NULL;
     struct err err;
-    /* Formats are asserted: JSON Schema 2020-12 only annotates by default, but a call with a bad
-     * date should fail here, not at the provider. */
+    /* Formats are asserted: by default JSON Schema 2020-12 treats them as annotations, but a
+     * call with an invalid date should fail here, not at the provider. */
     const struct schema *schema = schema_compile(r->arena, value, true, &err);
     if (!schema)
         reader_error(r, name, "%s", err.text);

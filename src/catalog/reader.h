@@ -1,7 +1,7 @@
 /*
- * Typed reading of a manifest: each getter reports what is wrong with its JSON Pointer and
- * continues, so that one pass finds every fault. For the catalog, and for flow templates, which are
- * data of the same kind.
+ * Typed reading of a manifest: each getter reports faults with their JSON Pointer and continues, so
+ * that one pass finds every fault. Used for the catalog and for flow templates, which have the same
+ * form.
  */
 #ifndef CATALOG_READER_H
 #define CATALOG_READER_H
@@ -12,7 +12,7 @@
 struct reader_path {
     const struct reader_path *parent;
     slice name;      /* empty: of an item only */
-    ptrdiff_t index; /* >= 0: of the item below that name */
+    ptrdiff_t index; /* >= 0: index of an item of the array `name` */
 };
 
 /* One object of a manifest. Each member that a getter reads is marked as known; reader_finish
@@ -21,7 +21,7 @@ struct reader {
     struct catalog_report *report;
     struct arena *arena; /* the catalog's */
     slice source;
-    slice about; /* the beginning of every text: an action's id; or empty */
+    slice about; /* the beginning of every message: an action's id; or empty */
     const struct json *object;
     struct reader_path *path;
     struct reader_path entered; /* the path after reader_enter */
@@ -40,14 +40,14 @@ void reader_finish(struct reader *r);
 
 /* The member, NULL if absent; marks it as known. */
 const struct json *reader_member(struct reader *r, const char *name);
-/* Getters: absent gives the default; a wrong type is reported and gives the default, too. The
- * _required ones report absence and emptiness. */
+/* Getters: a missing member gives the default; a wrong type is reported and gives the default,
+ * too. The _required getters report missing and empty members. */
 slice reader_text(struct reader *r, const char *name);
 slice reader_text_required(struct reader *r, const char *name);
 bool reader_bool(struct reader *r, const char *name, bool fallback);
 uint64_t reader_count(struct reader *r, const char *name, uint64_t max);
 double reader_number(struct reader *r, const char *name, double max);
-/* One of `names` (NULL ends the list): its index, or otherwise. */
+/* The index of the member's value in `names` (NULL ends the list), or fallback. */
 int reader_choice(struct reader *r, const char *name, const char *const *names, int fallback);
 /* An array whose items are all strings, NULL if absent. */
 const struct json *reader_texts(struct reader *r, const char *name);
@@ -56,14 +56,14 @@ const struct expr *reader_expr(struct reader *r, const char *name);
 const struct expr_template *reader_template(struct reader *r, const char *name);
 /* An object of templates: {"q": "${input.query}"}. */
 struct catalog_parts reader_parts(struct reader *r, const char *name);
-/* A JSON Schema, compiled; *document gets its JSON (NULL if absent or null). */
+/* Compiles a JSON Schema; *document gets its JSON (NULL if absent or null). */
 const struct schema *reader_schema(struct reader *r, const char *name,
                                    const struct json **document);
 
 /* [a-z][a-z0-9_]*, at most max bytes. */
 bool reader_is_id(slice text, size_t max);
-/* name: the member at fault, or a JSON Pointer from here without its first slash; NULL: the object.
- */
+/* name: the faulty member, or a JSON Pointer from here without its first slash; NULL: the
+ * object. */
 void reader_error(const struct reader *r, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void reader_warning(const struct reader *r, const char *name, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

@@ -7,7 +7,7 @@
 
 /* ---- one address ---- */
 
-/* Characters of the local part of an address without quotes, including all beyond ASCII. */
+/* Characters of the unquoted local part of an address, including all beyond ASCII. */
 static bool is_local(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -42,7 +42,7 @@ static bool is_domain(slice domain)
     return false;
 }
 
-/* "@example.com", without a name, means everybody there: a file is shared with a domain. */
+/* "@example.com", without a name, means everyone in that domain: a file is shared with a domain. */
 static slice domain_of(slice address, bool is_bare)
 {
     ptrdiff_t at = slice_find_char(address, '@');
@@ -53,7 +53,7 @@ static slice domain_of(slice address, bool is_bare)
     return is_good ? domain : SLICE_NONE;
 }
 
-/* The position of the first of these characters outside of quotes; len if there is none. */
+/* The position of the first of these characters outside quotes; len if there is none. */
 static size_t find_outside(slice text, const char *chars)
 {
     bool is_quoted = false;
@@ -69,8 +69,8 @@ static size_t find_outside(slice text, const char *chars)
     return text.len;
 }
 
-/* Comments are refused: programs disagree about them. So are a second address in the name, unless
- * it is in quotes, and a control character, which could end a header's line. */
+/* Comments are refused, because programs disagree about them. Also refused are a second address
+ * in the name, unless it is in quotes, and a control character, which could end a header's line. */
 static void read_recipient(slice text, struct recipient *out)
 {
     size_t open = find_outside(text, "<");
@@ -131,8 +131,8 @@ static void put_digits(struct buf *out, uint32_t number, uint32_t bias)
     }
 }
 
-/* RFC 3492 6.3, of well-formed UTF-8; so short that no number overflows. false: it is too long for
- * a label. */
+/* RFC 3492 6.3, for well-formed UTF-8 that is so short that no number overflows. false: the
+ * result is too long for a label. */
 static bool put_punycode(struct buf *out, slice label)
 {
     uint32_t points[LABEL_MAX], next = 0x80, delta = 0, bias = 72;

@@ -1,8 +1,8 @@
 /*
- * recipient: the recipients of a call, by its action's manifest (`recipients`): their addresses,
- * and whether these belong to one's own organisation.
+ * recipient: finds the recipients of a call, using its action's manifest (`recipients`): their
+ * addresses, and whether these belong to the account's own organisation.
  *
- * An address counts as the organisation's only if every mail program agrees: a text that could be
+ * An address belongs to the organisation only if every mail program agrees: a text that could be
  * read in two ways, or is not an address, has no domain, and so belongs to no organisation.
  */
 #ifndef CATALOG_RECIPIENT_H
@@ -12,8 +12,8 @@
 
 enum { RECIPIENT_DOMAIN_MAX = 253 }; /* RFC 1035 */
 
-/* One recipient: `lead` "Ada <", `address` "ada@example.com", `tail` ">". All borrowed from the
- * text. domain SLICE_NONE: not an address; `address` is then all of it. */
+/* One recipient: `lead` "Ada <", `address` "ada@example.com", `tail` ">". All are borrowed from
+ * the text. domain SLICE_NONE: not an address; `address` is then the whole text. */
 struct recipient {
     slice lead, address, tail, domain;
 };
@@ -27,13 +27,13 @@ bool recipient_next(slice *rest, struct recipient *out);
  * domain, or too long. */
 slice recipient_domain(slice domain, char room[RECIPIENT_DOMAIN_MAX + 1]);
 
-/* Whether the domain is one of `homes`, which recipient_domain has made, or below one of them.
- * SLICE_NONE: it is not. */
+/* Whether the domain is one of `homes`, which recipient_domain has made, or a subdomain of one.
+ * false for SLICE_NONE. */
 bool recipient_is_home(slice domain, const slice *homes, size_t home_count);
 
-/* Calls `on_each` for each recipient of a call with that input, by field in the manifest's order,
- * with the field's name for people. A failed expression of the manifest counts as one recipient
- * without a domain. The arguments live as long as the input and the arena. */
+/* Calls `on_each` for each recipient of a call with that input, by field in the manifest's
+ * order, with the field's name for people. If an expression of the manifest fails, it counts as
+ * one recipient without a domain. The arguments live as long as the input and the arena. */
 typedef void (*recipient_fn)(void *user, slice field, const struct recipient *recipient);
 void recipient_each(const struct catalog_action *action, const struct json *input,
                     struct arena *arena, recipient_fn on_each, void *user);

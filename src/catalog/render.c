@@ -1,6 +1,6 @@
 /*
- * The discovery endpoints' texts (src/api/README.md "Catalog"), rendered when a manifest is packed:
- * they depend on the manifest alone, and a request for them copies bytes.
+ * Texts of the discovery endpoints (src/api/README.md "Catalog"), rendered when a manifest is
+ * packed: they depend only on the manifest, and a request for them copies bytes.
  */
 #include <stdio.h>
 
@@ -9,13 +9,13 @@
 
 enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };
 
-/* Cut after the last sentence that fits, else at a word, else at a character. */
+/* Truncated after the last sentence that fits, else at a word, else at a character. */
 slice catalog_summary(slice description)
 {
     slice text = slice_first_utf8(description, SUMMARY_BYTES_MAX);
     if (text.len == description.len)
         return text;
-    /* ". " and not "." alone: "2.0" and "example.com" end no sentence. */
+    /* ". " and not "." alone: "2.0" and "example.com" do not end a sentence. */
     for (size_t end = text.len; end > 1; end--)
         if (text.ptr[end - 1] == ' ' && text.ptr[end - 2] == '.')
             return slice_first(text, end - 1);
@@ -57,8 +57,9 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_close(w, ']');
 }
 
-/* Changes if the schema changes in value, not only in spelling: members are sorted before they are
- * hashed. The same in every process and version of sluice, so clients may cache by it. */
+/* A hash that changes if the schema changes in value, not only in spelling: members are sorted
+ * before they are hashed. It is the same in every process and version of sluice, so clients may
+ * use it as a cache key. */
 static void put_schema_version(struct json_writer *w, const struct json *schema)
 {
     struct buf text;
@@ -73,7 +74,7 @@ static void put_schema_version(struct json_writer *w, const struct json *schema)
     buf_deinit(&text);
 }
 
-/* The manifest's own preconditions, then a note on what the action was proven with. */
+/* The manifest's own preconditions, then a note on how the action was proven. */
 static void put_preconditions(struct json_writer *w, struct arena *arena,
                               const struct catalog_action *action)
 {
@@ -97,7 +98,8 @@ static void put_count(struct json_writer *w, const char *name, uint64_t count)
         json_put_null(w);
 }
 
-/* "files" is null if the action takes none; a limit in it is null if the server's applies. */
+/* "files" is null if the action accepts none; a limit in it is null if the server's limit
+ * applies. */
 static void put_files(struct json_writer *w, const struct catalog_files *files)
 {
     static const char *const travels[] = {
@@ -179,7 +181,7 @@ static void put_detail(struct json_writer *w, struct arena *arena,
     json_close(w, '}');
 }
 
-/* Copies what was written into the arena and empties the buffer. */
+/* Copies the written text into the arena and empties the buffer. */
 static int keep_rendered(struct arena *arena, struct buf *out, slice *text)
 {
     *text = buf_is_ok(out) ? arena_dup(arena, buf_slice(out)) : SLICE_NONE;

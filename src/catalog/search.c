@@ -1,5 +1,5 @@
 /*
- * Search over a catalog: documents that were found as integrations and actions.
+ * Search over a catalog: maps found documents to integrations and actions.
  */
 #include "catalog/search.h"
 

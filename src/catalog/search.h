@@ -12,11 +12,11 @@ struct catalog_hit {
     const struct catalog_integration *integration;
     const struct catalog_action *action; /* NULL: the integration itself */
     float score;                         /* comparable within one search only */
-    bool is_high;                        /* it matches half of the query */
+    bool is_high;                        /* it matches at least half of the query */
 };
 
-/* As search_run; arrays of the request have one entry for each of catalog->integrations. The hits
- * point into the catalog; their actions are heads (catalog.h). */
+/* Like search_run; arrays of the request have one entry for each of catalog->integrations. The
+ * hits point into the catalog; their actions are heads (catalog.h). */
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct catalog_hit **hits,
                    size_t *count) MUST_CHECK;
@@ -24,8 +24,8 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
 void catalog_search_within(struct search_request *request,
                            const struct catalog_integration *integration);
 
-/* Keeps the hits of high relevance, in their order; all if there are none. Returns their number.
- * For a list that is filtered by a query. */
+/* Keeps the hits of high relevance, in their order; keeps all if none has high relevance.
+ * Returns their number. For a list that is filtered by a query. */
 size_t catalog_hits_keep_fitting(struct catalog_hit *hits, size_t count);
 
 /* "high", "low" */

@@ -18,7 +18,8 @@ bool catalog_tool_takes_property(slice name)
     return name.len > 0 && name.len <= CATALOG_TOOL_PROPERTY_MAX;
 }
 
-/* The end of its chain of $ref. NULL: it has none, or it leads out of the schema or is circular. */
+/* The last schema in its chain of $ref. NULL: it has no $ref, or the chain leaves the schema or
+ * is circular. */
 static const struct json *target_of(const struct json *root, const struct json *schema)
 {
     for (unsigned hops = 0; hops < HOPS_MAX; hops++) {
@@ -71,7 +72,7 @@ static void put_any(struct json_writer *w)
     json_close(w, ']');
 }
 
-/* After a sentence of its second half, else after a word. */
+/* Truncates after the last sentence that ends in the second half, else after a word. */
 static slice cut_text(slice text, size_t max)
 {
     slice kept = slice_first_utf8(text, max);
@@ -111,8 +112,8 @@ static void put_below(struct catalog_tool *tool, struct json_writer *w, slice na
     }
 }
 
-/* All members but those that name parts of the schema, and those that `before`, which precedes it,
- * has. */
+/* Writes all members except those that name parts of the schema, and those that `before`, which
+ * was written already, has. */
 static void put_members(struct catalog_tool *tool, struct json_writer *w, const struct json *schema,
                         const struct json *before)
 {
@@ -147,7 +148,7 @@ static void put_cut(struct catalog_tool *tool, struct json_writer *w, const stru
     json_close(w, '}');
 }
 
-/* Whether its target may be written inside the present schema; the target is then open. */
+/* Whether the target may be written inside the present schema; if so, marks it as open. */
 static bool open_target(struct catalog_tool *tool, const struct json *target)
 {
     for (unsigned i = 0; i < tool->open_count; i++)
@@ -169,7 +170,7 @@ static void put_items(struct catalog_tool *tool, struct json_writer *w, const st
     json_close(w, '}');
 }
 
-/* Whether both have a keyword that is more than a note: then neither may hide the other's. */
+/* Whether both have the same constraining keyword: then neither may hide the other's. */
 static bool constrains_same(const struct json *schema, const struct json *target)
 {
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -219,7 +220,7 @@ void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
 
 static void say(struct arena_text *text, const struct json *schema, unsigned depth);
 
-/* The subschemas of a list, a property's values, or required names: separated by `joint`. */
+/* Writes the subschemas of a list, a property's values, or required names, separated by `joint`. */
 static void say_list(struct arena_text *text, const struct json *list, const char *joint,
                      unsigned depth)
 {
@@ -271,7 +272,7 @@ static void say_properties(struct arena_text *text, const struct json *propertie
     }
 }
 
-/* A subschema, as part of a sentence. Without words for it, its JSON is used. */
+/* Writes a subschema as part of a sentence. A keyword without a wording is written as JSON. */
 static void say(struct arena_text *text, const struct json *schema, unsigned depth)
 {
     for (uint32_t i = 0; depth < WORDS_DEPTH_MAX && i < schema->count; i++) {
@@ -325,7 +326,7 @@ static void say_rule(struct arena_text *text, enum keyword keyword, const struct
         else if (value->type == JSON_OBJECT)
             say(text, value, 0);
         break;
-    case KW_REQUIRED: /* inside a part of an allOf */
+    case KW_REQUIRED: /* occurs inside an item of allOf */
         ARENA_TEXT_LIT(text, " Needs ");
         say_list(text, value, " and ", 0);
         break;
@@ -344,7 +345,7 @@ static void say_rule(struct arena_text *text, enum keyword keyword, const struct
     ARENA_TEXT_LIT(text, ".");
 }
 
-/* allOf is a sequence of rules if each part is only such rules. */
+/* An allOf whose items contain nothing but such rules is a sequence of rules. */
 static void say_rules(struct arena_text *text, const struct json *schema, unsigned depth)
 {
     for (uint32_t i = 0; i < schema->count; i++) {

@@ -1,8 +1,9 @@
 /*
  * The tools that clients of models accept, for MCP's tools/list and for the linter. Claude Code
- * leaves out a tool whose schema has anyOf, oneOf, allOf or not at its top; OpenAI refuses an array
- * without typed items and a description over 1,024 characters; few follow a $ref. So the published
- * schema is simpler than the one that inputs are checked against, which stays as in the manifest.
+ * omits a tool whose schema has anyOf, oneOf, allOf or not at its top level; OpenAI refuses an
+ * array without typed items and a description over 1,024 characters; few clients follow a $ref. So
+ * the published schema is simpler than the one that inputs are validated against, which is the
+ * manifest's.
  */
 #ifndef CATALOG_TOOL_H
 #define CATALOG_TOOL_H
@@ -11,19 +12,20 @@
 
 enum { CATALOG_TOOL_TEXT_MAX = 1000, CATALOG_TOOL_PROPERTY_MAX = 64 };
 
-/* How far the references of one tool's schema have been followed. */
+/* The references that are being followed in one tool's schema. */
 struct catalog_tool {
     const struct json *root;
     const struct json *open[16]; /* targets that are being written */
     unsigned open_count, nodes;
 };
 
-/* Begins with an action's input_schema, which outlives it. */
+/* Starts with an action's input_schema, which outlives the tool. */
 void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_schema);
-/* A schema inside it: references replaced by their targets, arrays with typed items, texts cut. */
+/* Writes a schema inside it: references replaced by their targets, arrays with typed items,
+ * texts truncated. */
 void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
                              const struct json *schema);
-/* The description, with the schema's requirements beyond its properties in words: at most
+/* The description, with the schema's requirements beyond its properties as sentences: at most
  * CATALOG_TOOL_TEXT_MAX bytes, in the arena. */
 slice catalog_tool_description(const struct catalog_action *action, struct arena *arena);
 

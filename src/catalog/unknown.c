@@ -1,7 +1,7 @@
 /*
- * Unknown ids of integrations, actions and tools: the one that was probably meant, by spelling or
- * by meaning, and the sentence that suggests it. Linear in the ids; base/suggest.h bounds the cost
- * of each comparison, search/search.h that of a search.
+ * Handles unknown ids of integrations, actions and tools: finds the id that was probably meant, by
+ * spelling or by meaning, and makes the sentence that suggests it. Linear in the ids;
+ * base/suggest.h limits the cost of each comparison, search/search.h that of a search.
  */
 #include "base/suggest.h"
 #include "catalog/pack.h"
@@ -15,11 +15,11 @@ static const struct pack_action *actions_of(const struct catalog *catalog)
 
 enum {
     SEARCH_ARENA_BYTES_MAX = 64 * 1024 * 1024,
-    MISTYPED = 2, /* up to this many edits the name is mistyped; with more edits another name may
-                   * be meant */
+    MISTYPED = 2, /* with at most this many edits the name is mistyped; with more, another name
+                   * may be meant */
 };
 
-/* The document whose meaning matches the name, of those that the request admits; NULL: none. */
+/* The document whose meaning matches the name, among those that the request admits; NULL: none. */
 static const struct search_doc *by_meaning(const struct catalog *catalog, slice name,
                                            struct search_request *request)
 {
@@ -41,8 +41,8 @@ static slice found_text(const struct catalog *catalog, struct buf_span span)
     return slice_of(catalog->search->texts + span.at, span.len);
 }
 
-/* A name that is one letter off is mistyped. Any other may be a synonym: then its meaning counts,
- * and its spelling only if no meaning matches. */
+/* A name that is one letter off is mistyped. Any other name may be a synonym: then its meaning
+ * is compared, and its spelling only if no meaning matches. */
 static bool is_mistyped(const struct suggest *suggest)
 {
     return suggest->best.len > 0 && suggest->limit < MISTYPED;
@@ -81,7 +81,7 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
     if (by_id.best.len > 0 || by_tool.best.len == 0)
         return by_id.best;
     ASSERT(slice_starts_with(by_tool.best, integration->integration_id));
-    /* The answer is an action id in any case: without the prefix and its "_". */
+    /* The answer is always an action id: the prefix and its "_" are removed. */
     return slice_from(by_tool.best, integration->integration_id.len + 1);
 }
 
