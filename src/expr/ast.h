@@ -1,7 +1,7 @@
 /*
- * The compiled form of an expression: a tree of nodes in an arena, immutable after the parse. Every
- * node is a function of the current value. A chain of JMESPath (a.b[0] | c) is one flat sequence,
- * and || and && are flat lists, so that depth means real nesting: evaluation recurses at most twice
+ * The compiled form of an expression: a tree of nodes in an arena, immutable after parsing. Every
+ * node is a function of the current value. A JMESPath chain (a.b[0] | c) is one flat sequence, and
+ * || and && are flat lists, so that depth means real nesting: evaluation recurses at most twice
  * EXPR_DEPTH_MAX levels.
  */
 #ifndef EXPR_AST_H
@@ -17,7 +17,7 @@ enum expr_node_kind {
     EXPR_NODE_FIELD,   /* as.name */
     EXPR_NODE_INDEX,   /* as.index */
     EXPR_NODE_LITERAL, /* as.literal */
-    EXPR_NODE_SEQ,     /* kids: each gets the value of the one before */
+    EXPR_NODE_SEQ,     /* kids: each is applied to the result of the previous kid */
     EXPR_NODE_OR,      /* kids */
     EXPR_NODE_AND,     /* kids */
     EXPR_NODE_NOT,     /* kids: one */
@@ -25,8 +25,8 @@ enum expr_node_kind {
     EXPR_NODE_LIST,    /* kids: [a, b] */
     EXPR_NODE_HASH,    /* kids with key: {a: b} */
     EXPR_NODE_CALL,    /* kids: the arguments; as.function */
-    EXPR_NODE_REF,     /* kids: one; &a, only as an argument */
-    /* Projections: rhs is applied to each item, nulls are dropped; rhs NULL is identity. */
+    EXPR_NODE_REF,     /* kids: one; &a, allowed only as an argument */
+    /* Projections apply rhs to each item and drop nulls; an rhs of NULL is the identity. */
     EXPR_NODE_EACH,    /* [*] */
     EXPR_NODE_VALUES,  /* .* */
     EXPR_NODE_FLATTEN, /* [] */
@@ -38,22 +38,22 @@ enum expr_compare { EXPR_EQ, EXPR_NE, EXPR_LT, EXPR_LE, EXPR_GT, EXPR_GE };
 
 struct expr_function;
 
-/* Python's slice; step is never 0. */
+/* A slice as in Python; step is never 0. */
 struct expr_range {
     int32_t start, stop, step;
     bool has_start, has_stop;
 };
 
 struct expr_node {
-    uint8_t kind;   /* enum expr_node_kind */
-    uint8_t op;     /* enum expr_compare */
-    uint8_t depth;  /* nested nodes below and with this one; sequences do not count */
-    uint32_t count; /* number of kids */
-    uint32_t at;    /* offset in the source, for errors */
+    uint8_t kind;                   /* enum expr_node_kind */
+    uint8_t op;                     /* enum expr_compare */
+    uint8_t depth;                  /* levels of nesting, this node included; sequences add none */
+    uint32_t count;                 /* number of kids */
+    uint32_t at;                    /* offset in the source, for errors */
     struct expr_node *first, *last; /* kids */
     struct expr_node *next;         /* sibling */
     struct expr_node *rhs;          /* the right side of a projection */
-    slice key;                      /* as a child of a HASH */
+    slice key;                      /* children of a HASH only */
     union {
         slice name;
         int32_t index;
@@ -66,13 +66,13 @@ struct expr_node {
 struct expr {
     slice source; /* a copy in the arena */
     const struct expr_node *top;
-    bool is_path; /* can only give parts of the input, literals and booleans */
+    bool is_path; /* every result is part of the input, a literal or a boolean */
 };
 
 /* The error code that goes with a category. */
 enum err_code expr_fault_code(enum expr_fault fault);
 
-/* Parses; NULL on failure, with *fault and *err. source must live with the arena. */
+/* Parses; NULL on failure, with *fault and *err set. source must live as long as the arena. */
 const struct expr_node *expr_parse(struct arena *arena, slice source, enum expr_fault *fault,
                                    struct err *err) MUST_CHECK;
 

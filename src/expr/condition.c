@@ -1,6 +1,6 @@
 /*
- * Conditions without their input; see condition.h. A value of three kinds is found from the leaves
- * up: a node that reads only known members is evaluated, anything else is EXPR_EITHER.
+ * Decides conditions without their input; see condition.h. Works upwards from the leaves, with
+ * three values: a node that reads only known members is evaluated, any other node is EXPR_EITHER.
  */
 #include "expr/condition.h"
 
@@ -48,7 +48,7 @@ static bool is_same(const struct expr_node *a, const struct expr_node *b)
     }
 }
 
-/* An `||` that was false has only false members. */
+/* If an `||` is false, each of its operands is false. */
 static bool is_denied(const struct expr_node *node, const struct expr *denied)
 {
     if (!denied || is_same(node, denied->top))
@@ -105,7 +105,8 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
         return evaluate_node(node, known);
-    /* One kid decides; if none does, an unknown kid leaves the result open. */
+    /* One kid can decide the result. If none does, a kid of EXPR_EITHER makes the result
+     * EXPR_EITHER. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
     for (const struct expr_node *kid = node->first; kid; kid = kid->next) {
@@ -134,7 +135,7 @@ static bool is_number(slice text)
     return text.len > 0 && text.len < 20;
 }
 
-/* Whether the node is the root's member `status`, as `status` or `$.status`. */
+/* Whether the node reads the root's member `status`, written as `status` or `$.status`. */
 static bool is_status(const struct expr_node *node, bool is_at_root)
 {
     if (node->kind == EXPR_NODE_SEQ && node->count == 2 && node->first->kind == EXPR_NODE_ROOT) {
@@ -170,7 +171,7 @@ static bool check_sides(const struct expr_node *one, const struct expr_node *oth
     return true;
 }
 
-/* is_at_root: the current value is the root, so that a field is a member of it. */
+/* is_at_root: the current value is the root, so a field is a member of the root. */
 static bool find_slip(const struct expr_node *node, bool is_at_root, struct err *err)
 {
     const struct expr_node *kid = node->first;

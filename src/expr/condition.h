@@ -1,6 +1,6 @@
 /*
- * What is known about an expression without a value to evaluate it against. For lint: an error rule
- * that no reply reaches, a comparison that is never true.
+ * Decides what it can about an expression without a value to evaluate it against. Lint uses this to
+ * find an error rule that no reply reaches, or a comparison that is never true.
  */
 #ifndef EXPR_CONDITION_H
 #define EXPR_CONDITION_H
@@ -10,14 +10,16 @@
 enum expr_truth { EXPR_FALSE, EXPR_TRUE, EXPR_EITHER };
 
 /* The result of `expr` as a condition (expr_is_true) if the root has the members of the object
- * `known` and possibly others. denied: another condition over the same root that was false, or
- * NULL; its parts are recognized in expr by their form. EXPR_EITHER: the result depends on the rest
- * of the root, or is unknown. Out of memory is EXPR_EITHER, too. */
+ * `known` and possibly others. denied: another condition that is false for the same root, or
+ * NULL; parts of expr that have the same form as it or as one of its operands are false, too.
+ * EXPR_EITHER: the result depends on the rest of the root, or is unknown. Out of memory is
+ * EXPR_EITHER, too. */
 enum expr_truth expr_foresee(const struct expr *expr, const struct json *known,
                              const struct expr *denied);
 
-/* A comparison that is valid but surely a mistake: of the root's number `status` with a text, or
- * with a member named like a literal (`ok == true`). true: err says what to write. */
+/* Finds a comparison that is valid but surely a mistake: the root's number `status` compared
+ * with a string, or with a member named like a literal (`ok == true`). If true, err says what to
+ * write. */
 bool expr_find_slip(const struct expr *expr, struct err *err);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * eval: a walk over the nodes. Values are passed as 16-byte structs and share their contents with
- * the input; only new containers are made, each in one block of the right size. `out` never points
- * into `current`.
+ * eval: walks over the nodes. Values are passed as 16-byte structs and share their contents with
+ * the input; only new containers are allocated, each as one block of the right size. `out` never
+ * points into `current`.
  *
  * Every rule is that of the JMESPath specification: a value of the wrong type gives null, never an
- * error (functions alone check types). Every node, item and run of text is charged, so an
- * expression of a tenant ends within its budget whatever the data is.
+ * error (only functions check types). Every node, item and run of text is charged, so a tenant's
+ * expression ends within its budget whatever the data is.
  */
 #include "expr/func.h"
 #include "expr/run.h"
@@ -151,7 +151,8 @@ static int eval_hash(struct expr_run *run, const struct expr_node *node, const s
 static int project_item(struct expr_run *run, const struct expr_node *rhs, const struct json *item,
                         struct json *items, size_t *count)
 {
-    /* Written in place, and kept only by counting it: the next item overwrites a null. */
+    /* Written into the next slot but counted only if it is not null, so that the next item
+     * overwrites a null. */
     struct json *to = &items[*count];
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
@@ -172,7 +173,7 @@ static bool has_null(const struct json *items, size_t count)
     return false;
 }
 
-/* Adjacent items; without a right side and without nulls they are shared, not copied. */
+/* For adjacent items, which are shared instead of copied if there is no right side and no null. */
 static int project_block(struct expr_run *run, const struct expr_node *rhs, struct json *from,
                          size_t count, struct json *out)
 {
@@ -216,7 +217,7 @@ static int eval_values(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* How many items there are after the arrays among them are flattened. */
+/* The number of items after each array among them is replaced by its items. */
 static size_t flat_count(const struct json *array)
 {
     size_t count = 0;
@@ -283,7 +284,8 @@ static int eval_filter(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* A bound of a slice as in Python: negative from the end, clamped to what the step can reach. */
+/* A slice bound as in Python: negative bounds count from the end, and each is clamped to what
+ * the step can reach. */
 static int64_t slice_bound(int64_t bound, int64_t count, int64_t step)
 {
     /* As Python's slice.indices(): with a negative step the bounds are one lower, since -1 stands
@@ -314,7 +316,7 @@ static int eval_slice(struct expr_run *run, const struct expr_node *node,
                              out);
     struct json *items = NULL;
     size_t kept = 0;
-    /* Rounded up: the number of steps from start to stop. */
+    /* The number of steps from start to stop, rounded up. */
     int64_t gap = step < 0 ? start - stop : stop - start, size = step < 0 ? -step : step;
     int rc = expr_run_items(run, gap > 0 ? (size_t)((gap + size - 1) / size) : 0, &items);
     for (int64_t i = start; rc == OK && (step < 0 ? i > stop : i < stop); i += step)
@@ -375,6 +377,6 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
     case EXPR_NODE_REF:
         break;
     }
-    ASSERT(node->kind != EXPR_NODE_REF); /* it is only ever an argument */
+    ASSERT(node->kind != EXPR_NODE_REF); /* never evaluated: it is only allowed as an argument */
     return ERR_INVALID;
 }

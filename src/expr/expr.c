@@ -35,8 +35,8 @@ enum err_code expr_fault_code(enum expr_fault fault)
 
 /* ---- compile ---- */
 
-/* Needed before the lexer runs: later stages rely on valid UTF-8 without NUL, since they cut text
- * for messages and use strchr. */
+/* Checked before the lexer runs: later stages rely on valid UTF-8 without NUL, since they
+ * truncate text for messages and use strchr. */
 static enum expr_fault check_source(slice source, struct err *err)
 {
     size_t bad_at = 0;
@@ -73,7 +73,7 @@ static bool is_path_node(const struct expr_node *node)
     case EXPR_NODE_NOT:
     case EXPR_NODE_COMPARE:
         return true; /* a boolean, or null */
-    /* A new kind of node counts as one that builds something until it is added above. */
+    /* A new kind of node counts as not a path until it is added above. */
     default:
         return false;
     }
@@ -87,15 +87,15 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
                                 struct err *err)
 {
     enum expr_fault unused;
-    /* Callers that need no category pass NULL; the functions below always have a variable to write
-     * to. */
+    /* Callers that do not need the category pass NULL; the functions below always need a
+     * variable to write to. */
     fault = fault ? fault : &unused;
     *fault = check_source(source, err);
     if (*fault != EXPR_FAULT_NONE)
         return NULL;
     struct expr *expr = ARENA_NEW(arena, struct expr);
-    /* A copy: nodes hold slices of the source, and errors show it, long after the caller's text is
-     * freed. */
+    /* A copy, because nodes hold slices of the source and errors quote it long after the
+     * caller's text is freed. */
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {
         *fault = EXPR_FAULT_MEMORY;
@@ -133,12 +133,12 @@ void expr_budget_add_data(struct expr_budget *budget, size_t bytes)
     budget->visits_max += bytes * 2 * COPIES / EXPR_SCAN_UNIT; /* read and written */
 }
 
-/* Charges the result by its size as text, however small it is in memory. */
+/* Charges the result by its size as JSON text, even if it takes little memory. */
 static int charge_result(struct expr_run *run, const struct json *result)
 {
     struct expr_budget *budget = run->budget;
-    /* bytes_result adds up over the expressions of one budget, so a template with many of them is
-     * bounded as a whole. */
+    /* bytes_result adds up over the expressions that share a budget, so a template with many of
+     * them is limited as a whole. */
     size_t bytes = budget->bytes_result;
     int rc = expr_value_measure(run, result, false, budget->bytes_max, &bytes);
     budget->bytes_result = bytes;
@@ -158,7 +158,8 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
     *result = json_null;
     struct json value = json_null;
     int rc = expr_run_node(&run, expr->top, current ? current : &json_null, &value);
-    /* A path can only give a part of the input, whose size was bounded when it was parsed. */
+    /* The result of a path is only a part of the input, whose size was limited when it was
+     * parsed. */
     if (rc == OK && !expr->is_path)
         rc = charge_result(&run, &value);
     if (rc == OK)

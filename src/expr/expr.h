@@ -102,7 +102,7 @@ enum expr_fault {
     EXPR_FAULT_ARITY,            /* ERR_INVALID; "invalid-arity" */
     EXPR_FAULT_VALUE,            /* ERR_INVALID; "invalid-value" */
     EXPR_FAULT_UNKNOWN_FUNCTION, /* ERR_NOTFOUND; "unknown-function" */
-    EXPR_FAULT_LIMIT,            /* ERR_LIMIT; a budget or a compile limit; "limit" */
+    EXPR_FAULT_LIMIT,            /* ERR_LIMIT: a budget or compile limit was exceeded; "limit" */
     EXPR_FAULT_MEMORY,           /* ERR_NOMEM; "memory" */
 };
 
@@ -114,20 +114,20 @@ struct expr;
  * enum expr_fault; the text names the offset in the source. Unknown functions, wrong argument
  * counts, expression references in the wrong place and slices of step 0 are found here. */
 struct expr *expr_compile(struct arena *arena, slice source, struct err *err) MUST_CHECK;
-/* The same; *fault (may be NULL) gets the category. */
+/* As expr_compile, but *fault (may be NULL) gets the category of an error. */
 struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fault *fault,
                                 struct err *err) MUST_CHECK;
-/* The text it was compiled from; lives with the expression. */
+/* The source text; lives as long as the expression. */
 slice expr_source(const struct expr *expr);
 
-/* A budget of work; one may serve several evaluations (a whole template), which add up. A visit is
- * a node evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as functions
- * make it, bytes_result the size of results as JSON text (escapes not counted), each against
- * bytes_max. A result that is only a part of the input (a path) counts nothing. */
+/* A budget of work. Several evaluations (a whole template) may share one: they add up. A visit
+ * is a node evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as
+ * functions build it, bytes_result the size of results as JSON text (escapes not counted); each
+ * is limited by bytes_max. A result that is only a part of the input (a path) is not counted. */
 struct expr_budget {
     uint64_t visits, visits_max;
     size_t bytes_built, bytes_result, bytes_max;
-    enum expr_fault fault; /* why the last failed evaluation failed */
+    enum expr_fault fault; /* the cause of the last failed evaluation */
     /* What was wrong, for readers who do not know the expression: it names neither the expression
      * nor a function. Follows "... cannot be made: ". */
     char words[EXPR_WORDS_MAX];
@@ -135,13 +135,15 @@ struct expr_budget {
 
 /* EXPR_VISITS_MAX, EXPR_BYTES_MAX, nothing used. */
 void expr_budget_init(struct expr_budget *budget);
-/* Adds room to encode that many bytes of data twice (base64 in base64), and for the result. */
+/* Raises the limits enough to encode that many bytes of data twice (base64 in base64), and for
+ * the result. */
 void expr_budget_add_data(struct expr_budget *budget, size_t bytes);
 
-/* Evaluates against `current` (`@`) with `root` (`$`); NULL means JSON null; they are often the
- * same. *result shares sub-values with root, current and the expression's own literals: all three
- * must outlive it, or the caller takes a json_dup. On failure *result is null, *err says what and
- * where, budget->fault has the category. Results are at most JSON_DEPTH_MAX deep. */
+/* Evaluates against `current` (`@`) with `root` (`$`), which are often the same; NULL means JSON
+ * null. *result shares sub-values with root, current and the expression's own literals: all
+ * three must outlive it, or the caller copies it with json_dup. On failure *result is null, *err
+ * says what failed and where, and budget->fault has the category. Results are at most
+ * JSON_DEPTH_MAX deep. */
 int expr_eval(const struct expr *expr, const struct json *root, const struct json *current,
               struct expr_budget *budget, struct arena *arena, struct json *result,
               struct err *err) MUST_CHECK;
@@ -149,24 +151,25 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
 /* JMESPath truth: null, false, "", [] and {} are false, everything else is true. For `when`. */
 bool expr_is_true(const struct json *value);
 
-/* One path that an expression reads from the root, as far as it is a plain chain of names:
- * `input.messages[].id` gives {"input", "messages"}; a lone `$` (or `@`) gives count 0. The
- * names live with the expression. A path may be reported more than once. Return false to stop. */
+/* One path that an expression reads from the root, up to the point where it is no longer a plain
+ * chain of names: `input.messages[].id` gives {"input", "messages"}; a lone `$` (or `@`) gives
+ * count 0. The names live as long as the expression. A path may be reported more than once.
+ * Return false to stop. */
 typedef bool (*expr_path_fn)(void *user, const slice *names, size_t count);
-/* Calls on_path for each, assuming that the evaluation starts with current == root. For lint:
- * every placeholder exists. */
+/* Calls on_path for each path, assuming that the evaluation starts with current == root. Lint
+ * uses it to check that every placeholder exists. */
 void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 
 /* Whether the expression is a chain of names, `input.due`, that leads to an existing null. */
 bool expr_names_null(const struct expr *expr, const struct json *root);
 
-/* Appends the target of that chain as a JSON Pointer; nothing for any other expression. */
+/* Appends the path of such a chain as a JSON Pointer; appends nothing for any other expression. */
 void expr_write_pointer(const struct expr *expr, struct buf *out);
 
-/* Applies the expression to samples of its data: the first item of an array represents all items,
- * and null means any value. ERR_NOTFOUND with *err: it names a member that the sample does not
- * have, however the evaluation would branch. *result: a sample of the result, NULL if that is
- * unknown; lives with the samples, the expression and the arena. */
+/* Applies the expression to samples of its data: the first item of an array represents all
+ * items, and null means any value. ERR_NOTFOUND with *err: the expression names a member that
+ * the sample does not have, on a path that every evaluation takes. *result: a sample of the
+ * result, NULL if that is unknown; lives as long as the samples, the expression and the arena. */
 int expr_sample(const struct expr *expr, const struct json *root, const struct json *current,
                 struct arena *arena, const struct json **result, struct err *err) MUST_CHECK;
 
@@ -182,40 +185,42 @@ struct expr_template;
  * braces in quotes, literals and hashes do not count; -1 with *why if there is none. */
 ptrdiff_t expr_closing_brace(slice text, const char **why) MUST_CHECK;
 
-/* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed: it must
- * live as long as the template. NULL with *err: where in the tree (RFC 6901 pointer) and what. */
+/* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed, so the
+ * tree must live as long as the template. Returns NULL with *err, which says what is wrong and
+ * where in the tree (RFC 6901 pointer). */
 struct expr_template *expr_template_compile(struct arena *arena, const struct json *tree,
                                             struct err *err) MUST_CHECK;
-/* A tree of one string; text is borrowed. */
+/* For a tree that is one string; text is borrowed. */
 struct expr_template *expr_template_compile_text(struct arena *arena, slice text,
                                                  struct err *err) MUST_CHECK;
 
 enum {
-    /* An object member whose value is one `${...}` that gives null is left out (by default it stays
-     * as null); so is an item of an array. */
+    /* An object member whose value is one `${...}` that gives null is omitted (by default it
+     * stays as null); so is an array item. */
     EXPR_DROP_NULL_MEMBERS = 1,
-    /* But such a `${...}` that is a chain of names (`${input.due}`) stays if the input has its last
-     * name with the value null: the caller gave null. */
+    /* Exception to EXPR_DROP_NULL_MEMBERS: such a `${...}` that is a chain of names
+     * (`${input.due}`) stays if the input has a null under the last name, because the caller
+     * gave it. */
     EXPR_KEEP_GIVEN_NULLS = 4,
     /* Each `${...}` inside a longer text is percent-encoded as one path segment (RFC 3986 3.3);
      * "", "." and ".." are errors. */
     EXPR_PATH_SEGMENTS = 2,
 };
 
-/* Evaluates with root as `$` and `@`. *result as in expr_eval; it also shares the placeholder-free
- * parts with the tree. err (may be NULL) names the position and the expression. */
+/* Evaluates with root as both `$` and `@`. *result as in expr_eval; it also shares the
+ * placeholder-free parts with the tree. err (may be NULL) names the position and the expression. */
 int expr_template_eval(const struct expr_template *tmpl, const struct json *root, unsigned flags,
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err) MUST_CHECK;
 
-/* true if it has no placeholder. */
+/* Whether the template has no placeholder. */
 bool expr_template_is_constant(const struct expr_template *tmpl);
 
-/* where: RFC 6901 pointer into the tree; lives with the template. Return false to stop. */
+/* where: RFC 6901 pointer into the tree; lives as long as the template. Return false to stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
-/* The first of its expressions that is between quotes, double or single, of the text around it: a
- * value with such a quote would end the quoted text. only: in strings at that pointer; NULL: in
- * all. Returns NULL if there is none. */
+/* The first expression whose placeholder is between quotes, double or single, in the text around
+ * it: a value with such a quote would end the quoted text. only: search the strings at that
+ * pointer; NULL: search all. Returns NULL if there is none. */
 const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);
 /* Each expression, in document order. */
 void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,

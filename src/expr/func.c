@@ -1,6 +1,6 @@
 /*
- * func: the function table, sorted by name, and the check of arguments. See expr/func.h. The order
- * matters: expr_function_find searches the table with bsearch.
+ * func: the function table, and the check of arguments. See expr/func.h. The table is sorted by
+ * name, because expr_function_find searches it with bsearch.
  */
 #include "expr/func.h"
 
@@ -45,7 +45,7 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     const struct expr_node *arg = call->first;
     while (i-- > 0)
         arg = arg->next;
-    /* The parser made sure of it (check_call in parse.c). */
+    /* check_call in parse.c has checked this. */
     ASSERT(arg->kind == EXPR_NODE_REF);
     return arg->first;
 }
@@ -70,7 +70,8 @@ static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32
 {
     const struct expr_function *function = call->as.function;
     unsigned mask = expr_function_arg(function, i);
-    /* Fits the longest list of type_names; the assertion below proves it for the present table. */
+    /* Large enough for the longest list of type_names; the assertion below proves it for the
+     * present table. */
     char wanted[96] = "";
     size_t len = 0;
     for (size_t bit = 0; bit < ARRAY_LEN(type_names); bit++) {
@@ -93,8 +94,8 @@ static int check_items(struct expr_run *run, const struct expr_node *call, uint3
     int rc = expr_run_visit(run, array->count / 8);
     if (rc != OK || array->count == 0)
         return rc;
-    /* One type for all items: the first item decides which, so that max([1, 'a']) is an error, not
-     * an order between numbers and strings. */
+    /* The first item sets the type of all items, so that max([1, 'a']) is an error instead of an
+     * order between numbers and strings. */
     unsigned first = type_mask(&array->as.items[0]);
     unsigned wanted = 0;
     if (mask & EXPR_ARG_NUMBERS)
@@ -124,7 +125,7 @@ static int check_arg(struct expr_run *run, const struct expr_node *call, uint32_
     return wrong_type(run, call, i, expr_value_type(value));
 }
 
-/* A function of its own, never inlined: its array of arguments (512 bytes) would otherwise be part
+/* A separate function, never inlined: otherwise its array of arguments (512 bytes) would be part
  * of each frame of the recursion in expr_run_node. */
 __attribute__((noinline)) int expr_function_call(struct expr_run *run, const struct expr_node *call,
                                                  const struct json *current, struct json *out)
@@ -134,7 +135,8 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
     uint32_t i = 0;
     *out = json_null;
     for (const struct expr_node *arg = call->first; arg; arg = arg->next, i++) {
-        /* A placeholder for a reference: the function evaluates it itself, once for each item. */
+        /* A placeholder for an expression reference, which the called function evaluates once
+         * for each item. */
         args[i] = json_null;
         if (arg->kind == EXPR_NODE_REF)
             continue;

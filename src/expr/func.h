@@ -1,6 +1,6 @@
 /*
- * The table of functions and what each accepts. Argument counts and expression references are
- * checked when an expression is compiled, types of values when it runs.
+ * The table of functions and the arguments that each accepts. Argument counts and expression
+ * references are checked when an expression is compiled, types of values when it runs.
  */
 #ifndef EXPR_FUNC_H
 #define EXPR_FUNC_H
@@ -37,7 +37,7 @@ struct expr_function {
 const struct expr_function *expr_function_find(slice name);
 /* The mask of argument i. */
 unsigned expr_function_arg(const struct expr_function *function, uint32_t i);
-/* Evaluates the arguments, checks them, calls. */
+/* Evaluates the arguments, checks them and calls the function. */
 int expr_function_call(struct expr_run *run, const struct expr_node *call,
                        const struct json *current, struct json *out) MUST_CHECK;
 /* The node after the & of argument i. */
@@ -49,9 +49,9 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
                        __attribute__((unused)) const struct expr_node *call, \
                        const struct json *args, struct json *out)
 
-/* The specification's (jmespath.org/specification.html, "Built-in Functions") and those of
- * expr/expr.h, sorted by name: name, fewest and most arguments, the type of each, with the
- * abbreviations of func.c. */
+/* The functions of the specification (jmespath.org/specification.html, "Built-in Functions") and
+ * of expr/expr.h, sorted by name: name, minimum and maximum number of arguments, and the type of
+ * each, with the abbreviations of func.c. */
 #define EXPR_FUNCTIONS(F)                       \
     F(abs, 1, 1, NUM)                           \
     F(ascii_json, 1, 1, ARR | OBJ)              \

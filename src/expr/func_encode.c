@@ -1,13 +1,13 @@
 /*
- * func_encode: the functions that encode, which JMESPath does not have: ascii_json, base64,
- * base64url, base64url_decode, mime_message, uuid5.
+ * func_encode: encoding functions that JMESPath does not have: ascii_json, base64, base64url,
+ * base64url_decode, mime_message, uuid5.
  */
 #include "base/encode.h"
 #include "base/id.h"
 #include "expr/func.h"
 #include "mime/mime.h"
 
-/* A buf over room of exactly `size` bytes in the arena, charged: it never grows, so it never
+/* A buf over a block of exactly `size` bytes in the arena, charged. It never grows, so it never
  * touches the heap. */
 static int arena_buf(struct expr_run *run, size_t size, struct buf *buf)
 {
@@ -26,7 +26,7 @@ static int encode(struct expr_run *run, slice text, size_t size,
         return rc;
     const char *room = buf.ptr;
     write(&buf, text);
-    /* Had the buffer grown, it would have called realloc on memory of the arena. */
+    /* If the buffer had grown, it would have called realloc on memory of the arena. */
     ASSERT(buf_is_ok(&buf) && buf.ptr == room && buf.len <= size);
     *out = expr_string(room, buf.len);
     return OK;
@@ -80,7 +80,7 @@ EXPR_FUNCTION(ascii_json)
     return expr_text_done(run, &text, out);
 }
 
-/* Bytes as UTF-8 text, each byte outside a sequence as U+FFFD. */
+/* The bytes as UTF-8 text, with U+FFFD for each byte that is not part of a valid sequence. */
 static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
 {
     size_t bad_at = 0;
@@ -104,7 +104,7 @@ EXPR_FUNCTION(base64url_decode)
 {
     slice text = json_str(&args[0]);
     struct buf buf;
-    /* Three bytes for each group of four digits, and room for an incomplete last group. */
+    /* Three bytes for each group of four digits, and three more for an incomplete last group. */
     int rc = arena_buf(run, text.len / 4 * 3 + 3, &buf);
     if (rc != OK)
         return rc;
@@ -116,7 +116,7 @@ EXPR_FUNCTION(base64url_decode)
     return put_utf8(run, slice_of(room, buf.len), out);
 }
 
-/* RFC 9562 6.6; they differ in one byte. */
+/* The namespaces of RFC 9562 6.6, which differ in one byte. */
 static bool known_name_space(slice name, struct uuid *id)
 {
     static const struct {
@@ -143,7 +143,8 @@ EXPR_FUNCTION(uuid5)
     if (!known_name_space(name, &name_space) && !uuid_parse(name, &name_space))
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "uuid5() wants a UUID, 'dns', 'url', 'oid' or 'x500' as namespace");
-    int rc = expr_run_scan(run, args[1].count * (size_t)8); /* a hash costs more than a read */
+    int rc = expr_run_scan(run, args[1].count * (size_t)8); /* hashing a byte costs more than
+                                                             * reading it */
     char text[UUID_TEXT_LEN + 1], *to = NULL;
     if (rc == OK)
         rc = expr_run_text(run, UUID_TEXT_LEN, &to);
@@ -163,7 +164,7 @@ EXPR_FUNCTION(mime_message)
     size_t read = 0;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         read += json_get_str(&args[0], texts[i]).len;
-    int rc = expr_run_scan(run, read); /* what is written is charged at the end */
+    int rc = expr_run_scan(run, read); /* the output is charged at the end */
     if (rc != OK)
         return rc;
     expr_text_init(&text, run);

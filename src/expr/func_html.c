@@ -1,7 +1,7 @@
 /*
- * func_html: functions over HTML: unescape_html, html_text. Both read once from front to back,
- * accept any bytes as HTML, and write no more than they read, so the room is allocated once and no
- * write needs a check.
+ * func_html: functions over HTML: unescape_html, html_text. Both read their input once from front
+ * to back, accept any bytes as HTML, and write no more than they read, so the output is allocated
+ * once and no write needs a check.
  *
  * This is not an HTML parser: a mail's markup is often broken, and its text is needed all the same.
  * The result is plain text for people and models; it must not be used as HTML again.
@@ -55,7 +55,7 @@ static uint32_t named_character(slice name)
     return 0;
 }
 
-/* The code point of a reference; text is what is between & and ;. 0: not a reference. */
+/* The code point of a character reference, 0 if it is not one. text is the part between & and ;. */
 static uint32_t referred_to(slice text)
 {
     bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
@@ -77,7 +77,7 @@ static uint32_t referred_to(slice text)
     return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
 }
 
-/* The code point of the reference at the start of text, *len its bytes. 0: there is none. */
+/* The code point of the reference at the start of text, 0 if there is none. *len gets its bytes. */
 static uint32_t reference_at(slice text, size_t *len)
 {
     ASSERT(text.len > 0 && text.ptr[0] == '&');
@@ -98,8 +98,8 @@ static size_t put_point(char *to, uint32_t point)
     return len;
 }
 
-/* Into to, which has as many bytes as text: a reference is never shorter than its character.
- * Returns the bytes written. */
+/* Writes into `to`, which must have as many bytes as text: a reference is never shorter than its
+ * character. Returns the bytes written. */
 static size_t put_unescaped(char *to, slice text)
 {
     size_t len = 0;
@@ -132,15 +132,15 @@ EXPR_FUNCTION(unescape_html)
 
 /* ---- the text of a page ---- */
 
-/* The space between two words is held back until the second one comes, so that nothing begins or
- * ends with white space. */
+/* The space between two words is not written until the second word arrives, so that no line
+ * begins or ends with white space. */
 struct page {
     char *text;
     size_t len;
     unsigned lines; /* line feeds that are due */
     bool is_space_due, is_item_due;
-    bool is_kept;  /* white space is kept: in <pre> */
-    slice link;    /* the URL of the open <a>, as written; none: it is not the URL of a page */
+    bool is_kept;  /* white space is preserved: inside <pre> */
+    slice link;    /* href of the open <a>; SLICE_NONE if it is not a web page's */
     size_t linked; /* where its text begins */
 };
 
@@ -184,8 +184,8 @@ static bool is_white(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Characters without a glyph. Mails contain rows of them between spaces, so that a preview shows
- * nothing more; within a word they have a meaning. */
+/* Characters without a glyph. Mails contain rows of them between spaces, so that previews show
+ * no more text; within a word they have a meaning. */
 static bool is_invisible(slice character)
 {
     static const char *const all[] = {"\xC2\xAD",     "\xCD\x8F",     "\xE2\x80\x8B",
@@ -197,7 +197,7 @@ static bool is_invisible(slice character)
     return false;
 }
 
-/* The first character of text, as long as its first byte says. */
+/* The first character of text; its first byte gives its length. */
 static slice first_character(slice text)
 {
     unsigned char c = (unsigned char)text.ptr[0];
@@ -211,7 +211,7 @@ static void need_lines(struct page *page, unsigned count)
 
 static void put_gap(struct page *page)
 {
-    /* Nothing before the first word: with len 0 no text has been written yet. */
+    /* No gap before the first word: len is 0 until some text is written. */
     if (page->len > 0 && page->lines > 0)
         for (unsigned i = 0; i < page->lines; i++)
             page->text[page->len++] = '\n';
@@ -249,7 +249,7 @@ static size_t put_character(struct page *page, slice rest)
     return point ? taken : character.len;
 }
 
-/* The value of href among a tag's attributes if it is the URL of a page. */
+/* The value of the href attribute if it is the URL of a web page. */
 static slice link_of(slice tag)
 {
     while (tag.len > 0) {
@@ -272,7 +272,7 @@ static slice link_of(slice tag)
             tag = slice_from(tag, 1);
         }
         if (slice_eq_nocase(name, SLICE("href")))
-            /* Other schemes (mailto:, javascript:) are not URLs of pages. */
+            /* Other schemes (mailto:, javascript:) do not lead to web pages. */
             return slice_starts_with(value, SLICE("http")) ? value : SLICE_NONE;
     }
     return SLICE_NONE;
@@ -284,14 +284,14 @@ static void open_link(struct page *page, slice tag)
     page->linked = page->len;
 }
 
-/* " (https://...)" after the text of a link, unless the text is the same. */
+/* Writes " (https://...)" after the text of a link, unless the text is the same URL. */
 static void close_link(struct page *page)
 {
     slice link = page->link;
     page->link = SLICE_NONE;
     if (link.len == 0 || page->len == page->linked)
         return;
-    /* A link whose text is its own address would repeat it. */
+    /* If the text of a link is its own address, the address would appear twice. */
     slice said = slice_trim(slice_of(page->text + page->linked, page->len - page->linked));
     if (slice_eq(said, link))
         return;
@@ -345,8 +345,8 @@ static size_t tag_len(slice text)
         char c = text.ptr[i];
         if (c == quote)
             quote = 0;
-        /* Only after '=': an apostrophe elsewhere in a tag is not a quote, and would hide the rest
-         * of the page. */
+        /* Only after '=': elsewhere in a tag an apostrophe is not a quote, and as one would hide
+         * the rest of the page. */
         else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
             quote = c;
         else if (quote == 0 && c == '>')
@@ -355,20 +355,20 @@ static size_t tag_len(slice text)
     return text.len;
 }
 
-/* The bytes of text before its end tag; all of it if there is none. */
+/* The number of bytes before the element's end tag; all of text if there is none. */
 static size_t hidden_len(slice text, slice name)
 {
     for (size_t i = 0; i < text.len; i++)
-        /* Scripts and styles end at their own end tag alone; a "<" inside is text (HTML
-         * Standard 13.2.5.3, 13.2.5.4). */
+        /* Only their own end tag ends a script or style; a "<" inside is text (HTML Standard
+         * 13.2.5.3, 13.2.5.4). */
         if (text.ptr[i] == '<' && i + 1 < text.len && text.ptr[i + 1] == '/' &&
             slice_eq_nocase(slice_first(slice_from(text, i + 2), name.len), name))
             return i;
     return text.len;
 }
 
-/* Reads a tag, comment or declaration, and content that is not for reading. Returns its bytes; 0:
- * the < is plain text. */
+/* Reads a tag, comment or declaration, and the content of an element that is not shown. Returns
+ * the number of bytes read; 0: the < is plain text. */
 static size_t read_markup(struct page *page, slice text)
 {
     if (slice_starts_with(text, SLICE("<!--"))) {
@@ -399,8 +399,8 @@ static size_t read_markup(struct page *page, slice text)
     return len;
 }
 
-/* What it writes is never longer than the markup that causes it: "\n\n" needs at least a <p>, "\n-
- * " an <li>, " ()" an <a href=...></a>. */
+/* The output is never longer than the markup that causes it: "\n\n" needs at least a <p>, "\n- "
+ * an <li>, " ()" an <a href=...></a>. */
 size_t expr_html_text(slice text, char *to)
 {
     struct page page = {.text = to};

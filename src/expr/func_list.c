@@ -13,8 +13,8 @@ EXPR_FUNCTION(length)
     int64_t points = 0;
     int rc = expr_run_scan(run, args[0].count);
     for (uint32_t i = 0; rc == OK && i < args[0].count; i++)
-        /* Bytes that begin a code point: length() counts code points, as the specification
-         * demands. */
+        /* Counts the bytes that begin a code point: length() counts code points, as the
+         * specification requires. */
         points += ((unsigned char)args[0].as.text[i] & 0xC0) != 0x80;
     *out = json_i64(points);
     return rc;
@@ -65,8 +65,8 @@ EXPR_FUNCTION(values)
 /* Sets a member of out, whose block has room; an existing member keeps its position. */
 static int merge_member(struct expr_run *run, struct json *out, const struct json_member *member)
 {
-    /* The search is linear in what was merged so far; the charge keeps merging many large objects,
-     * which is quadratic, within the budget. */
+    /* The search is linear in the members merged so far, so merging many large objects is
+     * quadratic; the charge keeps it within the budget. */
     int rc = expr_run_visit(run, 1 + out->count / 8);
     if (rc != OK)
         return rc;

@@ -1,10 +1,9 @@
 /*
- * func_mail: functions over the parts of a mail as Gmail gives them: {mimeType, filename, headers,
- * body: {data}, parts}. Anything that is not such a part has no text, and a bad part does not
- * affect the others.
+ * func_mail: functions over the parts of a mail in Gmail's form: {mimeType, filename, headers,
+ * body: {data}, parts}. Any other value has no text, and a bad part does not affect the others.
  *
  * The text is built on the heap and charged when it is complete: a mail's markup is often ten times
- * its text, and would spend the budget.
+ * as long as its text, and would use up the budget.
  */
 #include "base/encode.h"
 #include "expr/func.h"
@@ -24,7 +23,7 @@ static bool is_media(const struct json *part, slice type)
     return slice_eq_nocase(slice_first(is, type.len), type);
 }
 
-/* An attached file, or a mail within the mail, which has another author. */
+/* An attached file, or a forwarded mail, whose author is someone else. */
 static bool is_attached(const struct json *part)
 {
     const struct json *headers = JSON_GET(part, "headers");
@@ -41,7 +40,7 @@ static bool is_attached(const struct json *part)
 
 /* ---- leaves ---- */
 
-/* Each sequence that is not UTF-8 as U+FFFD. */
+/* Replaces each sequence that is not UTF-8 with U+FFFD. */
 static void add_utf8(struct buf *out, slice bytes)
 {
     size_t bad_at;
@@ -97,8 +96,8 @@ static void join_words(struct buf *text, slice more)
     buf_append(text, more);
 }
 
-/* Alternatives have the same content (RFC 2046 5.1.4): plain text if it has words, else the last
- * alternative with words. */
+/* The alternatives have the same content (RFC 2046 5.1.4): takes the plain text if it has words,
+ * otherwise the last alternative that has words. */
 static bool is_better(const struct words *one, const struct words *best)
 {
     return best->text.len == 0 || one->is_plain || !best->is_plain;

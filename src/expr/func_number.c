@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 
-/* 2^53: up to here every whole double is exactly its integer. */
+/* 2^53: up to this value a double represents every integer exactly. */
 static const double whole_max = 9007199254740992.0;
 
 static int put_real(struct expr_run *run, const struct expr_node *call, double value,
@@ -20,7 +20,7 @@ static int put_real(struct expr_run *run, const struct expr_node *call, double v
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "the result of %s() is beyond the range of numbers",
                              call->as.function->name);
-    /* The cast below is safe only within this range. */
+    /* The cast below is defined only within this range. */
     bool is_whole = fabs(value) <= whole_max && value == floor(value);
     *out = is_whole ? json_i64((int64_t)value) : json_real(value);
     return OK;
@@ -31,12 +31,12 @@ EXPR_FUNCTION(abs)
     const struct json *number = &args[0];
     *out = *number;
     if (number->type == JSON_INT && number->as.i64 < 0) {
-        /* In unsigned arithmetic: INT64_MIN has no positive int64_t. */
+        /* Unsigned, because -INT64_MIN does not fit int64_t. */
         *out = json_u64(0 - (uint64_t)number->as.i64);
     } else if (number->type == JSON_REAL) {
         return put_real(run, call, fabs(number->as.real), out);
     } else if (number->type == JSON_BIGNUM && number->as.text[0] == '-') {
-        /* A number that is kept as text loses its sign if it starts one byte later. */
+        /* For a number kept as text: the slice that starts one byte later has no sign. */
         out->as.text++;
         out->count--;
     }
@@ -55,7 +55,8 @@ EXPR_FUNCTION(floor)
     return args[0].type == JSON_REAL ? put_real(run, call, floor(args[0].as.real), out) : OK;
 }
 
-/* true and *total if all are 64-bit integers; it cannot overflow, as there are at most 2^32. */
+/* Returns true and sets *total if all are 64-bit integers. The total cannot overflow, since
+ * there are at most 2^32 of them. */
 static bool sum_whole(const struct json *numbers, __int128 *total)
 {
     *total = 0;
@@ -71,7 +72,7 @@ static bool sum_whole(const struct json *numbers, __int128 *total)
     return true;
 }
 
-/* false if it fits neither int64 nor uint64. */
+/* false if the value fits neither int64 nor uint64. */
 static bool put_whole(__int128 value, struct json *out)
 {
     if (value < INT64_MIN || value > UINT64_MAX)
@@ -80,7 +81,7 @@ static bool put_whole(__int128 value, struct json *out)
     return true;
 }
 
-/* Compensated (Neumaier), so that [1e100, 1, -1e100] loses nothing. */
+/* Compensated summation (Neumaier), so that [1e100, 1, -1e100] loses nothing. */
 static double sum_real(const struct json *numbers)
 {
     double sum = 0, lost = 0;
@@ -114,8 +115,8 @@ EXPR_FUNCTION(avg)
     return put_real(run, call, sum_real(&args[0]) / args[0].count, out);
 }
 
-/* Only the characters of a number, no space around it (RFC 8259 6): json_parse would also accept
- * "true", "[]" and white space. */
+/* Accepts only the characters of a number without white space around it (RFC 8259 6): json_parse
+ * would also accept "true", "[]" and white space. */
 static bool is_number_text(slice text)
 {
     if (text.len == 0 || text.len > EXPR_SOURCE_MAX)
@@ -130,7 +131,7 @@ EXPR_FUNCTION(to_number)
 {
     if (json_is_number(&args[0]))
         *out = args[0];
-    enum { PARSE_COST = 16 }; /* a parse takes as long as that many visits of a node */
+    enum { PARSE_COST = 16 }; /* a parse takes as long as this many node visits */
     bool is_text = args[0].type == JSON_STRING;
     int rc = expr_run_visit(run, is_text ? PARSE_COST + args[0].count / EXPR_SCAN_UNIT : 0);
     if (rc != OK || !is_text || !is_number_text(json_str(&args[0])))
@@ -139,17 +140,17 @@ EXPR_FUNCTION(to_number)
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);
     if (number)
         *out = *number;
-    /* Text that is not a number is not an error: to_number gives null for it. Only a lack of
-     * memory is an error. */
+    /* Text that is not a number is not an error: to_number gives null for it. The only error is
+     * out of memory. */
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 
-/* How many digits the smallest unit has after the point (ISO 4217, and as card networks count: ISK
- * and UGX have two). */
+/* The number of decimals of the currency's smallest unit (ISO 4217, except as card networks
+ * count: ISK and UGX have two). */
 static unsigned currency_digits(slice code)
 {
     /* The lists are searched as text. The caller has checked that a code has three letters, so a
-     * code is found only between spaces. */
+     * match is always a whole code. */
     static const char none[] = "BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF";
     static const char three[] = "BHD IQD JOD KWD LYD OMR TND";
     return slice_find(slice_cstr(none), code) >= 0    ? 0
@@ -169,8 +170,8 @@ EXPR_FUNCTION(money)
         is_code = ascii_is_upper(code[i]);
     }
     *out = json_null;
-    /* An absent amount is not an error, whatever the currency: optional fields of a reply often are
-     * absent. */
+    /* A missing amount is not an error, whatever the currency: replies often omit optional
+     * fields. */
     if (args[0].type == JSON_NULL)
         return OK;
     if (!is_code || !json_to_i64(&args[0], &amount))

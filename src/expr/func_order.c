@@ -1,7 +1,7 @@
 /*
  * func_order: functions that order: sort, min, max and their _by forms. Sorting is a stable merge
- * sort, so O(n log n) for any input; each comparison is charged. qsort would be neither stable nor
- * stoppable, and a hostile order can make some of its forms quadratic.
+ * sort, which takes O(n log n) for any input; each comparison is charged. qsort is not stable and
+ * cannot be stopped, and hostile input makes some implementations quadratic.
  */
 #include "expr/func.h"
 
@@ -20,7 +20,7 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
                              "%s() wants its expression to give numbers or strings, item %u gave "
                              "%s",
                              name, i + 1, expr_value_type(key));
-    /* Mixed types have no order: an error, as the specification demands, not a guess. */
+    /* Values of mixed types have no order; the specification requires an error. */
     if (json_is_number(key) != json_is_number(first))
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
                              "%s() wants its expression to give one type, item 1 gave %s and item "
@@ -29,8 +29,8 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
     return OK;
 }
 
-/* The items of array with the value of the reference for each; without a reference an item is its
- * own key. */
+/* Pairs each item of the array with its key, the value of the reference for that item. Without a
+ * reference an item is its own key. */
 static int make_keys(struct expr_run *run, const struct expr_node *call,
                      const struct expr_node *ref, const struct json *array, struct keyed **out)
 {
@@ -56,13 +56,13 @@ static int make_keys(struct expr_run *run, const struct expr_node *call,
 
 /* ---- merge sort ---- */
 
-/* Merges from[low, middle) and from[middle, high) into to; the left one goes first on a tie. */
+/* Merges from[low, middle) and from[middle, high) into to; on a tie the left item goes first. */
 static int merge_runs(struct expr_run *run, const struct keyed *from, struct keyed *to, size_t low,
                       size_t middle, size_t high)
 {
     size_t left = low, right = middle;
     for (size_t i = low; i < high; i++) {
-        /* One run is empty: order selects the run that still has items, without a comparison. */
+        /* If one run is used up, `order` selects the other, without a comparison. */
         int order = left == middle ? 1 : -1;
         if (left < middle && right < high) {
             int rc = expr_value_order(run, &from[left].key, &from[right].key, &order);
@@ -75,11 +75,11 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
     return OK;
 }
 
-/* Sorts *items; *spare has the same length. They may be swapped. */
+/* Sorts *items; *spare has the same length. The two may be swapped. */
 static int merge_sort(struct expr_run *run, struct keyed **items, struct keyed **spare,
                       size_t count)
 {
-    /* From the bottom up, without recursion: runs of 1, 2, 4 ... items. */
+    /* Bottom-up, without recursion: merges runs of 1, 2, 4 ... items. */
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t low = 0; low < count; low += 2 * width) {
             size_t middle = low + width < count ? low + width : count;
@@ -141,7 +141,7 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
     for (uint32_t i = 1; rc == OK && i < array->count; i++) {
         int order = 0;
         rc = expr_value_order(run, &items[i].key, &items[best].key, &order);
-        /* Strictly larger: the first of equal items stays. */
+        /* Only if strictly larger, so that the first of equal items wins. */
         if (order * sign > 0)
             best = i;
     }

@@ -1,6 +1,6 @@
 /*
  * func_text: functions over strings. Lengths and limits count code points, as the specification
- * does; searching and joining work on bytes, which is the same for valid UTF-8.
+ * does. Searching and joining work on bytes, which gives the same result for valid UTF-8.
  */
 #include "expr/func.h"
 
@@ -37,7 +37,8 @@ EXPR_FUNCTION(word_after)
     return expr_run_scan(run, text.len);
 }
 
-/* The text between two of `quote`; `escape` precedes each of those inside, and itself. */
+/* Puts the text between two `quote` characters and writes `escape` before each `quote` and each
+ * `escape` inside. */
 static int write_between(struct expr_run *run, slice text, char quote, char escape,
                          struct json *out)
 {
@@ -113,14 +114,14 @@ EXPR_FUNCTION(type)
     return OK;
 }
 
-/* How many bytes the first `points` code points of text have; *points gets how many there are. */
+/* The length in bytes of the first `points` code points of text; *points gets the number found. */
 static size_t first_points(slice text, int64_t *points)
 {
     int64_t found = 0;
     for (size_t i = 0; i < text.len; i++) {
         if (((unsigned char)text.ptr[i] & 0xC0) == 0x80)
             continue;
-        /* Stops before the code point that would be one too many. */
+        /* Stops before the first code point over the limit. */
         if (found == *points)
             return i;
         found++;
@@ -134,7 +135,7 @@ EXPR_FUNCTION(truncate)
     int64_t max = 0;
     slice text = json_str(&args[0]);
     slice suffix = call->count > 2 ? json_str(&args[2]) : SLICE("\xE2\x80\xA6");
-    /* json_to_i64 also takes a real that is whole (10.0). */
+    /* json_to_i64 also accepts a real number that is whole (10.0). */
     if (!json_to_i64(&args[1], &max) || max < 0)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "truncate() wants a whole number that is not negative");
@@ -143,13 +144,13 @@ EXPR_FUNCTION(truncate)
         return rc;
     *out = args[0];
     int64_t kept = max;
-    /* Nothing is cut, so the text is shared. */
+    /* Nothing is cut off, so the text is shared. */
     if (first_points(text, &kept) == text.len)
         return OK;
     int64_t suffix_points = INT64_MAX;
     first_points(suffix, &suffix_points);
     if (suffix_points > max) {
-        suffix = SLICE_NONE; /* no room for it: text is worth more than the suffix */
+        suffix = SLICE_NONE; /* does not fit: text is worth more than the suffix */
         suffix_points = 0;
     }
     kept = max - suffix_points;
@@ -165,8 +166,8 @@ EXPR_FUNCTION(truncate)
     return OK;
 }
 
-/* The plural of an English noun, by its ending: "y" after a consonant becomes "ies", a sibilant
- * takes "es". *kept: how many bytes of the noun stay. */
+/* The plural ending of an English noun: "ies" instead of a "y" after a consonant, "es" after a
+ * sibilant, else "s". *kept: the number of bytes of the noun that stay. */
 static slice plural_end(slice noun, size_t *kept)
 {
     *kept = noun.len;
@@ -195,7 +196,7 @@ EXPR_FUNCTION(counted)
     } else if (count != 1) {
         end = plural_end(noun, &kept);
     }
-    /* "No" for 0; a number takes its place below. */
+    /* "No" for 0; replaced by the number below if there are any. */
     char number[24] = "No";
     if (count > 0)
         (void)snprintf(number, sizeof(number), "%" PRId64, count);

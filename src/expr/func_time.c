@@ -1,7 +1,7 @@
 /*
- * func_time: format_time, a time as text, always in UTC, independent of the machine's clock, zone
- * and locale: the same expression gives the same text on every node, and again when a flow's step
- * is repeated. strftime would follow the locale.
+ * func_time: format_time formats a time as text, always in UTC, independently of the machine's
+ * clock, zone and locale: the same expression gives the same text on every node, and again when a
+ * flow's step is repeated. strftime would depend on the locale.
  */
 #include "base/clock.h"
 #include "expr/func.h"
@@ -14,19 +14,19 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "May",       "June",     "July",     "August",
                                      "September", "October",  "November", "December"};
 
-/* 0000-01-01 and 10000-01-01 in seconds since 1970: the years with four digits. */
+/* 0000-01-01 and 10000-01-01 in seconds since 1970: the range of years with four digits. */
 static const int64_t seconds_min = -62167219200, seconds_end = 253402300800;
 
 enum { SECONDS_A_DAY = 86400, US = 1000000 };
 
-/* The values of a format's letters. */
+/* The values that the letters of a format stand for. */
 struct civil {
     int64_t seconds; /* since 1970 */
     unsigned month, weekday, hour;
     int numbers[128]; /* by letter */
 };
 
-/* Letters for numbers, with their least number of digits; and letters that abbreviate others. */
+/* The minimum number of digits of each letter that formats a number. */
 static const uint8_t digits[128] = {
     ['Y'] = 4, ['y'] = 2, ['m'] = 2, ['d'] = 2, ['e'] = 1, ['j'] = 3,
     ['H'] = 2, ['I'] = 2, ['M'] = 2, ['S'] = 2, ['L'] = 3,
@@ -80,8 +80,8 @@ static slice word_of_letter(const struct civil *c, char letter)
     }
 }
 
-/* At least that many digits, with leading zeros. A page has some hundred of them: printf would take
- * longer than everything else that formats a time. */
+/* Writes at least that many digits, with leading zeros. A page has hundreds of such numbers:
+ * printf would take longer than everything else in formatting a time. */
 static void put_padded(struct arena_text *text, int number, size_t digit_count)
 {
     char room[16];
@@ -92,7 +92,7 @@ static void put_padded(struct arena_text *text, int number, size_t digit_count)
     arena_text_add(text, slice_of(room + at, sizeof(room) - at));
 }
 
-/* Three numbers of a civil time. */
+/* Writes three numbers of a civil time with `between` between them. */
 static void put_three(struct arena_text *text, const struct civil *c, const char letters[3],
                       slice between)
 {
@@ -137,7 +137,7 @@ static slice known_format(slice format)
     return format;
 }
 
-/* ERR_INVALID: a conversion that does not exist; *bad gets its letter (NUL at the end of the
+/* ERR_INVALID: the format has an unknown conversion; *bad gets its letter (NUL at the end of the
  * format). */
 static int put_time(struct arena_text *text, int64_t wall_us, slice format, char *bad)
 {
@@ -157,7 +157,7 @@ static int put_time(struct arena_text *text, int64_t wall_us, slice format, char
     return OK;
 }
 
-/* false if it is not a time, or not in the years 0000 to 9999. */
+/* false if the value is not a time, or its year is not in 0000 to 9999. */
 static bool read_time(const struct json *value, int64_t per_second, int64_t *wall_us)
 {
     int64_t whole = 0;
@@ -171,7 +171,8 @@ static bool read_time(const struct json *value, int64_t per_second, int64_t *wal
         return true;
     }
     double seconds = json_to_double(value) / (double)per_second;
-    /* Also false for NaN, which compares with nothing; the cast below would be undefined for it. */
+    /* Also false for NaN, for which every comparison is false; the cast below would be undefined
+     * for it. */
     if (!(seconds >= (double)seconds_min && seconds < (double)seconds_end))
         return false;
     *wall_us = (int64_t)floor(seconds * US + 0.5);
@@ -193,7 +194,8 @@ EXPR_FUNCTION(format_time)
     struct arena_text text;
     char bad = '\0';
     expr_text_init(&text, run);
-    /* Formatting a conversion costs more than reading it: eight times the scan. */
+    /* Formatting a conversion costs more than reading it, so each byte of the format is charged
+     * eight times. */
     int rc = expr_run_scan(run, args[1].count * (size_t)8);
     if (rc != OK)
         return rc;

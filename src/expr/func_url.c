@@ -1,13 +1,12 @@
 /*
- * func_url: functions that read what a reply says about other resources: URLs, Link fields (RFC
+ * func_url: functions that read references to other resources from a reply: URLs, Link fields (RFC
  * 8288), lists of header fields. A URL in a reply is never followed: these functions only extract
  * values from it.
  */
 #include "base/encode.h"
 #include "expr/func.h"
 
-/* Up to the first `sep`; *s continues after it. Without one all of it. */
-/* The text without its percent encoding; null if that is invalid. */
+/* The text without its percent encoding; null if the encoding is invalid. */
 static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, struct json *out)
 {
     char *room = NULL;
@@ -15,7 +14,8 @@ static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, str
     int rc = text.len > 0 ? expr_run_text(run, text.len, &room) : OK;
     if (rc != OK || text.len == 0)
         return rc;
-    /* A decoded text is never longer, so the room suffices and the buffer never grows. */
+    /* Decoded text is never longer than its source, so the block is large enough and the buffer
+     * never grows. */
     struct buf buf = {.ptr = room, .cap = text.len, .bytes_max = text.len};
     /* Bytes that are not UTF-8 cannot be a JSON string. */
     bool is_good = decode_percent(&buf, text, plus_is_space) == OK &&
@@ -71,7 +71,7 @@ EXPR_FUNCTION(url_segment)
     return put_decoded(run, slice_from(segment, lead.len), false, out);
 }
 
-/* Whether one of the words of a `rel` is the wanted word. */
+/* Whether `rel`, a list of words, contains the wanted word. */
 static bool has_relation(slice value, slice wanted)
 {
     while (value.len > 0)
@@ -80,7 +80,8 @@ static bool has_relation(slice value, slice wanted)
     return false;
 }
 
-/* `; rel="next"; title=...` up to the comma that ends the link. *rest continues after it. */
+/* Reads `; rel="next"; title=...` up to the comma that ends the link. *rest continues after the
+ * comma. */
 static bool is_link_of(slice *rest, slice wanted)
 {
     bool is_found = false;
@@ -99,7 +100,7 @@ static bool is_link_of(slice *rest, slice wanted)
         }
         if (c == '"')
             is_quoted = true;
-        /* The first '=' of a parameter separates; the value may hold others. */
+        /* The first '=' of a parameter ends its name; the value may contain more. */
         if (c == '=' && equals == 0)
             equals = at;
         if (c != ';' && c != ',')

@@ -6,9 +6,9 @@
 
 #include "base/slice.h"
 
-/* Into to, which has as many bytes as the page; returns the bytes written. */
+/* Writes into `to`, which must have as many bytes as the page; returns the bytes written. */
 size_t expr_html_text(slice page, char *to);
-/* Whether it has anything but white space and characters without a glyph. */
+/* Whether the text has anything but white space and characters without a glyph. */
 bool expr_text_has_words(slice text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * lex: tokens of expressions, one pass, no state but the offset, so a copy of the lexer reads
- * ahead. See expr/lex.h.
+ * lex: splits expressions into tokens in one pass. The offset is its only state, so a copy of the
+ * lexer can read ahead. See expr/lex.h.
  */
 #include "expr/lex.h"
 
@@ -11,8 +11,8 @@ static bool is_name_start(char c)
     return ascii_is_letter(c) || c == '_';
 }
 
-/* The byte at offset i, NUL after the end. Only a quoted token can contain a NUL, and quoted ones
- * are bounded by the length. */
+/* The byte at offset i, NUL after the end. Only a quoted token can contain a NUL, and its loop
+ * checks the length. */
 static char peek(const struct expr_lexer *lexer, size_t i)
 {
     return i < lexer->source.len ? lexer->source.ptr[i] : '\0';
@@ -33,14 +33,14 @@ static struct expr_token bad_token(struct expr_lexer *lexer, const char *fault)
     return tok;
 }
 
-/* From an opening quote to the closing one; a backslash includes the byte after it. */
+/* Reads from an opening quote to the closing one; a backslash includes the byte after it. */
 static struct expr_token quoted(struct expr_lexer *lexer, enum expr_token_kind kind,
                                 const char *fault)
 {
     char quote = lexer->source.ptr[lexer->at];
     size_t i = lexer->at + 1;
     while (i < lexer->source.len && lexer->source.ptr[i] != quote)
-        /* A backslash at the very end goes past it, which the check below catches. */
+        /* A backslash at the very end makes i exceed the length, which the check below catches. */
         i += lexer->source.ptr[i] == '\\' ? 2 : 1;
     if (i >= lexer->source.len)
         return bad_token(lexer, fault);
@@ -55,7 +55,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
             i++;
         return token(lexer, EXPR_TOKEN_NAME, i - lexer->at);
     }
-    /* A sign belongs to a number only: there is no subtraction in JMESPath. */
+    /* A '-' is only the sign of a number: JMESPath has no subtraction. */
     if (lexer->source.ptr[lexer->at] == '-' && !ascii_is_digit(peek(lexer, i)))
         return bad_token(lexer, "a '-' without a digit after it");
     while (ascii_is_digit(peek(lexer, i)))
@@ -63,7 +63,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
     return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);
 }
 
-/* One or two bytes: `two` when the second byte is `second`. */
+/* A token of two bytes (`two`) if the second byte is `second`, else of one byte (`one`). */
 static struct expr_token pair(struct expr_lexer *lexer, char second, enum expr_token_kind two,
                               enum expr_token_kind one)
 {
@@ -78,7 +78,8 @@ static struct expr_token bracket(struct expr_lexer *lexer)
     return pair(lexer, ']', EXPR_TOKEN_FLATTEN, EXPR_TOKEN_LBRACKET);
 }
 
-/* One-character tokens that do not begin a longer token; the rest are EXPR_TOKEN_END. */
+/* Single-character tokens that do not begin a longer token; all other bytes map to
+ * EXPR_TOKEN_END. */
 static const uint8_t singles[256] = {
     ['.'] = EXPR_TOKEN_DOT,     ['*'] = EXPR_TOKEN_STAR,   [']'] = EXPR_TOKEN_RBRACKET,
     ['{'] = EXPR_TOKEN_LBRACE,  ['}'] = EXPR_TOKEN_RBRACE, ['('] = EXPR_TOKEN_LPAREN,

@@ -57,8 +57,8 @@ struct expr_lexer {
     size_t at; /* where the next token begins, or white space before it */
 };
 
-/* The next token; at the end always EXPR_TOKEN_END. After EXPR_TOKEN_BAD the lexer does not move
- * on. */
+/* Returns the next token; at the end always EXPR_TOKEN_END. After EXPR_TOKEN_BAD the lexer does
+ * not move on. */
 struct expr_token expr_lex_next(struct expr_lexer *lexer);
 
 #endif

@@ -15,8 +15,8 @@ static slice between_quotes(slice token)
     return slice_of(token.ptr + 1, token.len - 2);
 }
 
-/* Removes the backslash before each `quote`; escapes pair up from the left, as the lexer reads
- * them. Borrows if there is nothing to remove. */
+/* Removes the backslash before each `quote`; escapes pair up from the left, as in the lexer.
+ * Borrows the text if there is nothing to remove. */
 static int unescape(struct arena *arena, slice text, char quote, slice *out)
 {
     *out = text;
@@ -29,8 +29,8 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '\\' && i + 1 < text.len) {
             i++;
-            /* Only a backslash before this quote disappears; all others belong to the JSON text or
-             * raw string that is read next. */
+            /* Only a backslash before this quote is removed; the JSON parser or the raw string
+             * needs all others. */
             if (text.ptr[i] != quote)
                 to[len++] = '\\';
         }
@@ -41,7 +41,7 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
     return OK;
 }
 
-/* Parses text as JSON; ERR_NOMEM differs from ERR_SYNTAX. */
+/* Parses text as JSON; returns ERR_NOMEM or ERR_SYNTAX on failure. */
 static int parse_literal_json(struct arena *arena, slice text, struct json *value)
 {
     struct err err = {OK, ""};
@@ -68,7 +68,7 @@ int expr_literal_name(struct arena *arena, slice token, slice *name, const char 
     if (is_escape_free(text))
         return OK;
     struct json value = json_null;
-    /* With the quotes: the whole token is a JSON string. */
+    /* The quotes are included: the whole token is a JSON string. */
     int rc = parse_literal_json(arena, token, &value);
     *why = "a quoted name must be a JSON string";
     ASSERT(rc != OK || value.type == JSON_STRING);
@@ -91,11 +91,11 @@ static slice trim(slice text)
     return text;
 }
 
-/* The deprecated form: the text as if it were in quotes. */
+/* The deprecated form: the text is read as if it were in quotes. */
 static int parse_legacy(struct arena *arena, slice text, struct json *value)
 {
-    /* strchr finds the NUL of its list, too, so len is checked first. Text that begins like JSON is
-     * an error, not a string; otherwise a typing error would become data. */
+    /* len is checked first, because strchr also finds the NUL of its list. Text that begins like
+     * JSON is an error, not a string; otherwise a typing error would become data. */
     if (text.len == 0 || strchr("\"[{", text.ptr[0]))
         return ERR_SYNTAX;
     slice in_quotes = arena_printf(arena, "\"%.*s\"", SLICE_ARG(text));

@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "json/json.h"
 
-/* token includes the quotes. Without escapes the result borrows from the token. All return
- * ERR_SYNTAX or ERR_NOMEM; *why (a static phrase) says what is wrong. */
+/* token includes the quotes. Without escapes the result borrows from the token. All return OK,
+ * ERR_SYNTAX or ERR_NOMEM; *why (a static string) says what is wrong. */
 
 /* A JSON string. */
 int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why) MUST_CHECK;

@@ -1,10 +1,11 @@
 /*
- * names: which paths an expression reads from the root. An abstract evaluation in which a value is
- * either a known path from the root or unknown. For lint: it reports only what is certain.
+ * names: finds the paths that an expression reads from the root. It is an abstract evaluation in
+ * which a value is either a known path from the root or unknown. For lint: it reports only what is
+ * certain.
  */
 #include "expr/ast.h"
 
-/* What is known about a value: the path that leads to it, while is_known. */
+/* Where a value comes from: its path from the root, if is_known. */
 struct origin {
     bool is_known;
     uint32_t count;
@@ -25,7 +26,7 @@ static void report(struct walk *walk, const struct origin *origin)
 
 static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin);
 
-/* A node that is used for its value alone, applied to origin, which stays. */
+/* Visits a node whose value is used but is not the result; origin does not change. */
 static void visit_use(struct walk *walk, const struct expr_node *node, const struct origin *origin)
 {
     struct origin copy = *origin;
@@ -50,7 +51,7 @@ static void visit_projection(struct walk *walk, const struct expr_node *node, st
         visit_use(walk, node->rhs, origin);
 }
 
-/* Turns *origin, which node is applied to, into the origin of node's result. */
+/* Visits a node that is applied to *origin and sets *origin to the origin of its result. */
 static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin)
 {
     switch ((enum expr_node_kind)node->kind) {
@@ -61,7 +62,7 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
         origin->count = 0;
         return;
     case EXPR_NODE_FIELD:
-        /* No room for a longer path: the known part is reported. */
+        /* The array is full: the part of the path that fits is reported. */
         if (origin->is_known && origin->count == EXPR_DEPTH_MAX) {
             report(walk, origin);
             origin->is_known = false;

@@ -1,8 +1,8 @@
 /*
- * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h, built so
- * that chains stay flat and depth is counted. Errors are sticky: the first error stays, and from
- * then on every function returns NULL for a node, and accepts NULL for a node that could not be
- * made. Recursion is bounded by EXPR_DEPTH_MAX, so a source of brackets cannot use up the stack.
+ * parse: precedence climbing. Builds the nodes of expr/ast.h from the tokens of expr/lex.h, so that
+ * chains stay flat and depth is counted. Errors are sticky: the first error is kept, and after it
+ * every function returns NULL for a node, and accepts NULL for a node that could not be made.
+ * EXPR_DEPTH_MAX limits recursion, so a source of brackets cannot use up the stack.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "expr/lex.h"
 #include "expr/literal.h"
 
-/* Binding powers, in the order of the JMESPath grammar; an operator that binds weaker than
+/* Binding powers, in the order of the JMESPath grammar; an operator that binds less tightly than
  * POWER_PROJECTION ends the right side of a projection. */
 enum {
     POWER_PIPE = 1,
@@ -64,7 +64,7 @@ static struct expr_node *parse_nomem(struct parser *p)
     return parse_fail(p, EXPR_FAULT_MEMORY, p->tok.at, "out of memory");
 }
 
-/* The current token is not what the grammar allows here. */
+/* Reports that the current token is not what the grammar allows here. */
 static struct expr_node *unexpected_token(struct parser *p, const char *wanted)
 {
     const struct expr_token *tok = &p->tok;
@@ -120,7 +120,7 @@ static struct expr_node *node_make(struct parser *p, enum expr_node_kind kind, s
     return node;
 }
 
-/* The child's nesting counts in the parent's. */
+/* Adds the child's nesting to the parent's depth. */
 static struct expr_node *deepen_node(struct parser *p, struct expr_node *parent,
                                      const struct expr_node *child)
 {
@@ -138,7 +138,7 @@ static struct expr_node *adopt_node(struct parser *p, struct expr_node *parent,
 {
     if (!parent || !child)
         return NULL;
-    /* A node has one parent: its sibling pointer is part of it. */
+    /* A node has only one parent, since its sibling pointer is part of the node. */
     ASSERT(!child->next);
     if (parent->last)
         parent->last->next = child;
@@ -149,7 +149,7 @@ static struct expr_node *adopt_node(struct parser *p, struct expr_node *parent,
     return deepen_node(p, parent, child);
 }
 
-/* left, then right; a left of NULL is the current value. right must not be NULL. */
+/* A sequence of left and right; a left of NULL is the current value. right must not be NULL. */
 static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
                                      struct expr_node *right)
 {
@@ -159,8 +159,8 @@ static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
         left = adopt_node(p, node_make(p, EXPR_NODE_SEQ, left->at), left);
     if (right->kind != EXPR_NODE_SEQ || !left)
         return adopt_node(p, left, right);
-    /* Both are sequences: the right one's parts are moved over; otherwise each operator would add a
-     * level. */
+    /* Both are sequences: the kids of the right one are moved into the left one; otherwise each
+     * operator would add a level. */
     for (struct expr_node *kid = right->first, *next; kid && left; kid = next) {
         next = kid->next;
         kid->next = NULL;
@@ -169,7 +169,7 @@ static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
     return left;
 }
 
-/* left OR right and left AND right as one flat list. */
+/* Joins left and right by || or && as one flat list. */
 static struct expr_node *join_nodes(struct parser *p, enum expr_node_kind kind,
                                     struct expr_node *left, struct expr_node *right)
 {
@@ -180,7 +180,7 @@ static struct expr_node *join_nodes(struct parser *p, enum expr_node_kind kind,
     return adopt_node(p, left, right);
 }
 
-/* An expression of operators that bind stronger than power; 0 takes them all. */
+/* Parses an expression whose operators bind tighter than power; 0 accepts all operators. */
 static struct expr_node *parse_power(struct parser *p, int power);
 
 /* ---- multiselects ---- the opening bracket is consumed */
@@ -324,7 +324,7 @@ static int token_power(enum expr_token_kind kind)
 static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left);
 static struct expr_node *parse_filter(struct parser *p, struct expr_node *left);
 
-/* What follows a dot, which is consumed. */
+/* What follows a dot; the dot is already consumed. */
 static struct expr_node *parse_dotted(struct parser *p, int power)
 {
     size_t at = p->tok.at;
@@ -344,16 +344,16 @@ static struct expr_node *parse_dotted(struct parser *p, int power)
     }
 }
 
-/* Gives the projection its right side: everything that follows and binds stronger. */
+/* Gives the projection its right side: everything that follows and binds tighter. */
 static struct expr_node *project(struct parser *p, struct expr_node *node, int power)
 {
     if (!node)
         return NULL;
-    /* The right side of a projection nests as deep as brackets do, so it is counted the same. */
+    /* The right side of a projection nests like brackets, so it is counted like them. */
     if (p->depth >= EXPR_DEPTH_MAX)
         return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep", EXPR_DEPTH_MAX);
-    /* An operator that binds weaker ends the projection: in a[*].b | c the pipe is applied to the
-     * whole list. */
+    /* An operator that binds less tightly ends the projection: in a[*].b | c the pipe applies to
+     * the whole list. */
     if (token_power(p->tok.kind) < POWER_PROJECTION)
         return node;
     struct expr_node *rhs = NULL;
@@ -371,11 +371,11 @@ static struct expr_node *project(struct parser *p, struct expr_node *node, int p
     return deepen_node(p, node, rhs);
 }
 
-/* The current token as a number in int32. */
+/* Reads the current token as an int32_t. */
 static bool parse_number(struct parser *p, int32_t *out)
 {
     int64_t value = 0;
-    /* INT32_MIN is refused, so that each number has a negative in its own type. */
+    /* INT32_MIN is refused, so that every accepted number can be negated in its own type. */
     if (!slice_to_i64(p->tok.text, &value) || value > INT32_MAX || value < INT32_MIN + 1) {
         parse_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%.*s is too large for an index",
                    SLICE_ARG(slice_first(p->tok.text, 40)));
@@ -386,7 +386,7 @@ static bool parse_number(struct parser *p, int32_t *out)
     return true;
 }
 
-/* The parts of a slice from the first colon on; start is already there. */
+/* The parts of a slice from the first colon on; start is already parsed. */
 static bool parse_range(struct parser *p, struct expr_range *range)
 {
     range->step = 1;
@@ -396,7 +396,8 @@ static bool parse_range(struct parser *p, struct expr_range *range)
         if (!parse_number(p, &range->stop))
             return false;
     }
-    /* The offset of the step if it is written, for the error; else that of the token there. */
+    /* For an error about the step: its offset if it is written, otherwise that of the current
+     * token. */
     size_t at = p->tok.at;
     if (accept_token(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
         at = p->tok.at;
@@ -534,11 +535,11 @@ static struct expr_node *parse_parens(struct parser *p)
     return node && expect_token(p, EXPR_TOKEN_RPAREN, "')'") ? node : NULL;
 }
 
-/* At the start of an expression: an index, a projection, or a list. */
+/* At the start of an expression, a bracket begins an index, a projection, or a list. */
 static struct expr_node *parse_leading_bracket(struct parser *p)
 {
-    /* A list may begin with a star as well ([*.a]): two tokens decide, read with a copy of the
-     * lexer. */
+    /* A list may also begin with a star ([*.a]), so a copy of the lexer reads one more token to
+     * decide. */
     struct expr_lexer ahead = p->lexer;
     struct expr_token first = expr_lex_next(&ahead);
     if (first.kind == EXPR_TOKEN_NUMBER || first.kind == EXPR_TOKEN_COLON)
@@ -592,7 +593,7 @@ static struct expr_node *parse_compare(struct parser *p, struct expr_node *left)
     struct expr_node *node = node_make(p, EXPR_NODE_COMPARE, p->tok.at);
     if (!node)
         return NULL;
-    /* The two enums are in the same order (asserted above by the range). */
+    /* The two enums have the same order (the range is asserted above). */
     node->op = (uint8_t)(p->tok.kind - EXPR_TOKEN_EQ + EXPR_EQ);
     next_token(p);
     node = adopt_node(p, node, left);
@@ -628,7 +629,7 @@ static struct expr_node *parse_step(struct parser *p, struct expr_node *left)
     }
 }
 
-/* Everything that follows left and binds stronger than power. */
+/* Parses everything that follows left and binds tighter than power. */
 static struct expr_node *parse_tail(struct parser *p, struct expr_node *left, int power)
 {
     while (left && power < token_power(p->tok.kind))

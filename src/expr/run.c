@@ -1,6 +1,7 @@
 /*
  * run: charges, memory and errors of one evaluation, and text that grows in its arena. Three limits
- * end an evaluation: visits (time), bytes built or returned (output), and the arena's own (memory).
+ * end an evaluation: visits (time), bytes built or returned (output), and the arena's maximum
+ * (memory).
  */
 #include "expr/run.h"
 
@@ -8,11 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For errors that belong to no single node: budgets and memory. */
+/* The offset of errors that belong to no single node: budgets and memory. */
 enum { NO_OFFSET = INT32_MAX };
 
-/* Words for readers leave out a function's name; they keep what the function says about the
- * value. */
+/* The words for users omit the function's name and keep the sentence about the value. */
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what)
 {
     static const char *const words[] = {
@@ -38,7 +38,7 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     va_end(args);
     if (at != NO_OFFSET)
         snprintf(where, sizeof where, "at offset %u of", at);
-    /* Set with the error: a caller with several evaluations finds the category of the evaluation
+    /* Set with the error, so that a caller of several evaluations finds the category of the one
      * that failed. */
     expr_budget_fail(run->budget, fault, what);
     slice excerpt = slice_first(run->source, 200);
@@ -73,7 +73,7 @@ int expr_run_over_depth(struct expr_run *run)
 static size_t bytes_left(const struct expr_run *run)
 {
     const struct expr_budget *budget = run->budget;
-    /* The difference must not wrap, whatever was counted before. */
+    /* The subtraction must not wrap, whatever was counted before. */
     return budget->bytes_max > budget->bytes_built ? budget->bytes_max - budget->bytes_built : 0;
 }
 
@@ -91,7 +91,8 @@ int expr_run_text(struct expr_run *run, size_t len, char **out)
 
 int expr_run_items(struct expr_run *run, size_t count, struct json **out)
 {
-    /* An item costs far less than a visit; the loop that fills it charges for its use. */
+    /* An item costs far less than a visit; the loop that fills the items charges for its own
+     * work. */
     int rc = expr_run_visit(run, count / EXPR_SCAN_UNIT);
     if (rc != OK)
         return rc;

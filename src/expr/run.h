@@ -1,6 +1,6 @@
 /*
- * The state of one evaluation, shared by every part of the evaluator. Charges come before work and
- * before memory, so a budget is never exceeded by more than one step.
+ * The state of one evaluation, shared by every part of the evaluator. Work and memory are charged
+ * before they are used, so a budget is never exceeded by more than one step.
  */
 #ifndef EXPR_RUN_H
 #define EXPR_RUN_H
@@ -17,13 +17,13 @@ struct expr_run {
 
 enum { EXPR_SCAN_UNIT = 32 }; /* bytes of text that cost one visit */
 
-/* Sets the budget's fault and words. For a value that does not fit, `what` is "NAME(): SENTENCE" if
- * the sentence is meant for all readers. */
+/* Sets the budget's fault and words. For a value that is not acceptable, `what` is "NAME():
+ * SENTENCE" if the sentence is meant for all users. */
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what);
 /* Sets the error as well; returns the code. `at` is a node's offset. */
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
-/* The budget of visits or of bytes is used up; a value is too deep; the arena is full. */
+/* Errors: the budget of visits or of bytes is used up; a value is too deep; the arena is full. */
 int expr_run_spent(struct expr_run *run);
 int expr_run_over_bytes(struct expr_run *run);
 int expr_run_over_depth(struct expr_run *run);
@@ -42,9 +42,9 @@ static inline int expr_run_scan(struct expr_run *run, size_t bytes)
     return expr_run_visit(run, 1 + bytes / EXPR_SCAN_UNIT);
 }
 
-/* Room for text that a function builds, charged to bytes_built. */
+/* Allocates space for text that a function builds, charged to bytes_built. */
 int expr_run_text(struct expr_run *run, size_t len, char **out) MUST_CHECK;
-/* Items of an array, members of an object; not cleared. count may be 0. */
+/* Allocates the items of an array or the members of an object, not cleared. count may be 0. */
 int expr_run_items(struct expr_run *run, size_t count, struct json **out) MUST_CHECK;
 int expr_run_members(struct expr_run *run, size_t count, struct json_member **out) MUST_CHECK;
 
@@ -55,18 +55,19 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
 
 /* "null", "boolean", "number", "string", "array", "object": JMESPath's names. */
 const char *expr_value_type(const struct json *value);
-/* JMESPath's ==; bounded, unlike json_equal for values that share parts many times. */
+/* JMESPath's ==. Its cost is limited, unlike that of json_equal for values that share parts many
+ * times. */
 int expr_value_equal(struct expr_run *run, const struct json *a, const struct json *b,
                      bool *equal) MUST_CHECK;
-/* Order of two strings (code points) or two numbers. */
+/* Orders two strings (by code points) or two numbers. */
 int expr_value_order(struct expr_run *run, const struct json *a, const struct json *b,
                      int *order) MUST_CHECK;
-/* Adds the size as JSON text to *bytes; with escapes it is at least what json_write makes, without
- * them strings count as they are. Fails as soon as *bytes passes bytes_max, or when the value is
- * over JSON_DEPTH_MAX deep. */
+/* Adds the size as JSON text to *bytes. With escapes this is at least the length of what
+ * json_write writes; without them strings count unescaped. Fails as soon as *bytes exceeds
+ * bytes_max, or if the value is more than JSON_DEPTH_MAX deep. */
 int expr_value_measure(struct expr_run *run, const struct json *value, bool with_escapes,
                        size_t bytes_max, size_t *bytes) MUST_CHECK;
-/* JSON text of the value in the arena, charged. */
+/* The value as JSON text in the arena, charged. */
 int expr_value_text(struct expr_run *run, const struct json *value, slice *out) MUST_CHECK;
 static inline struct json expr_array(struct json *items, size_t count)
 {
@@ -89,7 +90,7 @@ static inline struct json expr_string(const char *ptr, size_t len)
 /* ---- text that grows in the arena ---- */
 
 void expr_text_init(struct arena_text *text, struct expr_run *run);
-/* Charges what was built; reports a failure. */
+/* Charges the built text, or reports the failure. */
 int expr_text_done(struct expr_run *run, const struct arena_text *text,
                    struct json *out) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
- * sample: the result of an expression applied to a sample of its data. An abstract evaluation: a
- * value is either an example or unknown (NULL). The first item of an array represents all items,
- * and JSON null in a sample is unknown, too. It finds names that the data will never have.
+ * sample: applies an expression to a sample of its data. It is an abstract evaluation: a value is
+ * either an example or unknown (NULL). The first item of an array represents all items, and JSON
+ * null in a sample is unknown, too. It finds names that the data will never have.
  */
 #include <stdio.h>
 
@@ -45,7 +45,7 @@ static const struct json *sample_item(const struct json *value)
     return json_is(value, JSON_ARRAY) ? json_at(value, 0) : NULL;
 }
 
-/* An array of such items; of unknown items if item is NULL. */
+/* An array of items like this one; of unknown items if item is NULL. */
 static const struct json *array_of(const struct sampling *s, const struct json *item)
 {
     struct json *array = ARENA_NEW(s->arena, struct json);
@@ -89,7 +89,7 @@ static bool sample_call(struct sampling *s, const struct expr_node *node,
             if (!sample_node(s, arg->first, sample_item(list), &mapped))
                 return false;
         }
-    /* map(&reference, list); the results of other functions are unknown here. */
+    /* Only for map(&reference, list); the results of other functions are unknown here. */
     *out = has_ref && node->first->kind == EXPR_NODE_REF ? array_of(s, mapped) : NULL;
     return true;
 }

@@ -4,8 +4,8 @@
  *
  * Placeholders are found once, in the template. The result of an expression is data and is never
  * searched for placeholders; otherwise a value of a tenant or a provider could run expressions of
- * its own (template injection). One budget bounds all expressions of a tree together; only
- * containers and texts around a placeholder are made new.
+ * its own (template injection). All expressions of a tree share one budget; only containers and
+ * texts around a placeholder are built again.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 enum expr_template_kind {
     EXPR_TEMPLATE_CONST,  /* value */
     EXPR_TEMPLATE_VALUE,  /* expr */
-    EXPR_TEMPLATE_TEXT,   /* kids: CONST strings and VALUEs, written one after the other */
+    EXPR_TEMPLATE_TEXT,   /* kids: CONST strings and VALUEs, concatenated */
     EXPR_TEMPLATE_ARRAY,  /* kids */
     EXPR_TEMPLATE_OBJECT, /* kids with key */
 };
@@ -28,7 +28,7 @@ struct expr_template {
     uint32_t count;  /* number of kids */
     struct expr_template *first, *last;
     struct expr_template *next; /* sibling */
-    struct json key;            /* as a kid of an object */
+    struct json key;            /* kids of an object only */
     struct json value;
     struct expr *expr;
     slice where; /* RFC 6901 pointer of the string */
@@ -48,7 +48,7 @@ struct compiler {
 
 /* ---- where ---- */
 
-/* Writes the pointer backwards from the end of room, cutting what does not fit. */
+/* Writes the pointer backwards from the end of room and drops what does not fit. */
 static slice pointer_text(const struct position *position, char *room, size_t size)
 {
     size_t at = size;
@@ -115,8 +115,8 @@ ptrdiff_t expr_closing_brace(slice text, const char **why)
     size_t open = 0;
     for (;;) {
         struct expr_token tok = expr_lex_next(&lexer);
-        /* Braces of the expression itself are counted; the first one too many is the
-         * placeholder's. */
+        /* Counts the expression's own braces; the first closing brace without an opening one
+         * ends the placeholder. */
         if (tok.kind == EXPR_TOKEN_RBRACE && open-- == 0)
             return (ptrdiff_t)tok.at;
         if (tok.kind == EXPR_TOKEN_LBRACE)
@@ -127,7 +127,8 @@ ptrdiff_t expr_closing_brace(slice text, const char **why)
     }
 }
 
-/* The placeholder at the start of *rest, after its "${"; *rest moves past its brace. */
+/* Compiles the placeholder at the start of *rest, after its "${"; *rest moves past the closing
+ * brace. */
 static struct expr_template *compile_placeholder(struct compiler *c,
                                                  const struct position *position, slice *rest)
 {
@@ -152,8 +153,8 @@ static struct expr_template *compile_placeholder(struct compiler *c,
     return node;
 }
 
-/* Takes the literal text before the next placeholder off *rest: up to a "${" or a "$${", whose
- * first dollar is dropped. */
+/* Removes the literal text before the next placeholder from *rest: up to a "${" or a "$${",
+ * whose first dollar is dropped. */
 static slice take_literal(slice *rest)
 {
     slice text = *rest;
@@ -165,7 +166,7 @@ static slice take_literal(slice *rest)
             continue;
         if (!is_escape || i > 0)
             break;
-        /* At the start: "${" as such, then on to what follows it. */
+        /* An escape at the start: the text begins with the literal "${" and continues after it. */
         text = slice_from(text, 1);
         i = 1;
     }
@@ -202,7 +203,7 @@ static struct expr_template *compile_string(struct compiler *c, const struct pos
         append_kid(node, part);
     }
     if (node && node->count == 1) {
-        node = node->first; /* keeps its type; or a text that only had escapes */
+        node = node->first; /* keeps the value's type; or is a text with escapes only */
         node->is_changed = true;
     }
     return node;
@@ -248,7 +249,8 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
         is_same = is_same && kid->kind == EXPR_TEMPLATE_CONST && !kid->is_changed;
         append_kid(node, kid);
     }
-    /* Nothing in it changes, so one constant node represents all of it, however large it is. */
+    /* No part of this container changes, so one constant node represents all of it, however
+     * large it is. */
     return node && is_same ? const_new(c, above, *value) : node;
 }
 
@@ -304,7 +306,7 @@ void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn 
     (void)each_expr(tmpl, on_expr, user);
 }
 
-/* The quote that is open at the end of text if `open` was open at its start; 0: none. */
+/* The quote that is open at the end of text if `open` is the quote open at its start; 0: none. */
 static char quote_after(slice text, char open)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -360,11 +362,11 @@ static int no_room(struct filling *f)
     return err_set(f->err, ERR_NOMEM, "memory: no room to fill in a template");
 }
 
-/* Whether a kid that gave null is left out of its container. */
+/* Whether a kid that gave null is omitted from its container. */
 static bool is_dropped(const struct filling *f, const struct expr_template *kid,
                        const struct json *value)
 {
-    /* Only the result of an expression: a null that is written in the template stays. */
+    /* Only for the result of an expression: a null that is written in the template stays. */
     bool is_null = (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
                    value->type == JSON_NULL;
     return is_null &&
@@ -373,7 +375,8 @@ static bool is_dropped(const struct filling *f, const struct expr_template *kid,
 
 /* ---- text ---- */
 
-/* Words that name the faulty value by its pointer, if the expression is a chain of names. */
+/* Sets the budget's words; they name the faulty value by its pointer if the expression is a
+ * chain of names. */
 static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
@@ -404,8 +407,7 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
                    expr_value_type(value));
 }
 
-/* The value as one segment of a path: percent-encoded, and never one that moves up or
- * disappears. */
+/* The value as one segment of a path: percent-encoded, and never "", "." or "..". */
 static int path_segment(struct filling *f, struct expr_run *run, const struct expr_template *part,
                         struct json *value)
 {
@@ -422,7 +424,7 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     int rc = expr_run_text(run, text.len * 3, &room);
     if (rc != OK)
         return rc;
-    /* Room for the worst case, so it never grows and never touches the heap. */
+    /* Large enough for the worst case, so the buffer never grows and never touches the heap. */
     struct buf encoded = {.ptr = room, .cap = text.len * 3, .bytes_max = text.len * 3};
     encode_percent(&encoded, text);
     ASSERT(buf_is_ok(&encoded) && encoded.ptr == room);
@@ -430,8 +432,8 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     return OK;
 }
 
-/* Adds the part's value to the text. The value is made first and is before the text in the arena;
- * otherwise the text would be copied each time it grows. */
+/* Evaluates the part before space for the text is allocated; otherwise the text would be copied
+ * each time it grows. */
 static int text_part(struct filling *f, struct expr_run *run, const struct expr_template *part,
                      struct json *out)
 {
@@ -443,7 +445,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
         slice text = SLICE_NONE;
         if (out->type != JSON_BOOL && !json_is_number(out))
             return text_fault(f, part, out);
-        /* Numbers are written as people write them in a URL or text: 1e3 is 1000. */
+        /* Numbers are written as people write them in a URL or in prose: 1e3 is 1000. */
         *out = json_plain_number(out);
         rc = expr_value_text(run, out, &text);
         if (rc == OK)
@@ -454,7 +456,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
 
 static int fill_text(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
-    /* Errors name the source of the whole so: no single expression is at fault. */
+    /* Errors name the template as their source, since no single expression is at fault. */
     struct expr_run run = {.source = SLICE("of a template"),
                            .root = f->root,
                            .budget = f->budget,
@@ -484,7 +486,7 @@ static int fill_text(struct filling *f, const struct expr_template *tmpl, struct
 
 static int fill_array(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
-    /* tmpl->count is the most that can stay; dropped items leave room unused. */
+    /* tmpl->count is the maximum; dropped items leave their slots unused. */
     struct json *items = ARENA_ARRAY(f->arena, struct json, tmpl->count);
     size_t count = 0;
     int rc = items ? OK : no_room(f);
@@ -504,7 +506,7 @@ static int fill_object(struct filling *f, const struct expr_template *tmpl, stru
     int rc = members ? OK : no_room(f);
     for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
         members[count].key = kid->key;
-        /* The next kid overwrites a member that was not counted. */
+        /* The next kid overwrites a member that is not counted. */
         rc = fill_node(f, kid, &members[count].value);
         count += !is_dropped(f, kid, &members[count].value);
     }

@@ -30,8 +30,8 @@ const char *expr_value_type(const struct json *value)
     return json_is_number(value) ? "number" : json_type_name(value);
 }
 
-/* The cost of a comparison, as bytes to read: a number kept as text may be long, and comparing an
- * integer with a double may have to go through decimal digits. */
+/* The cost of a comparison, in bytes to read: a number kept as text may be long, and comparing
+ * an integer with a double may need their decimal digits. */
 static size_t order_cost(const struct json *a, const struct json *b)
 {
     size_t cost = a->type == b->type ? 0 : 8 * EXPR_SCAN_UNIT;
@@ -59,7 +59,7 @@ static int equal_arrays(struct expr_run *run, const struct json *a, const struct
                         unsigned depth, bool *is_equal)
 {
     *is_equal = a->count == b->count;
-    /* The same block: equal without a walk, however large the shared part is. */
+    /* The same block is equal without a walk, however large the shared part is. */
     if (a->as.items == b->as.items)
         return OK;
     int rc = OK;
@@ -78,8 +78,8 @@ static int equal_objects(struct expr_run *run, const struct json *a, const struc
     for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++) {
         const struct json_member *mine = &a->as.members[i], *theirs = &b->as.members[i];
         const struct json *other = &theirs->value;
-        /* Members mostly come in the same order, so the same position is tried first; else a linear
-         * search, charged. */
+        /* Members mostly have the same order, so the same position is tried first; otherwise a
+         * linear search is charged. */
         if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
             rc = expr_run_scan(run, b->count);
             other = json_get(b, json_str(&mine->key));
@@ -171,7 +171,7 @@ static size_t real_size(const struct json *value)
     return buf.len;
 }
 
-/* The most that the longest escape of each byte may take; only bytes with an escape count more. */
+/* An upper bound of the escaped size; bytes without an escape count as one. */
 static size_t escaped_size(const struct json *string)
 {
     size_t size = 2 + (size_t)string->count;
@@ -218,7 +218,7 @@ static size_t scalar_size(struct measure *m, const struct json *value)
     }
 }
 
-/* A value inside a container; most are strings, measured without reading their bytes. */
+/* A value inside a container. Most are strings, which are measured without reading their bytes. */
 static inline int measure_inner(struct measure *m, const struct json *value, unsigned depth)
 {
     if (value->type != JSON_STRING || m->with_escapes)
@@ -270,7 +270,7 @@ int expr_value_measure(struct expr_run *run, const struct json *value, bool with
 int expr_value_text(struct expr_run *run, const struct json *value, slice *out)
 {
     size_t size = 0, max = run->budget->bytes_max, built = run->budget->bytes_built;
-    /* The bound with escapes may be exceeded although the text itself is not. */
+    /* The upper bound with escapes may exceed the limit although the text itself does not. */
     int rc = expr_value_measure(run, value, true, (max - (built < max ? built : max)) * 6, &size);
     if (rc == OK)
         rc = expr_run_scan(run, size);
@@ -281,7 +281,7 @@ int expr_value_text(struct expr_run *run, const struct json *value, slice *out)
         return expr_run_nomem(run);
     struct buf buf = {.ptr = room, .cap = size + 1, .bytes_max = size + 1};
     json_write(&buf, value);
-    ASSERT(buf_is_ok(&buf) && buf.ptr == room); /* room for the worst case: it never grew */
+    ASSERT(buf_is_ok(&buf) && buf.ptr == room); /* allocated for the worst case, so it never grew */
     if (buf.len > max - (built < max ? built : max))
         return expr_run_over_bytes(run);
     run->budget->bytes_built += buf.len;
