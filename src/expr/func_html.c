@@ -132,8 +132,8 @@ EXPR_FUNCTION(unescape_html)
 
 /* ---- the text of a page ---- */
 
-/* The space between two words is not written until the second word arrives, so that no line
- * begins or ends with white space. */
+/* The space between two words is not written until the second word arrives, so that the text
+ * neither begins nor ends with white space. */
 struct page {
     char *text;
     size_t len;

@@ -40,8 +40,8 @@ static void apply_list(struct absent *absent, struct applied_set *set, const str
         apply_node(absent, set, op->as.nodes[i], is_sure);
 }
 
-/* What applies in place. Not the subschemas of "not" or "if": they do not say whether a null is
- * wanted. */
+/* Collects the subschemas that an op applies to the same value, except those of "not" and "if",
+ * which do not say whether a null is wanted. */
 static void apply_op(struct absent *absent, struct applied_set *set, const struct schema_op *op,
                      bool is_sure)
 {
@@ -72,7 +72,8 @@ static void apply_op(struct absent *absent, struct applied_set *set, const struc
     }
 }
 
-/* node may be NULL. A node in the set is not added again, which also ends circles. */
+/* node may be NULL. A node that is already in the set is not added again, so circular references
+ * end. */
 static void apply_node(struct absent *absent, struct applied_set *set,
                        const struct schema_node *node, bool is_sure)
 {
@@ -93,10 +94,10 @@ static void apply_node(struct absent *absent, struct applied_set *set,
 
 /* ---- members ---- */
 
-/* A walk over all schemas that one member may have. */
+/* The result of a walk over all schemas that one member may have. */
 struct member_schemas {
     struct applied_set *within; /* the set to collect into; NULL: the member is null */
-    bool is_named;              /* by properties: an entry of a map cannot be omitted */
+    bool is_named;              /* named by `properties`: an entry of a map cannot be omitted */
     bool takes_null, is_required;
 };
 

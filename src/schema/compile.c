@@ -1,9 +1,9 @@
 /*
- * schema_compile: from a document to a program. Nodes are compiled from a queue, so that no chain
- * of references deepens the stack. Each subschema becomes one node however often it is referred to,
- * so a schema that refers to itself ends too.
+ * schema_compile: compiles a document to a program. Nodes are compiled from a queue, so that no
+ * chain of references deepens the stack. Each subschema becomes one node, however many references
+ * it has, so a schema that refers to itself compiles, too.
  *
- * The maps are for compiling only and are freed with it; nodes point to one another.
+ * The maps are only for compiling and are freed with it; nodes point to one another.
  */
 #include "schema/compile.h"
 
@@ -32,7 +32,7 @@ static bool find_location(struct buf *out, const struct json *at, const struct j
     for (uint32_t i = 0; *visits > 0 && i < at->count; i++) {
         bool is_object = at->type == JSON_OBJECT;
         const struct json *child = is_object ? &at->as.members[i].value : &at->as.items[i];
-        /* Scalars are not subschemas; only the target may be a scalar (true, false). */
+        /* Scalars are not subschemas, except that the target itself may be one (true, false). */
         if (child != target && child->type < JSON_ARRAY)
             continue;
         --*visits;
@@ -67,7 +67,7 @@ int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keywo
         schema_location_write(&position, node->resource->document->root, node->source,
                               keyword_name(keyword));
     }
-    /* Cut to the size of an error, keeping the start: the root is the most useful part. */
+    /* Truncated to the size of an error. The start is kept: the root is the most useful part. */
     slice printed = slice_first(buf_slice(&position), LOCATION_BYTES_MAX);
     char text[ERR_TEXT_MAX];
     va_list args;
@@ -112,11 +112,12 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
         schema_fail_memory(compiler);
         return NULL;
     }
-    /* A document's root and each $id begin their own resource, whatever refers to them. */
+    /* The root of a document and each $id begin a resource, whatever refers to them. */
     const struct compile_resource *own = map_get(&compiler->by_root, address_key(&source));
     made->node.source = source;
     made->node.resource = own ? &own->resource : resource;
-    /* The key is a member of the node itself: maps do not copy keys, and the node lives as long. */
+    /* The key points into the node: maps do not copy keys, and the node lives as long as the
+     * map. */
     if (map_put(&compiler->by_json, address_key(&made->node.source), made, NULL) != OK) {
         schema_fail_memory(compiler);
         return NULL;
@@ -129,7 +130,7 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
 
 uint32_t schema_weight(const struct json *value)
 {
-    /* 64 bits for the sum: a container's weight may exceed 32 bits and is cut at the end. */
+    /* The sum has 64 bits: a container's weight may exceed 32 bits and is clamped at the end. */
     uint64_t weight = 1;
     if (value->type == JSON_ARRAY) {
         for (uint32_t i = 0; i < value->count; i++)
@@ -146,8 +147,8 @@ uint32_t schema_weight(const struct json *value)
     return weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight;
 }
 
-/* Assertions run before applicators, cheap before expensive, unevaluated* last: the order of calls
- * here is the order of the ops, independent of the members' order. */
+/* Assertions run before applicators, cheap ones before expensive ones, unevaluated* last: ops
+ * run in the order of the calls here, whatever the order of the members. */
 static int compile_keywords(struct schema_compiler *compiler, struct schema_node *node)
 {
     compiler->op_count = 0;
@@ -230,12 +231,13 @@ static int collect_dynamic_anchors(struct schema_compiler *compiler, struct comp
     return OK;
 }
 
-/* A $dynamicRef may end at any anchor of its name, in any resource: all of them are compiled, which
- * may add resources, until there are no new ones. */
+/* A $dynamicRef may resolve to any anchor of its name, in any resource: all of them are
+ * compiled. This may add resources, so it repeats until there are no new ones. */
 static int compile_all(struct schema_compiler *compiler)
 {
     int code = compile_queue(compiler);
-    /* Ends because each further round has compiled at least one node, and nodes are bounded. */
+    /* The loop ends because each further round has compiled at least one node, and the number of
+     * nodes is limited. */
     for (bool is_settled = false; code == OK && compiler->has_dynamic_ref && !is_settled;) {
         for (struct compile_resource *entry = compiler->resources; entry && code == OK;
              entry = entry->next)
@@ -279,7 +281,8 @@ struct schema *schema_compile(struct arena *arena, const struct json *document, 
     const size_t count_max = (size_t)SCHEMA_NODES_MAX * 2;
     map_init(&compiler.by_uri, count_max);
     map_init(&compiler.by_root, count_max);
-    /* Two kinds of keys for each wide object; the documents bound their number. */
+    /* Unlimited here: each wide object adds two kinds of keys, and the documents limit their
+     * number. */
     map_init(&compiler.by_member, SIZE_MAX);
     map_init(&compiler.by_json, count_max);
     struct schema *schema = compile_document(&compiler, document);

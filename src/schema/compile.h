@@ -11,7 +11,7 @@
 #include "schema/program.h"
 
 enum {
-    SCHEMA_OPS_MAX = 40,          /* one node's: each kind at most once, two of them twice */
+    SCHEMA_OPS_MAX = 40,          /* per node: each kind at most once, except two kinds twice */
     SCHEMA_SCAN_DEPTH_MAX = 1024, /* nested subschemas of one document */
 };
 
@@ -63,23 +63,24 @@ static inline slice address_key(const struct json *const *address)
 int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keyword keyword,
                 const char *fmt, ...) PRINTF_LIKE(4, 5);
 int schema_fail_memory(struct schema_compiler *compiler);
-/* Compiled into the arena; NULL with err set. */
+/* Compiles a pattern into the arena; returns NULL with err set. */
 const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
                                                enum keyword keyword, slice source) MUST_CHECK;
 
-/* The node of a subschema, created and queued if it is new. NULL with err set. */
+/* The node of a subschema, which is created and queued if it is new. NULL with err set on
+ * failure. */
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource) MUST_CHECK;
-/* Ops of the current node's keywords, in the order in which they run. OK or an error. */
+/* Compiles the current node's keywords to ops, in the order in which they run. OK or an error. */
 int schema_rules_compile(struct schema_compiler *compiler, struct schema_node *node) MUST_CHECK;
 
 /* ---- registry ---- */
 
-/* Enters a document with all its resources and anchors. NULL with err set. */
+/* Registers a document with all its resources and anchors. NULL with err set on failure. */
 struct compile_resource *schema_document_add(struct schema_compiler *compiler,
                                              const struct json *root, slice uri) MUST_CHECK;
-/* The target of a reference from the current node: the subschema and its resource. anchor gets the
- * name if it is a $dynamicAnchor, otherwise SLICE_NONE. */
+/* Finds the target of a reference from the current node: the subschema and its resource. anchor
+ * gets the name if it is a $dynamicAnchor, otherwise SLICE_NONE. */
 int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, slice reference,
                        const struct json **source, const struct schema_resource **resource,
                        slice *anchor) MUST_CHECK;

@@ -1,8 +1,8 @@
 /*
- * schema_format: the formats of JSON Schema Validation 7.3. The formats that inputs mostly have are
- * functions over the text that do not build an instant or an address from it; the others are
+ * schema_format: the formats of JSON Schema Validation 7.3. The formats most common in inputs are
+ * functions over the text that build neither a time nor an address from it; the others are
  * patterns. They are stricter than resolvers (0x7f.1, 127.1): a format describes the text, not how
- * some library reads it. Of URIs only the grammar is checked, not the rules of each scheme.
+ * some library reads it. For URIs only the grammar is checked, not the rules of each scheme.
  */
 #include "schema/format.h"
 
@@ -20,8 +20,8 @@ enum {
 
 /* ---- RFC 3339 5.6 ---- */
 
-/* Reads the numbers at the d's of a form in order; all other characters match themselves. The rest
- * of the text is left to the caller. */
+/* Reads a number at each run of d's in the form; all other characters match themselves. The
+ * caller checks the rest of the text. */
 static bool read_form(slice text, const char *form, int *numbers)
 {
     *numbers = 0;
@@ -63,7 +63,7 @@ static bool read_offset(slice text, int *minutes)
     return true;
 }
 
-/* A leap second is the last of a UTC day, whatever the offset says. */
+/* A leap second is the last second of a UTC day, whatever the offset. */
 static bool is_leap_moment(int hour, int minute, int offset)
 {
     const int day = 24 * 60;
@@ -112,8 +112,8 @@ static bool format_ipv6(slice text)
 
 /* ---- hostname ---- */
 
-/* RFC 5891 4.2.3.1 allows "--" in the third and fourth place only in an A-label, and RFC 3492 needs
- * something after "xn--" that decodes; the tables of code points are not checked. */
+/* RFC 5891 4.2.3.1 allows "--" in the third and fourth position only in an A-label, and RFC 3492
+ * requires something decodable after "xn--"; the tables of code points are not checked. */
 static bool is_plausible_a_label(slice label)
 {
     slice code = slice_from(label, 4);
@@ -143,7 +143,7 @@ static bool is_label(slice label)
 
 static bool format_hostname(slice text)
 {
-    /* The root's trailing dot is not part of a host name in RFC 1123 2.1. */
+    /* In RFC 1123 2.1 a host name does not have the trailing dot of the root. */
     if (text.len == 0 || text.len > HOSTNAME_BYTES_MAX || text.ptr[text.len - 1] == '.')
         return false;
     /* slice_split sets ptr to NULL after the last label; an empty label between two dots is
@@ -155,8 +155,8 @@ static bool format_hostname(slice text)
     return true;
 }
 
-/* Bytes of the label separator at the start of text (RFC 3490 3.1): '.', or one of the three wide
- * full stops; 0: none. */
+/* The length of the label separator at the start of text (RFC 3490 3.1): '.', or one of the
+ * three wide full stops. 0: none. */
 static size_t separator_len(slice text)
 {
     static const slice stops[] = {SLICE_INIT("."), SLICE_INIT("\xE3\x80\x82"),
@@ -168,9 +168,9 @@ static size_t separator_len(slice text)
     return 0;
 }
 
-/* A U-label by its form alone: ASCII as in host names, no hyphen at an end or in both the third and
- * fourth place, and the minimum size of its A-label: "xn--" and a digit for each character that is
- * not ASCII. */
+/* Checks only the form of a U-label: ASCII as in host names, no hyphen at either end, no "--" in
+ * the third and fourth position, and the minimum size of its A-label: "xn--" and a digit for
+ * each character that is not ASCII. */
 static bool is_u_label(slice label)
 {
     size_t wide = 0;
@@ -180,14 +180,14 @@ static bool is_u_label(slice label)
         if (c < 0x80 && !ascii_is_alnum((char)c) && c != '-')
             return false;
         ascii += c < 0x80;
-        /* Lead bytes from 0xC0 on count the characters that are not ASCII. */
+        /* Bytes from 0xC0 on are lead bytes: one for each character that is not ASCII. */
         wide += c >= 0xC0;
     }
     if (wide == 0)
         return is_label(label);
     if (label.ptr[0] == '-' || label.ptr[label.len - 1] == '-')
         return false;
-    /* A-labels begin with "xn--" and have at least a digit for each wide character. */
+    /* An A-label begins with "xn--" and has at least one digit for each wide character. */
     return ascii + wide + 4 <= LABEL_BYTES_MAX &&
            !slice_starts_with(slice_from(label, 2), SLICE("--"));
 }
@@ -196,7 +196,7 @@ static bool is_u_label(slice label)
 static bool format_idn_hostname(slice text)
 {
     size_t start = 0;
-    /* Up to four bytes a character; the exact count follows below. */
+    /* A character has up to four bytes; the exact count is checked below. */
     if (text.len == 0 || text.len > HOSTNAME_BYTES_MAX * 4 || !slice_is_utf8(text, NULL))
         return false;
     size_t characters = 0;
@@ -217,7 +217,7 @@ static bool format_idn_hostname(slice text)
 
 /* ---- email ---- */
 
-/* RFC 5322 3.2.3 atext; with RFC 6531 also beyond ASCII. */
+/* atext of RFC 5322 3.2.3; with RFC 6531 also characters beyond ASCII. */
 static bool is_atext(char c, bool is_idn)
 {
     if ((unsigned char)c >= 0x80)
@@ -236,14 +236,14 @@ static bool is_dot_atom(slice text, bool is_idn)
     return !after_dot;
 }
 
-/* The length of a quoted string with its quotes (RFC 5321 4.1.2); 0: not a quoted string. */
+/* The length of a quoted string, quotes included (RFC 5321 4.1.2); 0: not a quoted string. */
 static size_t quoted_len(slice text, bool is_idn)
 {
     for (size_t i = 1; i < text.len; i++) {
         char c = text.ptr[i];
         if (c == '"')
             return i + 1;
-        /* A backslash escapes the next byte, also a quote or another backslash. */
+        /* A backslash escapes the next byte, which may be a quote or another backslash. */
         if (c == '\\' && ++i < text.len)
             c = text.ptr[i];
         bool is_past_ascii = (unsigned char)c >= 0x80;
@@ -326,7 +326,8 @@ static bool is_iri_char(uint32_t code_point, bool allows_private)
            !(code_point >= 0xFFF0 && code_point <= 0xFFFF);
 }
 
-/* Whether all of text is unreserved, sub-delims, percent triplets, and what `extra` lists. */
+/* Whether text consists only of unreserved characters, sub-delims, percent triplets and the
+ * characters in `extra`. */
 static bool is_component(slice text, const char *extra, bool is_iri, bool allows_private)
 {
     for (size_t at = 0; at < text.len;) {
@@ -371,7 +372,7 @@ static bool is_port(slice text)
     return true;
 }
 
-/* slice_split leaves a rest without ptr if there was no separator. */
+/* slice_split leaves a rest with a NULL ptr if there was no separator. */
 static bool is_authority(slice text, bool is_iri)
 {
     slice rest = text, user = slice_split(&rest, '@');
@@ -390,7 +391,7 @@ static bool is_authority(slice text, bool is_iri)
     return is_component(host, "", is_iri, false) && is_port(text);
 }
 
-/* What follows the scheme: relative-part or hier-part, query, fragment. */
+/* Checks what follows the scheme: relative-part or hier-part, query, fragment. */
 static bool is_rest(slice fragment, bool has_scheme, bool is_iri)
 {
     /* Fragment first: "#" also ends the query, and "?" is allowed in a fragment. */
@@ -453,7 +454,7 @@ static bool format_uuid(slice text)
     return true;
 }
 
-/* RFC 6570 2: literals, and expressions of variables with their modifiers. */
+/* RFC 6570 2: literals, and expressions that hold variables with modifiers. */
 #define HEX      "%[0-9A-Fa-f]{2}"
 #define LITERALS "[^\\x00-\\x20\"%<>\\\\^`{|}\\x7f]*"
 #define NAME     "(?:\\w|" HEX ")(?:\\.?(?:\\w|" HEX "))*"
@@ -462,7 +463,7 @@ static bool format_uuid(slice text)
     LITERALS "(?:(?:" HEX "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})" LITERALS ")*"
 /* RFC 6901 3: a "~" is followed by 0 or 1. */
 #define POINTER "(?:/[^~]*(?:~[01][^~]*)*)?"
-/* RFC 3339, appendix A: no gaps between the units, weeks alone. */
+/* RFC 3339, appendix A: units without gaps; weeks cannot be combined with other units. */
 #define DAYS     "(?:\\d+Y(?:\\d+M(?:\\d+D)?)?|\\d+M(?:\\d+D)?|\\d+D)"
 #define SECONDS  "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)"
 #define DURATION "P(?:\\d+W|" DAYS "(?:T" SECONDS ")?|T" SECONDS ")"

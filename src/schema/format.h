@@ -1,5 +1,5 @@
 /*
- * The formats of JSON Schema 2020-12 that are checked. Of internationalized host names only the
+ * The formats of JSON Schema 2020-12 that are checked. For internationalized host names only the
  * form is checked, not the tables of code points and the context rules of RFC 5892.
  */
 #ifndef SCHEMA_FORMAT_H
@@ -10,13 +10,13 @@
 struct schema_format {
     slice name;
     const char *hint; /* an example of the format, for messages */
-    /* One of the two: a function over the text that does not allocate, or a pattern. */
+    /* Exactly one is set: a function over the text that does not allocate, or a pattern. */
     bool (*check)(slice text);
     const char *source;
-    const struct schema_pattern *pattern; /* the source, compiled; in the format of an op */
+    const struct schema_pattern *pattern; /* the compiled source; only in the format of an op */
 };
 
-/* NULL: a format that is not checked. */
+/* Returns NULL for a format that is not checked. */
 const struct schema_format *schema_format_find(slice name);
 /* The maximum cost of its function on this text. */
 uint64_t schema_format_fuel(const struct schema_format *format, slice text);

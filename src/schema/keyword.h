@@ -10,7 +10,7 @@
 enum keyword_holds { HOLDS_NOTHING, HOLDS_SCHEMA, HOLDS_LIST, HOLDS_MAP };
 
 /* Each keyword's name, and what its value contains, so that an "$id" in an enum or const is not
- * taken for an identifier. In the order of their names, which keyword_find relies on. */
+ * mistaken for an identifier. Sorted by name, which keyword_find relies on. */
 #define SCHEMA_KEYWORDS(X)                                              \
     X(KW_ANCHOR, "$anchor", HOLDS_NOTHING)                              \
     X(KW_DEFS, "$defs", HOLDS_MAP)                                      \

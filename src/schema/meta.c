@@ -1,7 +1,7 @@
 /*
- * schema_meta: the assertions of the specification's meta-schemas, document by document under their
- * identifiers (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults, comments and dialects
- * are omitted. Compiled in, because a validator that fetched them would depend on a third party's
+ * schema_meta: the assertions of the specification's meta-schemas, one document per identifier
+ * (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults, comments and dialects are omitted.
+ * The meta-schemas are compiled in: a validator that fetched them would depend on a third party's
  * server at startup.
  */
 #include "schema/meta.h"

@@ -1,8 +1,8 @@
 /*
  * schema_pattern: PCRE2 with limits. Patterns come from manifests and templates, texts from
  * clients: some pairs take exponential time (ReDoS). Each item of a pattern therefore costs fuel
- * through a callout. Matching memory is a block per thread; only a match that backtracks very far
- * uses the heap, up to HEAP_KIB_MAX, and frees it at once.
+ * through a callout. Memory for matching is one block per thread; only a match that backtracks very
+ * far uses the heap, up to HEAP_KIB_MAX, and frees it when it ends.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "schema/pattern.h"
@@ -17,7 +17,7 @@
 enum {
     SPACE_BYTES = 192 * 1024,
     HEAP_KIB_MAX = 4 * 1024,
-    /* The cost of an item in steps of SCHEMA_FUEL, and of a match before its first item. */
+    /* The cost of an item in units of SCHEMA_FUEL, and of a match before its first item. */
     CALLOUT_FUEL = 15,
     MATCH_FUEL = 60,
     TRANSLATED_BYTES_MAX = 1024 * 1024,
@@ -54,8 +54,9 @@ static int refuse_pattern(struct err *err, int fault, size_t offset)
 
 static pcre2_code *compile_translated(struct arena *arena, slice text, struct err *err)
 {
-    /* ECMA-262: $ only at the very end, [] never matches, an unset group matches the empty text.
-     * AUTO_CALLOUT puts the callout before each item. \C would match half a character. */
+    /* ECMA-262: $ matches only at the very end, [] never matches, an unset group matches the
+     * empty text. AUTO_CALLOUT puts the callout before each item. \C is disabled because it
+     * would match half a character. */
     const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
                              PCRE2_MATCH_UNSET_BACKREF | PCRE2_AUTO_CALLOUT |
                              PCRE2_NEVER_BACKSLASH_C;
@@ -112,7 +113,7 @@ struct matcher {
     pcre2_match_data *data;
 };
 
-/* Only threads that validate have this. */
+/* Allocated only in threads that validate. */
 static _Thread_local struct matcher *matcher;
 
 static void *matcher_malloc(PCRE2_SIZE size, void *unused)
@@ -133,7 +134,7 @@ static void *matcher_malloc(PCRE2_SIZE size, void *unused)
 static void matcher_free(void *ptr, void *unused)
 {
     (void)unused;
-    /* Blocks of the space are not freed one by one; matcher_prepare resets it. */
+    /* Parts of the block are not freed one by one; matcher_prepare resets it. */
     if (!ptr || ((char *)ptr >= matcher->space && (char *)ptr < matcher->space + SPACE_BYTES))
         return;
     ASSERT(matcher->heap_blocks > 0);
@@ -141,7 +142,7 @@ static void matcher_free(void *ptr, void *unused)
     mem_free(ptr);
 }
 
-/* Restarts at the start of the block. */
+/* Resets the block and creates the contexts at its start. */
 static bool matcher_prepare(void)
 {
     if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
@@ -151,7 +152,7 @@ static bool matcher_prepare(void)
     pcre2_general_context *general =
         pcre2_general_context_create(matcher_malloc, matcher_free, NULL);
     matcher->context = general ? pcre2_match_context_create(general) : NULL;
-    /* One pair of offsets: only whether it matches matters. */
+    /* One pair of offsets: only whether the pattern matches is of interest. */
     matcher->data = general ? pcre2_match_data_create(1, general) : NULL;
     if (!matcher->context || !matcher->data)
         return false;
@@ -187,16 +188,16 @@ static int on_callout(pcre2_callout_block *block, void *arg)
 enum schema_match schema_pattern_match(const struct schema_pattern *pattern, slice text,
                                        uint64_t *fuel)
 {
-    /* Each byte of the text is a possible start, before any callout. */
+    /* PCRE2 tries each byte of the text as a start, before any callout. */
     uint64_t fixed = MATCH_FUEL + text.len;
     if (*fuel < fixed || ((!matcher || !matcher->data) && !matcher_prepare()))
         return SCHEMA_MATCH_FUEL;
     size_t repeat = pattern->info.repeat_min_max;
-    /* The fuel is a copy that the callout counts down; the caller's is set after the match. */
+    /* The callout counts down a copy of the fuel; the caller's value is set after the match. */
     struct match_run run = {*fuel - fixed, 0, repeat < text.len ? repeat : text.len,
                             pattern->info.has_backreference};
     pcre2_set_callout(matcher->context, on_callout, &run);
-    /* PCRE2 refuses a NULL subject, also of length 0. */
+    /* PCRE2 refuses a NULL subject, even one of length 0. */
     PCRE2_SPTR subject = (PCRE2_SPTR)(text.ptr ? text.ptr : "");
     int result =
         pcre2_match(pattern->code, subject, text.len, 0, 0, matcher->data, matcher->context);

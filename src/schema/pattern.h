@@ -1,8 +1,8 @@
 /*
  * Compiled patterns. PCRE2 interprets them (no JIT: its memory could not be in an arena) with a
- * callout before every item, which charges the caller's fuel for the characters passed: only this
- * also catches patterns that are expensive because of long runs, which PCRE2's own match limit does
- * not count.
+ * callout before every item, which charges the caller's fuel for the characters passed. Only this
+ * also catches patterns that are expensive because of long runs: PCRE2's own match limit does not
+ * count them.
  */
 #ifndef SCHEMA_PATTERN_H
 #define SCHEMA_PATTERN_H
@@ -18,7 +18,8 @@ enum schema_match {
     SCHEMA_MATCH_FUEL, /* out of fuel, or of memory for backtracking */
 };
 
-/* In the arena; nothing to free. ERR_SYNTAX, ERR_LIMIT, ERR_NOMEM. source is borrowed. */
+/* Compiles into the arena; nothing to free. Errors: ERR_SYNTAX, ERR_LIMIT, ERR_NOMEM. source is
+ * borrowed. */
 struct schema_pattern *schema_pattern_compile(struct arena *arena, slice source,
                                               struct err *err) MUST_CHECK;
 slice schema_pattern_source(const struct schema_pattern *pattern);

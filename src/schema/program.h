@@ -1,7 +1,7 @@
 /*
- * What schema_compile makes and schema_validate runs. A node is one subschema; its ops are its
- * assertions and applicators in execution order (cheap ones first, unevaluated* last). Everything
- * is in the arena of schema_compile and never changes afterwards.
+ * The output of schema_compile, which schema_validate runs. A node is one subschema; its ops are
+ * its assertions and applicators in execution order (cheap ones first, unevaluated* last).
+ * Everything is in the arena of schema_compile and is immutable afterwards.
  */
 #ifndef SCHEMA_PROGRAM_H
 #define SCHEMA_PROGRAM_H
@@ -12,7 +12,7 @@
 #include "schema/keyword.h"
 #include "schema/pattern.h"
 
-/* Bits of instance types. A whole number has two. */
+/* Bits of instance types. A whole number has two of them. */
 enum schema_type {
     TYPE_NULL = 1,
     TYPE_BOOLEAN = 2,
@@ -37,10 +37,10 @@ struct schema_pattern_property {
     const struct schema_node *node;
 };
 
-/* How one object's members are distributed over subschemas. */
+/* Which subschemas apply to which members of an object. */
 struct schema_object {
     const struct schema_property *properties;
-    const uint32_t *slots; /* index + 1 into properties by hash of the name; 0 is free */
+    const uint32_t *slots; /* hash table of names: index + 1 into properties; 0 is free */
     uint32_t slot_mask;
     uint32_t property_count;
     uint32_t required_count;
@@ -65,12 +65,13 @@ struct schema_dependency {
     slice name;
     const struct schema_node *node; /* dependentSchemas only */
     const struct json *required;    /* dependentRequired only: an array of strings */
-    uint8_t keyword;                /* enum keyword: the newer ones, or dependencies */
+    uint8_t keyword;                /* enum keyword: dependentRequired, dependentSchemas or
+                                     * dependencies */
 };
 
 struct schema_dynamic_ref {
     slice anchor;                     /* empty: this reference behaves like $ref */
-    const struct schema_node *target; /* its target without a dynamic scope */
+    const struct schema_node *target; /* the target if no dynamic scope has the anchor */
 };
 
 struct schema_if {
@@ -104,7 +105,7 @@ enum schema_verdict { VERDICT_BY_OPS, VERDICT_TRUE, VERDICT_FALSE };
 struct schema_resource;
 
 struct schema_node {
-    const struct json *source; /* the subschema itself: for locations in messages */
+    const struct json *source; /* the subschema in the document: for locations in messages */
     const struct schema_resource *resource;
     const struct schema_op *ops;
     uint16_t op_count;
@@ -120,7 +121,7 @@ struct schema_dynamic_anchor {
 
 /* A subschema with an $id of its own, or a document's root. */
 struct schema_resource {
-    slice uri; /* absolute if anything made it so; without fragment */
+    slice uri; /* absolute if an $id or the document makes it so; without fragment */
     const struct json *root;
     const struct schema_document *document;
     const struct schema_dynamic_anchor *dynamic_anchors;
@@ -128,7 +129,7 @@ struct schema_resource {
 };
 
 struct schema_document {
-    slice uri; /* that it was found under; empty for the first */
+    slice uri; /* the URI it was found under; empty for the first document */
     const struct json *root;
 };
 
@@ -137,11 +138,11 @@ struct schema {
     const struct schema_document *document; /* the one given to schema_compile */
 };
 
-/* The maximum cost of a comparison, in fuel: the number of values, a sixteenth of the bytes of
- * strings, and the digits of a BIGNUM. */
+/* The maximum cost in fuel of a comparison with the value: the number of values, a sixteenth of
+ * the bytes of strings, and the digits of a BIGNUM. */
 uint32_t schema_weight(const struct json *value);
-/* "#/properties/a": appends the JSON Pointer from root to target (found by identity), followed by
- * more; only "#" if a bounded search does not find it. */
+/* Appends a location such as "#/properties/a/type": the JSON Pointer from root to target (found
+ * by identity), then the keyword; only "#" if a limited search does not find the target. */
 void schema_location_write(struct buf *out, const struct json *root, const struct json *target,
                            slice keyword);
 

@@ -1,6 +1,7 @@
 /*
- * schema_regex: the translator of ECMA-262 patterns (JSON Schema Core 6.4) to PCRE2. One pass, no
- * recursion; open groups are a stack of kinds, and the last term is remembered for quantifiers.
+ * schema_regex: translates ECMA-262 patterns (JSON Schema Core 6.4) to PCRE2. It makes one pass
+ * without recursion; open groups are a stack of kinds, and the kind of the last term is kept for
+ * quantifiers.
  *
  * Unknown syntax is refused, never passed through: PCRE2 would give it its own meaning. Code points
  * are always written as \x{...}, so that no character has a special meaning in PCRE2, such as the
@@ -10,7 +11,7 @@
 
 #include "base/ascii.h"
 
-/* ECMA-262 WhiteSpace and LineTerminator, and the rest of Unicode. */
+/* ECMA-262 WhiteSpace and LineTerminator, then the rest of Unicode. */
 #define SPACE_SET                                                                                 \
     "\\x{9}-\\x{d}\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}\\x{feff}"
@@ -24,7 +25,7 @@ enum {
     GROUPS_DEEP_MAX = 128,
     REPEAT_MAX = 65535,
     NAME_MAX_BYTES = 32, /* PCRE2's own limit */
-    NAMES_MAX = 32,      /* uses of names; each scans the pattern */
+    NAMES_MAX = 32,      /* uses of group names; each use scans the pattern */
     CODE_POINT_MAX = 0x10FFFF,
 };
 
@@ -55,7 +56,7 @@ enum atom_kind {
 struct atom {
     enum atom_kind kind;
     uint32_t code_point;
-    char letter;    /* a shorthand's or a space's; p or P */
+    char letter;    /* the letter of a SHORTHAND or SPACE; p or P of a PROPERTY */
     slice property; /* as PCRE2 names it */
 };
 
@@ -81,7 +82,7 @@ static void emit_text(const struct translation *t, slice text)
         buf_append(t->out, text);
 }
 
-/* Emits the pattern's own text from there up to t->at. */
+/* Copies the pattern's own text, from that index to t->at, to the output. */
 static void emit_from(const struct translation *t, size_t start)
 {
     emit_text(t, (slice){t->text.ptr + start, t->at - start});
@@ -89,8 +90,8 @@ static void emit_from(const struct translation *t, size_t start)
 
 /* ---- atoms ---- */
 
-/* Reads at most max hexadecimal digits from `at`; returns how many. Larger values stay larger than
- * CODE_POINT_MAX. */
+/* Reads at most max hexadecimal digits from `at`; returns their number. Larger values stay
+ * larger than CODE_POINT_MAX. */
 static size_t read_hex(slice text, size_t at, size_t max, uint32_t *value)
 {
     size_t count = 0;
@@ -99,7 +100,7 @@ static size_t read_hex(slice text, size_t at, size_t max, uint32_t *value)
         int digit = ascii_hex_value(text.ptr[at + count]);
         if (digit < 0)
             break;
-        /* Stops growing above the limit, so that no shift loses bits. */
+        /* The value stops growing above the limit, so that no shift loses bits. */
         if (*value <= CODE_POINT_MAX)
             *value = *value << 4 | (uint32_t)digit;
     }
@@ -133,7 +134,7 @@ static int read_unicode(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* Long names that PCRE2 does not know; both names in the table are Unicode's. */
+/* Long names that PCRE2 does not know; both columns are names of Unicode. */
 static slice property_alias(slice name)
 {
     static const char aliases[] =
@@ -176,7 +177,7 @@ static int read_property(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* The control character of \t and so on; 0: not one of these letters. */
+/* The control character of \t, \n, \v, \f or \r; 0: another letter. */
 static uint32_t control_of(char letter)
 {
     static const char controls[] = "\t\n\v\f\r";
@@ -184,7 +185,8 @@ static uint32_t control_of(char letter)
     return at < 0 ? 0 : (uint32_t)controls[at];
 }
 
-/* Reads the escape at t->at (a backslash) and moves past it; not \b \B \k or a back reference. */
+/* Reads the escape at t->at (a backslash) and moves past it. Does not handle \b, \B, \k or back
+ * references. */
 static int read_escape(struct translation *t, struct atom *atom)
 {
     size_t start = t->at;
@@ -231,7 +233,7 @@ static void emit_in_class(const struct translation *t, const struct atom *atom)
     case ATOM_CODE_POINT:
         buf_printf(t->out, "\\x{%x}", atom->code_point);
         break;
-    /* Strings are UTF-8, which has no surrogates: in a class it adds nothing. */
+    /* Strings are UTF-8, which has no surrogates: a lone surrogate adds nothing to a class. */
     case ATOM_LONE_SURROGATE:
         break;
     case ATOM_SHORTHAND:
@@ -279,7 +281,8 @@ static int read_class_item(struct translation *t, struct atom *item)
     return OK;
 }
 
-/* The other end of a range that began with `low`. After or before a shorthand, '-' is literal. */
+/* Reads the other end of a range that began with `low`. After or before a shorthand, '-' is
+ * literal. */
 static int finish_range(struct translation *t, const struct atom *low, size_t start)
 {
     struct atom high;
@@ -289,10 +292,10 @@ static int finish_range(struct translation *t, const struct atom *low, size_t st
         return code;
     emit_in_class(t, low);
     bool is_range = low->kind <= ATOM_LONE_SURROGATE && high.kind <= ATOM_LONE_SURROGATE;
-    /* Also of surrogates, by their numbers. */
+    /* Surrogates are compared by their numbers, too. */
     if (is_range && high.code_point < low->code_point)
         return refuse_regex(t, start, "this range runs backwards");
-    /* Surrogates at the ends of a range are cut off: PCRE2 refuses them, and no text contains
+    /* Surrogates at the ends of a range are omitted: PCRE2 refuses them, and no text contains
      * one. */
     if (is_range && low->kind == ATOM_LONE_SURROGATE) {
         if (high.kind == ATOM_LONE_SURROGATE)
@@ -306,7 +309,7 @@ static int finish_range(struct translation *t, const struct atom *low, size_t st
     return OK;
 }
 
-/* The class at t->at (a '['). */
+/* Translates the class at t->at (a '['). */
 static int translate_class(struct translation *t)
 {
     size_t open = t->at++;
@@ -336,7 +339,8 @@ static int translate_class(struct translation *t)
 
 /* ---- groups ---- */
 
-/* Counts capturing groups; stops with true at one named wanted (empty: count only). */
+/* Counts capturing groups. Stops and returns true at a group with the wanted name; an empty name
+ * only counts. */
 static bool scan_groups(slice text, slice wanted, unsigned *count)
 {
     bool in_class = false;
@@ -349,7 +353,7 @@ static bool scan_groups(slice text, slice wanted, unsigned *count)
         if (in_class || c != '(')
             continue;
         slice rest = slice_from(text, at + 1);
-        /* "(?" that does not begin a named group captures nothing; "(" alone does. */
+        /* Of the groups that begin with "(?", only a named group captures; "(" alone captures. */
         bool is_named = slice_starts_with(rest, SLICE("?<")) && rest.len > 2 &&
                         rest.ptr[2] != '=' && rest.ptr[2] != '!';
         *count += is_named || rest.len == 0 || rest.ptr[0] != '?';
@@ -398,11 +402,11 @@ static int open_group(struct translation *t)
         int code = read_name(t, &name);
         if (code != OK)
             return code;
-        /* Only names before this group: a name may be used once (ECMA-262 22.2.1.1). */
+        /* Searches only the text before this group: a name may be used once (ECMA-262 22.2.1.1). */
         if (scan_groups(slice_first(t->text, start), name, &count))
             return refuse_regex(t, start, "this group's name is taken");
     } else if (slice_starts_with(rest, SLICE("?")) || slice_starts_with(rest, SLICE("*"))) {
-        /* "(*" begins a verb of PCRE2, "(?" in any other form is specific to PCRE2, such as
+        /* "(*" begins a PCRE2 verb, and any other form of "(?" is specific to PCRE2, such as
          * recursion. */
         return refuse_regex(t, start, "this kind of group is not ECMA-262");
     }
@@ -425,13 +429,14 @@ static int close_group(struct translation *t)
 
 /* ---- quantifiers ---- */
 
-/* Decimal digits at *at; very large values stay over REPEAT_MAX. false without a digit. */
+/* Reads decimal digits at *at; very large values stay above REPEAT_MAX. false if there is no
+ * digit. */
 static bool read_count(const struct translation *t, size_t *at, unsigned *value)
 {
     size_t start = *at;
     *value = 0;
     for (; ascii_is_digit(byte_at(t, *at)); ++*at) {
-        /* Stops growing above the limit, so the number cannot overflow. */
+        /* The value stops growing above the limit, so it cannot overflow. */
         if (*value <= REPEAT_MAX)
             *value = *value * 10 + (unsigned)(byte_at(t, *at) - '0');
     }
@@ -459,7 +464,7 @@ static int emit_as(struct translation *t, slice text, enum term term)
     return OK;
 }
 
-/* {n}, {n,} or {n,m}; any other brace is literal. */
+/* Reads {n}, {n,} or {n,m}; any other brace is literal. */
 static int open_brace(struct translation *t)
 {
     size_t at = t->at + 1;
@@ -471,7 +476,7 @@ static int open_brace(struct translation *t)
         if (!read_count(t, &at, &high))
             high = REPEAT_MAX;
     }
-    /* {3,2} is not a quantifier here. */
+    /* {3,2} is not read as a quantifier. */
     if (!is_quantifier || byte_at(t, at) != '}' || (high < low && low <= REPEAT_MAX))
         return emit_as(t, SLICE("\\{"), TERM_ATOM);
     if (low > REPEAT_MAX || high > REPEAT_MAX)
@@ -488,8 +493,8 @@ static int back_reference(struct translation *t)
 {
     size_t at = t->at + 1;
     unsigned number = 0;
-    /* A group may be referred to before it is closed or opened (ECMA-262), so the count is of the
-     * whole pattern. */
+    /* A back reference may come before its group is closed or opened (ECMA-262), so the groups
+     * of the whole pattern are counted. */
     if (!read_count(t, &at, &number) || number > t->capture_count)
         return refuse_regex(t, t->at, "there is no group of that number");
     if (t->out)
@@ -582,8 +587,8 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
     *info = (struct schema_regex_info){0};
     if (!slice_is_utf8(pattern, &bad_at))
         return err_set(err, ERR_SYNTAX, "pattern at byte %zu: not UTF-8", bad_at);
-    /* Not initialized as a whole: the stack of groups is large, and depth limits the part that is
-     * read. */
+    /* Not cleared as a whole: the stack of groups is large, and only its first `depth` entries
+     * are read. */
     t.text = pattern;
     t.out = out;
     t.err = err;

@@ -1,11 +1,11 @@
 /*
  * ECMA-262 regular expressions in Unicode mode: checked in full, and rewritten for PCRE2. Syntax
  * that PCRE2 would read differently is spelled out (\s, '.', \u escapes, classes). Syntax that only
- * PCRE2 knows ((?R), (*VERB), possessive quantifiers, \Q...) is refused, so that a pattern means
- * the same here as in every other validator.
+ * PCRE2 knows ((?R), (*VERB), possessive quantifiers, \Q...) is refused, so that a pattern has the
+ * same meaning here as in every other validator.
  *
- * More lenient than the specification, because existing patterns need it: '{', '}' and ']' that
- * start nothing are literal, and so is any escaped ASCII punctuation.
+ * It accepts more than the specification, because existing patterns need it: '{', '}' and ']' that
+ * begin nothing are literal, and so is any escaped ASCII punctuation.
  */
 #ifndef SCHEMA_REGEX_H
 #define SCHEMA_REGEX_H
@@ -14,8 +14,8 @@
 #include "base/err.h"
 
 struct schema_regex_info {
-    unsigned repeat_min_max; /* the largest n of a {n} or {n,...}: the cost of one item between
-                                callouts */
+    unsigned repeat_min_max; /* the largest n of a {n} or {n,...}: the maximum cost of one item
+                              * between callouts */
     bool has_backreference;
 };
 

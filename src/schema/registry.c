@@ -1,9 +1,9 @@
 /*
  * schema_registry: resolves a URI to a subschema (JSON Schema Core 8.2, 9). A document is walked
  * once, only through keywords with subschemas (an $id in an enum or in an unknown keyword is not an
- * identifier), and its resources and anchors are entered. The only other documents are the
- * meta-schemas. Nothing is read from the network: otherwise a tenant's schema could make the server
- * send requests.
+ * identifier), and its resources and anchors are registered. The only other documents are the
+ * meta-schemas. Nothing is fetched from the network: otherwise a tenant's schema could make the
+ * server send requests.
  */
 #include "base/encode.h"
 #include "schema/compile.h"
@@ -51,7 +51,7 @@ static struct compile_resource *resource_new(struct schema_compiler *compiler,
     return entry;
 }
 
-/* The first of two with the same URI wins. */
+/* Of two resources with the same URI, the first wins. */
 static int enter_uri(struct schema_compiler *compiler, struct compile_resource *entry, slice uri)
 {
     if (map_get(&compiler->by_uri, uri))
@@ -93,7 +93,7 @@ static int enter_id(struct schema_compiler *compiler, struct scan_position *posi
     slice uri = schema_uri_resolve(compiler->arena, outer->uri, reference);
     if (!uri.ptr)
         return fail_at(compiler, position, ERR_LIMIT, KW_ID, "is too long");
-    /* The root is entered under the URI that it was found under; its $id adds another entry. */
+    /* The root is registered under the URI that it was found under; its $id adds another entry. */
     if (position->source == outer->root) {
         position->resource->resource.uri = uri;
         return enter_uri(compiler, position->resource, uri);
@@ -126,10 +126,10 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
 {
     if (position.source->type != JSON_OBJECT)
         return OK;
-    /* Recursion here is as deep as the document's subschemas, so it has its own limit. */
+    /* The depth of the recursion is that of the document's subschemas, so it has its own limit. */
     if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
         return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
-    /* First, since anchors and children below belong to the resource that the $id begins. */
+    /* The $id is handled first, since the anchors and children below belong to its resource. */
     const struct json *id = JSON_GET(position.source, "$id");
     int code = id ? enter_id(compiler, &position, id) : OK;
     for (uint32_t i = 0; i < position.source->count && code == OK; i++) {
@@ -162,7 +162,7 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
 
 /* ---- references ---- */
 
-/* NULL with the compiler's err set: not found. */
+/* Returns NULL with the compiler's err set if there is no such resource. */
 static struct compile_resource *find_resource(struct schema_compiler *compiler,
                                               enum keyword keyword, slice uri)
 {
@@ -181,12 +181,12 @@ static struct compile_resource *find_resource(struct schema_compiler *compiler,
     return document ? schema_document_add(compiler, document, uri) : NULL;
 }
 
-/* Narrower objects are searched directly: entering each of their members would cost more. */
+/* Smaller objects are searched directly: entering each of their members would cost more. */
 enum { WIDE_MEMBERS_MIN = 64 };
 
 static slice member_key(struct arena *arena, const struct json *const *object, slice name)
 {
-    /* The address separates objects with members of the same name. */
+    /* The address distinguishes objects that have members of the same name. */
     char *key = arena_alloc_text(arena, sizeof(*object) + name.len);
     if (!key)
         return SLICE_NONE;
@@ -196,7 +196,8 @@ static slice member_key(struct arena *arena, const struct json *const *object, s
     return slice_of(key, sizeof(*object) + name.len);
 }
 
-/* Keeps many references into many definitions from being searched one by one in each. */
+/* Indexes the members, so that many references into many definitions do not search them one by
+ * one. */
 static bool enter_members(struct schema_compiler *compiler, const struct json *object)
 {
     for (uint32_t i = 0; i < object->count; i++) {
@@ -205,17 +206,17 @@ static bool enter_members(struct schema_compiler *compiler, const struct json *o
         if (!key.ptr || map_put(&compiler->by_member, key, &member->value, NULL) != OK)
             return false;
     }
-    /* The address alone says that this object has been entered. */
+    /* An entry for the address alone marks the object as indexed. */
     slice all = member_key(compiler->arena, &object, SLICE_NONE);
     return all.ptr && map_put(&compiler->by_member, all, compiler, NULL) == OK;
 }
 
-/* One step of a pointer; token begins with its slash. */
+/* Follows one token of a pointer; token begins with its slash. */
 static const struct json *follow_token(struct schema_compiler *compiler, const struct json *value,
                                        slice token)
 {
     bool is_wide = value->type == JSON_OBJECT && value->count >= WIDE_MEMBERS_MIN;
-    /* A token with an escape, or an empty name, takes the general path. */
+    /* A token with an escape, or an empty name, is handled by json_pointer. */
     if (!is_wide || token.len < 2 || slice_find_char(token, '~') >= 0)
         return json_pointer(value, token);
     if (!map_get(&compiler->by_member, address_key(&value)) && !enter_members(compiler, value))
@@ -224,7 +225,7 @@ static const struct json *follow_token(struct schema_compiler *compiler, const s
     return key.ptr ? map_get(&compiler->by_member, key) : NULL;
 }
 
-/* The innermost resource whose root is on the pointer's path. */
+/* The innermost resource whose root is on the path of the pointer. */
 static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword, slice pointer,
                           struct compile_resource *from, const struct json **source,
                           const struct schema_resource **resource)
@@ -273,7 +274,8 @@ int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, s
     *anchor = SLICE_NONE;
     (void)schema_uri_split(reference, &fragment);
     slice uri = schema_uri_resolve(compiler->arena, compiler->node->resource->uri, reference);
-    /* Decoded before it is read as a pointer: "%25" in a fragment is "%" (RFC 6901 6). */
+    /* The fragment is decoded before it is read as a pointer: "%25" in a fragment is "%" (RFC
+     * 6901 6). */
     slice decoded = decode_percent_in(compiler->arena, fragment, false);
     if (!uri.ptr)
         return schema_fail(compiler, ERR_LIMIT, keyword, "is too long");

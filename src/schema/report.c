@@ -1,10 +1,11 @@
 /*
  * schema_report: describes what is wrong with an instance: values, the parts of objects and arrays,
- * alternatives; and the report itself, with each violation's pointer and location. Runs only for
- * invalid instances, so its cost is bounded by fuel (FUEL_VIOLATION) rather than avoided. Each
- * function returns at once if no report is wanted (schema_is_over), before any text is made.
+ * and alternatives. It also fills in the report, with each violation's pointer and location. It
+ * runs only for invalid instances, so fuel (FUEL_VIOLATION) limits its cost, and it need not be
+ * fast. Each function returns early if no report is wanted (schema_is_over), before any text is
+ * made.
  *
- * Values of the instance are cut and quoted as JSON: they may be large or contain control
+ * Values of the instance are truncated and quoted as JSON: they may be large or contain control
  * characters, and the message goes into logs and terminals.
  */
 #include <stdarg.h>
@@ -64,7 +65,7 @@ static slice location_of(const struct schema_run *run, const struct schema_node 
     const struct schema_document *document = node->resource->document;
     struct buf text;
     buf_init(&text, POINTER_BYTES_MAX);
-    /* The first document has no URI prefix: the caller knows it. */
+    /* The first document has no URI prefix, since the caller knows which document it is. */
     if (document != run->schema->document)
         buf_append(&text, document->uri);
     schema_location_write(&text, document->root, node->source, keyword);
@@ -85,8 +86,8 @@ static bool is_reported(const struct schema_report *report,
     return false;
 }
 
-/* Enters a violation and returns false. All texts are in the report's arena or in the schema; a
- * long message is cut. hint: SLICE_NONE: none. */
+/* Adds a violation and returns false. All texts are in the report's arena or in the schema; a
+ * long message is truncated. hint: SLICE_NONE if there is none. */
 PRINTF_LIKE(5, 6)
 static bool enter(struct schema_run *run, const struct schema_at *at, slice keyword, slice hint,
                   const char *fmt, ...)
@@ -102,7 +103,7 @@ static bool enter(struct schema_run *run, const struct schema_at *at, slice keyw
         .message = slice_first_utf8(message, TEXT_BYTES_MAX),
         .hint = hint,
     };
-    /* Charged before the check for duplicates: making the text is the cost. */
+    /* Charged before the check for duplicates, because the cost is that of making the text. */
     (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
@@ -157,7 +158,8 @@ static slice value_text(const struct schema_run *run, const struct json *value)
 /* A value of the schema: as JSON if it is short. */
 static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
-    /* A buffer over the room itself: if the value does not fit, it fails instead of growing. */
+    /* A buffer over this fixed block: if the value does not fit, the buffer fails instead of
+     * growing. */
     char room[WANTED_BYTES_MAX + 1];
     struct buf text = {.ptr = room, .cap = WANTED_BYTES_MAX, .bytes_max = WANTED_BYTES_MAX};
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
@@ -203,7 +205,7 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
                                             : "");
     }
     slice got = SLICE("");
-    /* A container is already described by its type. */
+    /* The type is enough to describe a container. */
     if (at->value->type < JSON_ARRAY && at->value->type != JSON_NULL)
         got = arena_printf(arena, " (got %.*s)", SLICE_ARG(value_text(run, at->value)));
     return enter(run, at, SLICE("type"), SLICE_NONE, "must be %.*s, not %s%.*s", SLICE_ARG(text),
@@ -212,8 +214,7 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
 
 /* ---- values ---- */
 
-/* Suggests only a value at one edit or that differs in case: a wrong hint is worse than
- * none. */
+/* Suggests only a value that differs by one edit or in case: a wrong hint is worse than none. */
 static slice hint_enum(const struct schema_run *run, const struct json *list,
                        const struct json *value)
 {
@@ -237,7 +238,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
                         SLICE_ARG(quote_text(run, json_str(value))));
 }
 
-/* What the op wants, to follow "must ". */
+/* The requirement of the op; it follows "must ". */
 static slice wish_text(const struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -255,7 +256,7 @@ static slice wish_text(const struct schema_run *run, const struct schema_op *op,
     case KW_ENUM:
         return arena_printf(arena, "be one of %.*s", SLICE_ARG(list_text(run, op->as.value)));
     case KW_MULTIPLE_OF:
-        /* The decimal is decomposed; the source has the number as it was written. */
+        /* The decimal is decomposed; the source has the number as written. */
         text = value_text(run, json_get(at->node->source, SLICE("multipleOf")));
         return arena_printf(arena, "be a multiple of %.*s", SLICE_ARG(text));
     case KW_PATTERN:
@@ -341,7 +342,8 @@ bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, e
     struct schema_at member = member_at(at, index, &path);
     slice name = quote_text(run, json_str(path.key));
     slice meant = schema_suggest_property(at->node, json_str(path.key));
-    /* If the close name is already present, renaming would lose one of two values. */
+    /* If the object already has a member of the suggested name, renaming would lose one of the
+     * two values. */
     if (!meant.ptr || json_get(at->value, meant))
         return enter(run, &member, keyword_name(keyword),
                      arena_printf(arena, "remove %.*s", SLICE_ARG(name)),
@@ -363,7 +365,8 @@ static slice first_sentence(slice text)
     return slice_first_utf8(text, len);
 }
 
-/* A member of the instance that the schema does not know and whose name is close. */
+/* Finds a member of the instance that the schema does not know and whose name is close to
+ * `name`. */
 static slice misspelt_member(const struct schema_at *at, slice wanted)
 {
     /* At most 100 members: a hint is not worth more comparisons. */
@@ -372,8 +375,8 @@ static slice misspelt_member(const struct schema_at *at, slice wanted)
         unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
         if (suggest_distance(name, wanted, allowed + 1) > allowed)
             continue;
-        /* A name close to the wanted name is not enough: it must be closer to it than to any other
-         * known name. */
+        /* It is not enough that a name is close to the wanted name: no other known name may be
+         * closer. */
         slice meant = schema_suggest_property(at->node, name);
         if (slice_eq(meant, wanted))
             return name;
@@ -489,8 +492,7 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
 
 /* ---- alternatives ---- */
 
-/* What is wrong according to one node, without the usual report. NULL: out of memory, too deep, or
- * nothing wrong. */
+/* Reports separately on one node. Returns NULL if out of memory, too deep, or nothing is wrong. */
 static const struct schema_report *report_closer(struct schema_run *run,
                                                  const struct schema_node *node,
                                                  const struct schema_at *at)
@@ -504,8 +506,8 @@ static const struct schema_report *report_closer(struct schema_run *run,
     /* Evaluated members are not needed: the outer run has decided that the instance is invalid. */
     struct schema_at alone = *at;
     alone.evaluated = NULL;
-    /* The run's state is swapped for this one report and restored; fuel is shared, so details
-     * cannot cost more than the rest. */
+    /* The run's state is replaced for this one report and then restored. Fuel is shared, so
+     * details cannot cost more than the rest. */
     size_t outer_max = run->violations_max;
     run->report = inner;
     run->violations_max = 1;
@@ -548,7 +550,7 @@ bool schema_report_property_name(struct schema_run *run, const struct schema_op 
 static unsigned allowed_types(const struct schema_node *node)
 {
     unsigned types = node->types;
-    /* A single $ref is followed, at most REF_STEPS_MAX times: references may be circular. */
+    /* Follows a single $ref, at most REF_STEPS_MAX times: references may be circular. */
     for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
         const struct schema_node *next = NULL;
         for (uint32_t i = 0; i < node->op_count && !next; i++)
@@ -575,8 +577,8 @@ static const struct schema_node *only_of_type(const struct schema_op *op, unsign
     return candidate;
 }
 
-/* The only alternative that knows most of the object's members, as in {"page_id": ...} or
- * {"database_id": ...}. */
+/* The alternative that knows more of the object's members than any other, as in {"page_id": ...}
+ * or {"database_id": ...}. */
 static const struct schema_node *only_of_members(const struct schema_op *op,
                                                  const struct json *object)
 {
@@ -593,12 +595,12 @@ static const struct schema_node *only_of_members(const struct schema_op *op,
     return candidate;
 }
 
-/* The intended alternative, if only one of them is possible. */
+/* The intended alternative if only one is possible, otherwise NULL. */
 static const struct schema_node *only_candidate(const struct schema_op *op,
                                                 const struct json *value)
 {
     unsigned types = schema_types_of(value);
-    /* An integer may be wanted where the value is a whole number. */
+    /* An alternative may require an integer where the value is a number. */
     if (types & TYPE_NUMBER)
         types |= TYPE_INTEGER;
     const struct schema_node *candidate = only_of_type(op, types);
@@ -623,7 +625,8 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
         return false;
     const struct schema_node *candidate = only_candidate(op, at->value);
     if (candidate) {
-        /* Its own violations say more than "matches none"; they go into the report directly. */
+        /* Its own violations are more specific than "matches none", so they go directly into the
+         * report. */
         size_t before = run->report->count;
         (void)schema_run_node(run, candidate, at);
         if (run->report->count > before || run->stop_reason)
@@ -661,7 +664,7 @@ void schema_report_write(const struct schema_report *report, struct buf *out)
         buf_append(out, SLICE(": "));
         buf_append(out, violation->message);
     }
-    /* The list is incomplete; a reader must not take it for all violations. */
+    /* The list is incomplete; a reader must not think that these are all violations. */
     if (report->is_cut)
         buf_append(out, SLICE("; and more"));
 }

@@ -1,23 +1,23 @@
 /*
- * schema_rules: what each keyword is compiled to: assertions (JSON Schema Validation 6), which
- * check the instance itself, and applicators (Core 10, 11), which apply subschemas to it or to its
- * parts. Wrong values of keywords are refused here, when a manifest loads, and not ignored as in
- * some validators: a typing error in a schema would let everything through.
+ * schema_rules: compiles each keyword: assertions (JSON Schema Validation 6), which check the
+ * instance itself, and applicators (Core 10, 11), which apply subschemas to it or to its parts.
+ * Wrong values of keywords are refused here, when a manifest loads, and not ignored as in some
+ * validators: a typing error in a schema would let everything through.
  */
 #include "schema/compile.h"
 
-/* What a keyword of the current node becomes. KW_COUNT: several keywords are read together, and
- * `compile` gets NULL. */
+/* How a keyword of the current node is compiled. KW_COUNT: several keywords are read together,
+ * and `compile` gets NULL. */
 struct schema_rule {
     uint8_t keyword, kind; /* enum keyword; kind is the op's */
     uint8_t types;         /* the types of instances that the op checks */
     int (*compile)(struct schema_compiler *, const struct schema_rule *, const struct json *);
 };
 
-/* Room for an op, cleared; its kind and types are set. */
+/* Adds a cleared op with its kind and types set. */
 static struct schema_op *op_add(struct schema_compiler *compiler, const struct schema_rule *rule)
 {
-    /* Each rule makes one op at most: fewer than SCHEMA_OPS_MAX. */
+    /* Each rule adds at most one op, and there are fewer rules than SCHEMA_OPS_MAX. */
     ASSERT(compiler->op_count < SCHEMA_OPS_MAX);
     struct schema_op *op = &compiler->ops[compiler->op_count++];
     *op = (struct schema_op){.kind = rule->kind, .types = rule->types};
@@ -55,7 +55,7 @@ static int compile_type(struct schema_compiler *compiler, struct schema_node *no
     for (uint32_t i = 0; i < count; i++) {
         slice name = json_str(is_list ? &type->as.items[i] : type);
         unsigned bit = name.ptr ? type_bit(name) : 0;
-        /* No bit of a known type: an unknown name, or not a string. */
+        /* Not the bit of a known type: the name is unknown, or the value is not a string. */
         if (bit == 0)
             return schema_fail(compiler, ERR_INVALID, KW_TYPE,
                                "must be null, boolean, integer, number, string, array or object, "
@@ -115,14 +115,14 @@ static int compile_multiple_of(struct schema_compiler *compiler, const struct sc
     return OK;
 }
 
-/* A keyword's count, cut to 64 bits. OK or an error. */
+/* Reads a keyword's count, clamped to 64 bits. Returns OK or an error. */
 static int read_limit(struct schema_compiler *compiler, enum keyword keyword,
                       const struct json *value, uint64_t *count)
 {
     int64_t number = 0;
     if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
         return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
-    /* Nothing is longer than int64: larger limits become the largest count. */
+    /* No length exceeds int64: larger limits become the largest count. */
     *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
     return OK;
 }
@@ -195,7 +195,7 @@ static int node_into(struct schema_compiler *compiler, const struct json *source
     return *node ? OK : (int)compiler->err->code;
 }
 
-/* The nodes of a list of subschemas; *nodes stays NULL for an empty list. */
+/* Reads the nodes of a list of subschemas; *nodes stays NULL for an empty list. */
 static int nodes_into(struct schema_compiler *compiler, enum keyword keyword,
                       const struct json *list, const struct schema_node *const **nodes)
 {
@@ -226,7 +226,7 @@ struct property_table {
 static int table_new(struct schema_compiler *compiler, struct property_table *table, uint32_t max)
 {
     uint32_t slot_count = 4;
-    /* At most half full, so that a lookup of an unknown name ends soon. */
+    /* At most half full, so that the lookup of an unknown name ends early. */
     while (slot_count < max * 2)
         slot_count *= 2;
     table->properties = ARENA_ARRAY(compiler->arena, struct schema_property, max);
@@ -239,7 +239,7 @@ static int table_new(struct schema_compiler *compiler, struct property_table *ta
 /* The property of that name, created if it does not exist. */
 static struct schema_property *table_enter(struct property_table *table, slice name)
 {
-    /* The process's SipHash key: property names of instances are chosen by clients. */
+    /* Hashed with the process's SipHash key: clients choose the property names of instances. */
     uint32_t at = (uint32_t)hash_bytes(name.ptr, name.len) & table->mask;
     for (; table->slots[at]; at = (at + 1) & table->mask) {
         struct schema_property *known = &table->properties[table->slots[at] - 1];
@@ -257,7 +257,7 @@ static int enter_properties(struct schema_compiler *compiler, struct property_ta
 {
     for (uint32_t i = 0; properties && i < properties->count; i++) {
         const struct json_member *member = &properties->as.members[i];
-        /* A property may have been entered by `required` alone; its node is NULL then. */
+        /* A property may have been added by `required` alone; its node is still NULL then. */
         struct schema_property *property = table_enter(table, json_str(&member->key));
         int code = node_into(compiler, &member->value, &property->node);
         if (code != OK)
@@ -274,7 +274,8 @@ static int enter_required(struct schema_compiler *compiler, struct property_tabl
         if (name->type != JSON_STRING)
             return schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
         struct schema_property *property = table_enter(table, json_str(name));
-        /* A name that is listed twice is required once, since found members are only counted. */
+        /* A name that is listed twice counts once, because the validation only counts the
+         * required members found. */
         *count += !property->is_required;
         property->is_required = true;
     }
@@ -323,8 +324,8 @@ static int fill_object(struct schema_compiler *compiler, struct schema_object *o
         code = schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
     if (code != OK)
         return code;
-    /* properties and required share a table: one lookup for each member serves both. The sum is of
-     * 32-bit counts and is bounded before it is used as a size. */
+    /* properties and required share a table, so that each member needs one lookup. Both counts
+     * have 32 bits, and their sum is limited before it is used as a size. */
     uint64_t max =
         (properties ? properties->count : 0) + (uint64_t)(required ? required->count : 0);
     if (max > SCHEMA_NODES_MAX)
@@ -378,8 +379,9 @@ static bool is_name_list(const struct json *value)
     return true;
 }
 
-/* One op for all lists of names of a keyword, one for all its subschemas. `dependencies` is the
- * keyword of older drafts that 2020-12 split: it has one rule for each of its meanings. */
+/* A keyword becomes one op for all its lists of names, and one for all its subschemas.
+ * `dependencies` is the keyword of older drafts that 2020-12 split: it has one rule for each of
+ * its meanings. */
 static int compile_dependencies(struct schema_compiler *compiler, const struct schema_rule *rule,
                                 const struct json *source)
 {
@@ -394,7 +396,7 @@ static int compile_dependencies(struct schema_compiler *compiler, const struct s
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count && code == OK; i++) {
         const struct json *value = &source->as.members[i].value;
-        /* For `dependencies` this rule takes the lists or the schemas, the other rule the rest. */
+        /* For `dependencies` one rule handles the lists, the other the schemas. */
         if (rule->keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
@@ -549,7 +551,7 @@ static int compile_if(struct schema_compiler *compiler, const struct schema_rule
 
 /* ---- the table ---- */
 
-/* Cheap ones first, and unevaluated* last, since they need to know what all others have evaluated
+/* Cheap ops first, and unevaluated* last, since they need the members evaluated by all others
  * (Core 11). */
 static const struct schema_rule rules[] = {
     {KW_CONST, KW_CONST, TYPE_ANY, compile_const},

@@ -1,12 +1,12 @@
 /*
- * Validation: what each keyword asserts (JSON Schema Validation 6), the applicators (Core 10), the
- * walk over nodes and references. A first run without a report decides. Only an invalid instance is
- * validated again to collect what is wrong, so valid instances, which are nearly all, pay nothing
- * for messages.
+ * Validation: the assertions of each keyword (JSON Schema Validation 6), the applicators (Core 10),
+ * the walk over nodes and references. A first run without a report decides whether the instance is
+ * valid. Only an invalid instance is validated again to collect its violations, so valid instances,
+ * which are nearly all, pay nothing for messages.
  *
- * Fuel and depth bound every run: a schema may refer to itself, and allOf of allOf doubles work
- * with each level. Once stopped, every function answers "no" quickly, and the caller checks
- * run->stop_reason for the cause.
+ * Fuel and depth limit every run: a schema may refer to itself, and allOf of allOf doubles work
+ * with each level. Once a run is stopped, every function answers "no" quickly, and the caller
+ * checks run->stop_reason for the cause.
  */
 #include "schema/run.h"
 
@@ -20,7 +20,7 @@ void schema_stop(struct schema_run *run, const char *reason)
 {
     if (!run->stop_reason)
         run->stop_reason = reason;
-    /* No fuel: code that continues without a check of stop_reason ends at its next charge. */
+    /* Without fuel, code that continues without a check of stop_reason ends at its next charge. */
     run->fuel = 0;
 }
 
@@ -59,16 +59,16 @@ static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t
 
 enum { EVALUATED_WORDS = 4096 };
 
-/* A stack, like the validation: the last block taken is the first released. */
+/* A stack, like the calls of the validation: the last block taken is the first released. */
 struct evaluated_space {
     uint64_t words[EVALUATED_WORDS];
     size_t used;
 };
 
-/* Only threads that validate have this. */
+/* Allocated only in threads that validate. */
 static _Thread_local struct evaluated_space *evaluated_space;
 
-/* false: out of memory, and the run is stopped. */
+/* Returns false if out of memory or fuel; the run is then stopped. */
 static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count)
 {
     *evaluated = (struct evaluated_set){.words = (uint32_t)(((uint64_t)count + 63) / 64)};
@@ -77,7 +77,7 @@ static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluat
         evaluated->bits = &evaluated->few;
         return true;
     }
-    /* Both clearing and merging cost a word each. */
+    /* Clearing and merging take one operation per word each. */
     if (!schema_spend(run, evaluated->words))
         return false;
     if (!evaluated_space)
@@ -97,7 +97,7 @@ static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluat
 
 static void evaluated_deinit(struct evaluated_set *evaluated)
 {
-    /* Last taken, first released: the function that took a set releases it. */
+    /* Each function releases the set that it took, so the last set taken is the first released. */
     if (evaluated->is_heap) {
         mem_free(evaluated->bits);
     } else if (evaluated->bits != &evaluated->few) {
@@ -120,12 +120,12 @@ static uint32_t container_count(const struct json *value)
 
 /* ---- below a node ---- */
 
-/* Without reporting. What it evaluates counts only if it succeeds. */
+/* Runs a node without a report. The members it evaluates count only if it succeeds. */
 static bool run_quietly(struct schema_run *run, const struct schema_node *node,
                         const struct schema_at *at)
 {
     struct schema_report *report = run->report;
-    /* Branches that may fail must not report: only the keyword as a whole is wrong. */
+    /* Branches that may fail must not report: the violation is that of the whole keyword. */
     run->report = NULL;
     bool is_valid = false;
     if (!at->evaluated) {
@@ -133,7 +133,7 @@ static bool run_quietly(struct schema_run *run, const struct schema_node *node,
     } else {
         struct evaluated_set branch;
         struct schema_at inner = *at;
-        /* Its own set: what a failed branch has evaluated does not count (Core 7.7.1). */
+        /* A set of its own: what a failed branch evaluates does not count (Core 7.7.1). */
         inner.evaluated = &branch;
         if (evaluated_init(run, &branch, container_count(at->value))) {
             is_valid = schema_run_node(run, node, &inner);
@@ -146,7 +146,7 @@ static bool run_quietly(struct schema_run *run, const struct schema_node *node,
     return is_valid;
 }
 
-/* A member or item of at->value. */
+/* Runs a node on a member or item of at->value. */
 static bool run_child(struct schema_run *run, const struct schema_node *node,
                       const struct schema_at *at, const struct json *key, uint32_t index)
 {
@@ -160,7 +160,7 @@ static bool run_child(struct schema_run *run, const struct schema_node *node,
 
 /* ---- const, enum ---- */
 
-/* Whether a comparison must look inside; otherwise type and count already differ. */
+/* Whether the comparison must read the contents; if not, type or count already differ. */
 static bool may_be_equal(const struct json *a, const struct json *b)
 {
     if (json_is_number(a))
@@ -230,8 +230,8 @@ static bool is_multiple(struct schema_run *run, const struct schema_op *op,
 
 enum { LANE_ROUNDS_MAX = 255 }; /* the maximum of a byte */
 
-/* Code points, as RFC 8259 counts characters: all bytes except those of the form 10xxxxxx, which
- * are counted in 8 lanes, since a text may have megabytes. */
+/* Counts code points, as RFC 8259 counts characters: all bytes except those of the form
+ * 10xxxxxx. These are counted in 8 lanes, since a text may have megabytes. */
 static uint64_t character_count(slice text)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), even = UINT64_C(0x00ff00ff00ff00ff);
@@ -241,11 +241,11 @@ static uint64_t character_count(slice text)
         uint64_t lanes = 0;
         for (int i = 0; i < LANE_ROUNDS_MAX && text.len - at >= sizeof(bytes); i++) {
             memcpy(&bytes, text.ptr + at, sizeof(bytes));
-            /* One in each lane whose byte has the top bit set and the next bit clear. */
+            /* Adds one to each lane whose byte has the top bit set and the next bit clear. */
             lanes += (bytes >> 7) & (~bytes >> 6) & ones;
             at += sizeof(bytes);
         }
-        /* Sums of neighbours in 16-bit lanes, then all four of these by one multiplication. */
+        /* Adds neighbouring lanes to 16-bit lanes, then sums these four by one multiplication. */
         lanes = (lanes & even) + ((lanes >> 8) & even);
         count -= (lanes * UINT64_C(0x0001000100010001)) >> 48;
     }
@@ -254,7 +254,7 @@ static uint64_t character_count(slice text)
     return count;
 }
 
-/* A character has 1 to 4 bytes, which mostly decides it without counting. */
+/* A character has 1 to 4 bytes, so the length in bytes mostly decides without counting. */
 static bool run_length(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -265,7 +265,7 @@ static bool run_length(struct schema_run *run, const struct schema_op *op,
         return true;
     if (is_min && limit == 0)
         return true;
-    /* A word at a time, so a quarter of the bytes is ample. */
+    /* Counting reads a word at a time, so a quarter of the bytes is more than enough. */
     if (!schema_spend(run, text.len / 4))
         return false;
     uint64_t count = character_count(text);
@@ -321,7 +321,7 @@ static bool run_value(struct schema_run *run, const struct schema_op *op,
 
 /* ---- uniqueItems ---- */
 
-/* Up to four items are six comparisons: cheaper than hashing each. */
+/* Up to four items need six comparisons, which is cheaper than hashing each item. */
 enum { UNIQUE_PAIRWISE_MAX = 4, FUEL_UNIQUE = 35 };
 
 static const uint64_t fuel_unique_weight = 20;
@@ -331,13 +331,13 @@ struct unique_slot {
     uint32_t index; /* + 1; 0 is free */
 };
 
-/* Two equal items at *first and *second. Items with equal hashes are compared. */
+/* Finds two equal items, at *first and *second. Items with equal hashes are compared. */
 static bool find_twins(struct schema_run *run, const struct json *array, struct unique_slot *slots,
                        size_t mask, uint32_t *first, uint32_t *second)
 {
     for (uint32_t i = 0; i < array->count; i++) {
         const struct json *item = &array->as.items[i];
-        /* Hashing and a comparison read the whole item, so its weight is the price. */
+        /* Hashing and a comparison read the whole item, so the charge is its weight. */
         if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
@@ -377,7 +377,8 @@ __attribute__((noinline)) static bool find_twins_hashed(struct schema_run *run,
     size_t slot_count = 4;
     while (slot_count < (size_t)array->count * 2)
         slot_count *= 2;
-    /* Not started if the fuel does not suffice for all items: filling a large table costs too. */
+    /* Not started if there is not enough fuel for all items: filling a large table has a cost,
+     * too. */
     if (run->fuel < (FUEL_UNIQUE + fuel_unique_weight) * array->count)
         schema_stop(run, "it takes too many steps");
     if (!schema_spend(run, slot_count / 4))
@@ -419,8 +420,8 @@ static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
         if (evaluated_has(at->evaluated, i))
             continue;
-        /* Added although nothing follows in this node: an outer unevaluated* sees it through the
-         * merge. */
+        /* Added although no later op of this node reads it: an outer unevaluated* gets it
+         * through the merge. */
         evaluated_add(at->evaluated, i);
         bool is_refused = op->as.node->verdict == VERDICT_FALSE;
         if (is_refused && !members)
@@ -446,10 +447,10 @@ static bool run_items(struct schema_run *run, const struct schema_op *op,
         if (!node)
             break;
         if (at->evaluated)
-            /* Evaluated whether or not it is valid: a failing item fails the node anyway. */
+            /* Counts as evaluated even if it is invalid: a failing item fails the node anyway. */
             evaluated_add(at->evaluated, i);
-        /* "items": false with a prefix: one message about the length says more than one for each
-         * item. */
+        /* "items": false with a prefix: one message about the length is clearer than one for
+         * each item. */
         if (node == items->rest && node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_ITEMS, i, items->prefix_count);
         if (schema_spend(run, FUEL_ITEM) && run_child(run, node, at, NULL, i))
@@ -474,8 +475,7 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
         found++;
         if (at->evaluated)
             evaluated_add(at->evaluated, i);
-        /* maxContains and unevaluatedItems need to see further items; otherwise the minimum
-         * decides. */
+        /* maxContains and unevaluatedItems need all items; otherwise the minimum decides. */
         bool is_decided = found >= contains->min && contains->max == UINT64_MAX;
         if (found > contains->max || (is_decided && !at->evaluated))
             break;
@@ -498,7 +498,7 @@ const struct schema_property *schema_find_property(const struct schema_object *o
     for (; object->slots[at]; at = (at + 1) & object->slot_mask) {
         const struct schema_property *property = &object->properties[object->slots[at] - 1];
         if (slice_eq(property->name, name)) {
-            /* The slot's number is the index + 1, which is the next property. */
+            /* The slot holds index + 1, which is the index of the next property. */
             *next = object->slots[at];
             return property;
         }
@@ -524,8 +524,8 @@ static bool run_additional(struct schema_run *run, const struct schema_object *o
                            const struct schema_at *at, uint32_t index)
 {
     if (object->additional->verdict == VERDICT_FALSE)
-        /* The message names the property and suggests another name, which a failed subschema
-         * "false" cannot. */
+        /* This message names the property and suggests another name; a failed subschema "false"
+         * cannot do that. */
         return schema_report_unknown(run, at, KW_ADDITIONAL_PROPERTIES, index);
     return run_child(run, object->additional, at, &at->value->as.members[index].key, index);
 }
@@ -541,7 +541,7 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
     const struct json *key = &at->value->as.members[index].key;
     const struct schema_property *property =
         schema_find_property(object, json_str(key), &walk->next);
-    /* A property that is only required has no subschema: it does not count as evaluated. */
+    /* A property that only `required` names has no subschema and does not count as evaluated. */
     bool is_evaluated = property && property->node;
     bool is_valid = true;
     walk->required_found += property && property->is_required;
@@ -549,8 +549,8 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
         is_valid = run_child(run, property->node, at, key, index);
     if (object->pattern_count > 0)
         is_valid &= run_patterns(run, object, at, index, &is_evaluated);
-    /* additionalProperties applies to members that neither properties nor patterns took (Core
-     * 10.3.2.3). */
+    /* additionalProperties applies to the members that match neither properties nor
+     * patternProperties (Core 10.3.2.3). */
     if (!is_evaluated && object->additional) {
         is_evaluated = true;
         is_valid &= run_additional(run, object, at, index);
@@ -589,7 +589,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
         const struct json *key = &at->value->as.members[i].key;
-        /* A name does not have its own place in the instance: it is reported at its object. */
+        /* A name has no pointer of its own in the instance, so it is reported at its object. */
         const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
         if (run_quietly(run, op->as.node, &name))
             continue;
@@ -600,7 +600,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     return is_valid;
 }
 
-/* json_get with its cost charged: it is linear in the members, and lists of dependencies multiply
+/* json_get with a charge: its cost is linear in the members, and lists of dependencies multiply
  * it. */
 static const struct json *get(struct schema_run *run, const struct json *object, slice name)
 {
@@ -650,7 +650,7 @@ static bool run_count(struct schema_run *run, const struct schema_op *op,
 static bool run_all_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
-    /* Without a report the first "no" is the answer; with a report, all branches are visited. */
+    /* Without a report the first "no" decides; with a report, all branches are visited. */
     bool is_valid = true;
     for (uint32_t i = 0; i < op->count; i++) {
         if (schema_run_node(run, op->as.nodes[i], at))
@@ -682,7 +682,7 @@ static bool run_one_of(struct schema_run *run, const struct schema_op *op,
     for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
         if (!run_quietly(run, op->as.nodes[i], at))
             continue;
-        /* A second match decides, so later branches need no run. */
+        /* A second match already decides, so later branches are not run. */
         if (first < op->count)
             return schema_report_several_match(run, at, first, i);
         first = i;
@@ -706,13 +706,14 @@ static bool run_if(struct schema_run *run, const struct schema_op *op, const str
     return !next || schema_run_node(run, next, at);
 }
 
-/* Core 8.2.3.2: the outermost resource on the path with the anchor decides. */
+/* Core 8.2.3.2: the outermost resource on the path that has the anchor is the target. */
 static bool run_dynamic_ref(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
     const struct schema_dynamic_ref *ref = op->as.dynamic_ref;
     const struct schema_node *target = ref->target;
-    /* From the innermost outwards without a break: the last scope found is the outermost. */
+    /* The loop runs from the innermost scope outwards without a break, so the last scope found
+     * is the outermost. */
     const struct schema_scope *scope = ref->anchor.len > 0 ? at->scope : NULL;
     for (; scope && schema_spend(run, FUEL_OP); scope = scope->outer) {
         const struct schema_resource *resource = scope->resource;
@@ -804,7 +805,8 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
     bool is_valid = true;
     for (uint32_t i = 0; i < node->op_count; i++) {
         const struct schema_op *op = &node->ops[i];
-        /* An op for other types does not apply to this instance: assertions pass (Core 7.6.1). */
+        /* An op for other types does not apply to this instance, so the assertion passes (Core
+         * 7.6.1). */
         if (!(op->types & types))
             continue;
         if (schema_spend(run, FUEL_OP) && runs[op->kind](run, op, at))
@@ -843,8 +845,8 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
     const struct schema_scope scope = {at->scope, node->resource};
     struct schema_at here = *at;
     here.node = node;
-    /* A new scope only if the resource changes: a chain of references within a resource stays
-     * short. */
+    /* A scope is added only if the resource changes, so a chain of references within a resource
+     * adds none. */
     if (!at->scope || at->scope->resource != node->resource)
         here.scope = &scope;
     bool is_valid = node->has_unevaluated ? run_evaluating(run, node, &here)
@@ -868,7 +870,7 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
     run.violations_max = SCHEMA_VIOLATIONS_MAX;
     ASSERT(run.depth == 0);
     if (!run.stop_reason) {
-        /* A second budget: the first run may have used nearly all of the fuel. */
+        /* The second run has its own budget: the first run may have used nearly all of the fuel. */
         run.fuel = SCHEMA_REPORT_FUEL;
         run.is_known_invalid = true;
         (void)schema_run_node(&run, schema->root, &at);

@@ -1,6 +1,6 @@
 /*
- * One running validation, shared by the schema_run*.c files. Everything is on the stack; only the
- * report outlives it.
+ * The state of one validation, shared by the schema_run*.c files. Everything is on the stack; only
+ * the report outlives it.
  */
 #ifndef SCHEMA_RUN_H
 #define SCHEMA_RUN_H
@@ -10,14 +10,14 @@
 
 struct evaluated_set;
 
-/* Where in the instance; the root has no path. */
+/* A position in the instance; the root has no path. */
 struct schema_path {
     const struct schema_path *parent;
     const struct json *key; /* NULL: an item */
     uint32_t index;
 };
 
-/* The resources entered on the path here, for $dynamicRef. */
+/* The resources entered on the way to this node, for $dynamicRef. */
 struct schema_scope {
     const struct schema_scope *outer;
     const struct schema_resource *resource;
@@ -34,9 +34,10 @@ struct schema_at {
 struct schema_run {
     uint64_t fuel;
     size_t depth;
-    struct schema_report *report; /* NULL: only yes or no, so the first "no" ends it */
+    struct schema_report *report; /* NULL: only a yes or no is wanted, so the first "no" ends the
+                                   * run */
     const struct schema *schema;
-    const char *stop_reason; /* set once the check was cut short; all answers are then "no" */
+    const char *stop_reason; /* set if the run was stopped early; all answers are then "no" */
     bool is_known_invalid;   /* only the reasons are still needed */
     size_t violations_max;   /* in the report; the run ends at this number */
     unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
@@ -47,12 +48,12 @@ enum {
     FUEL_OP = 3,
     FUEL_MEMBER = 12,
     FUEL_ITEM = 4,
-    FUEL_VIOLATION = 400, /* also for a known violation: its text was made */
+    FUEL_VIOLATION = 400, /* also charged for a duplicate, whose text was made, too */
 };
 
 void schema_stop(struct schema_run *run, const char *reason);
 
-/* false, and the run is stopped: not enough fuel. */
+/* Returns false and stops the run if there is not enough fuel. */
 static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
 {
     if (__builtin_expect(run->fuel < fuel, 0)) {
@@ -63,7 +64,7 @@ static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
     return true;
 }
 
-/* After a "no", further violations are not reported. */
+/* Whether no further violations are reported. */
 static inline bool schema_is_over(const struct schema_run *run)
 {
     return !run->report || run->stop_reason || run->report->is_cut;
@@ -72,11 +73,12 @@ static inline bool schema_is_over(const struct schema_run *run)
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,
                      const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
-/* Also false if the fuel is used up: the run is then stopped. */
+/* Also false if the fuel is used up, which stops the run. */
 bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
                              slice text);
-/* NULL: properties and required do not have that name. Members often come in the schema's own
- * order: *next, 0 at first, is the property after the last property found, which is tried first. */
+/* NULL: properties and required do not have that name. Members are often in the schema's own
+ * order: *next, 0 at first, is the index after the last property found; that property is tried
+ * first. */
 const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next);
 
@@ -112,11 +114,11 @@ void schema_report_stop(struct schema_run *run);
 
 /* ---- suggestions ---- */
 
-/* The property name of the node that `name` most likely meant; SLICE_NONE: none is close. */
+/* The node's property that `name` most likely means; SLICE_NONE if none is close. */
 slice schema_suggest_property(const struct schema_node *node, slice name);
 /* Up to max known names, for a list; returns the total number. */
 size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
-/* How many of the object's members the node knows; of a large object only the first 64 count. */
+/* The number of the object's members that the node knows; only the first 64 members are counted. */
 size_t schema_members_known(const struct schema_node *node, const struct json *object);
 
 #endif

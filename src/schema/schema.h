@@ -3,9 +3,9 @@
  * a program in the caller's arena. Validating a valid instance does not allocate, with exceptions
  * that use one block each and free it: uniqueItems on more than SCHEMA_UNIQUE_STACK items,
  * unevaluated* on more than about 100,000 members, a pattern that backtracks very far. A program is
- * immutable: any number of threads may validate with it at once.
+ * immutable: any number of threads may validate with it concurrently.
  *
- * Work is bounded: every validation has SCHEMA_FUEL steps, shared by keywords, comparisons and
+ * Work is limited: every validation has SCHEMA_FUEL steps, shared by keywords, comparisons and
  * patterns; a hostile schema, pattern or instance ends as a violation of keyword "limit". Patterns
  * are ECMA-262 in Unicode mode, run by PCRE2 with the same fuel.
  */
@@ -42,10 +42,10 @@ struct schema *schema_compile(struct arena *arena, const struct json *document, 
 /* One violation. All texts are in the report's arena or in the schema. */
 struct schema_violation {
     slice pointer;  /* JSON Pointer of the value, after report->prefix: "/input/maxResults" */
-    slice keyword;  /* "maximum"; "limit" if the check itself was cut short */
-    slice location; /* the keyword's: "#/properties/maxResults/maximum", with the document's URI
-                       before the # unless it is the root document */
-    slice message;  /* "must be at most 20 (got 50)": reads well after "pointer: " */
+    slice keyword;  /* "maximum"; "limit" if the validation itself was stopped early */
+    slice location; /* the location of the keyword: "#/properties/maxResults/maximum", with the
+                     * document's URI before the # unless it is the root document */
+    slice message;  /* "must be at most 20 (got 50)"; can follow "pointer: " */
     slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
 };
 
@@ -60,9 +60,9 @@ struct schema_report {
 /* prefix is borrowed. */
 void schema_report_init(struct schema_report *report, struct arena *arena, slice prefix);
 
-/* Whether the instance is valid. With a report, continues after the first violation and adds all it
- * finds; without a report (NULL) it is faster. Instances nested deeper than SCHEMA_DEPTH_MAX are
- * invalid. */
+/* Whether the instance is valid. With a report, continues after the first violation and adds all
+ * violations found; without a report (NULL) it is faster. Instances nested deeper than
+ * SCHEMA_DEPTH_MAX are invalid. */
 bool schema_validate(const struct schema *schema, const struct json *instance,
                      struct schema_report *report) MUST_CHECK;
 
@@ -73,10 +73,10 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
 
-/* "pointer: message" of all violations, joined by "; ". The empty pointer is written as the
- * caller's prefix (for example "input"), or as "(root)" if that is empty too. */
+/* Writes "pointer: message" of all violations, joined by "; ". The empty pointer is written as
+ * the caller's prefix (for example "input"), or as "(root)" if that is empty, too. */
 void schema_report_write(const struct schema_report *report, struct buf *out);
-/* The hints, joined by "; "; writes nothing if there are none. */
+/* Writes the hints, joined by "; "; nothing if there are none. */
 void schema_report_write_hints(const struct schema_report *report, struct buf *out);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * schema_suggest: which property was meant: names that a schema knows, and how close a wrong name
- * is to them. Bounded by names and depth: a suggestion must never cost more than the check.
+ * schema_suggest: finds the property that a wrong name most likely means, among the names that a
+ * schema knows. The number of names and the depth are limited: a suggestion must never cost more
+ * than the check.
  */
 #include "base/suggest.h"
 #include "schema/run.h"
@@ -31,7 +32,8 @@ static void walk_properties(const struct schema_object *object, struct name_walk
 {
     for (uint32_t i = 0; i < object->property_count && walk->count < KNOWN_MAX; i++) {
         const struct schema_property *property = &object->properties[i];
-        /* A property whose schema is false is known only to be refused: not a suggestion. */
+        /* A property whose schema is false is listed only to be refused, so it is not a
+         * suggestion. */
         if (!property->node || property->node->verdict != VERDICT_FALSE)
             walk->names[walk->count++] = property->name;
     }
@@ -64,7 +66,7 @@ static void walk_op(const struct schema_op *op, unsigned depth, struct name_walk
 
 static void walk_node(const struct schema_node *node, unsigned depth, struct name_walk *walk)
 {
-    /* The depth also ends circles of references. */
+    /* The limit of the depth also ends circular references. */
     for (uint32_t i = 0; i < node->op_count && depth < NODES_DEEP_MAX; i++)
         walk_op(&node->ops[i], depth + 1, walk);
 }
@@ -82,8 +84,7 @@ size_t schema_known_properties(const struct schema_node *node, slice *names, siz
         if (is_new)
             names[printed++] = walk.names[i];
     }
-    /* A list that was not cut has its exact number; otherwise duplicates among the rest are
-     * counted. */
+    /* The number is exact if the list is not truncated; otherwise it may count duplicates. */
     return walk.count > printed && printed == max ? walk.count : printed;
 }
 
@@ -108,7 +109,7 @@ size_t schema_members_known(const struct schema_node *node, const struct json *o
 
 /* ---- which one is meant ---- */
 
-/* One edit for every three characters: "to" is not close to "cc". */
+/* At most one edit for every three characters: "to" is not close to "cc". */
 static unsigned distance_allowed(slice name)
 {
     size_t allowed = name.len / 3;
@@ -124,7 +125,7 @@ slice schema_suggest_property(const struct schema_node *node, slice name)
     unsigned limit = distance_allowed(name) + 1;
     for (size_t i = 0; i < walk.count && limit > 0; i++) {
         unsigned distance = suggest_distance(walk.names[i], name, limit);
-        /* The name itself is not a suggestion: it was refused there. */
+        /* The name itself is not suggested, since it was refused. */
         if (distance < limit && !slice_eq(walk.names[i], name)) {
             best = walk.names[i];
             limit = distance;

@@ -1,7 +1,7 @@
 /*
- * schema_uri: RFC 3986 5.2, in strict form: a reference with a scheme is absolute even if the
- * scheme is the base's. The only normalization is the removal of dot segments, so URIs are compared
- * as they are written.
+ * schema_uri: RFC 3986 5.2, strict: a reference with a scheme is absolute even if its scheme equals
+ * the base's. The only normalization is the removal of dot segments, so URIs are compared as
+ * written.
  */
 #include "schema/uri.h"
 
@@ -39,7 +39,7 @@ static slice take_uri_part(slice *text, size_t len)
     return part;
 }
 
-/* Bytes before the first of the characters in `stops`. */
+/* The number of bytes before the first of the characters in `stops`. */
 static size_t span_until(slice text, const char *stops)
 {
     size_t len = 0;
@@ -60,7 +60,7 @@ static struct uri take_apart(slice text)
     return uri;
 }
 
-/* 5.2.4, in place; returns the new length. */
+/* Removes dot segments (RFC 3986 5.2.4) in place; returns the new length. */
 static size_t remove_dot_segments(char *path, size_t len)
 {
     size_t out = 0;
@@ -72,8 +72,8 @@ static size_t remove_dot_segments(char *path, size_t len)
         bool is_last = end == len;
         if (slice_eq(segment, SLICE("/.")) || slice_eq(segment, SLICE("/.."))) {
             if (segment.len == 3) {
-                /* ".." removes the last segment written so far; at the root there is none, and
-                 * nothing happens. */
+                /* ".." removes the last segment written so far; at the root there is none, so it
+                 * does nothing. */
                 while (out > 0 && path[--out] != '/')
                     continue;
             }
@@ -88,7 +88,7 @@ static size_t remove_dot_segments(char *path, size_t len)
     return out;
 }
 
-/* 5.2.3: the base's path up to its last '/', then the reference's. */
+/* Merges paths (RFC 3986 5.2.3): the base's path up to its last '/', then the reference's. */
 static slice merge_paths(struct arena *arena, const struct uri *base, slice path)
 {
     size_t keep = base->path.len;
@@ -102,8 +102,8 @@ static slice merge_paths(struct arena *arena, const struct uri *base, slice path
 
 static slice assemble(struct arena *arena, const struct uri *uri, slice path)
 {
-    /* Only absolute paths: a relative base keeps its dots, as there is nothing to resolve them
-     * against. */
+    /* Only for absolute paths: a relative base keeps its dot segments, since there is nothing to
+     * resolve them against. */
     if (path.len > 0 && path.ptr[0] == '/') {
         char *text = arena_alloc_text(arena, path.len);
         if (!text)
@@ -130,7 +130,8 @@ slice schema_uri_resolve(struct arena *arena, slice base, slice reference)
     struct uri uri = take_apart(reference);
     slice path = uri.path;
     if (uri.scheme.len == 0) {
-        /* The first part that the reference has decides; all parts before it come from the base. */
+        /* The first part that the reference has decides; all parts before that one come from the
+         * base. */
         uri.scheme = from.scheme;
         if (uri.authority.len == 0) {
             uri.authority = from.authority;

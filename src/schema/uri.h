@@ -10,8 +10,8 @@ enum { SCHEMA_URI_BYTES_MAX = 4096 };
 
 /* The part before '#'; *fragment (may be NULL) gets the part after it, SLICE_NONE without '#'. */
 slice schema_uri_split(slice uri, slice *fragment);
-/* reference resolved against base, without fragment. In the arena, or part of the arguments.
- * SLICE_NONE: beyond a limit. An empty or relative base is used as it is. */
+/* The reference resolved against base, without fragment: in the arena, or part of the arguments.
+ * SLICE_NONE: a limit was exceeded. An empty or relative base is used as it is. */
 slice schema_uri_resolve(struct arena *arena, slice base, slice reference);
 /* The length of a scheme with its ':' (RFC 3986 3.1: a letter, then letters, digits, "+", "-" and
  * "."); 0: none. */
