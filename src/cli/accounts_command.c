@@ -1,5 +1,5 @@
 /*
- * sluice accounts: tenants; their export and erasure are accounts_rows.c.
+ * sluice accounts: manages tenants. accounts_rows.c has export and erasure.
  */
 #include "base/ascii.h"
 #include "cli/accounts_rows.h"
@@ -43,7 +43,7 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
-/* Read back for the columns set by the database, and for its former state. */
+/* Reads the account back, for the columns that the database sets and for its former state. */
 static int print_stored(struct session *session, const struct command_call *call,
                         struct uuid account_id)
 {
@@ -53,8 +53,8 @@ static int print_stored(struct session *session, const struct command_call *call
     return result == OK ? print_one(session, call, &account) : result;
 }
 
-/* A second account of one name differs only by its id, and is usually the mistake of a script that
- * ran twice. */
+/* A second account of the same name differs only by its id, and usually a script that ran twice
+ * made it by mistake. */
 static int create_account(struct session *session, struct command_call *call)
 {
     struct uuid other;
@@ -74,9 +74,9 @@ static int create_account(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "an account \"%.*s\" exists already (%s); --again creates another one",
                        SLICE_ARG(account->name), id);
-    /* The hint goes to stderr: scripts read the id from the first line of stdout. */
+    /* The hint goes to stderr, since scripts read the id from the first line of stdout. */
     if (result == OK &&
-        !command_has(call, "json")) /* an ambiguous name cannot be used to continue */
+        !command_has(call, "json")) /* an ambiguous name cannot be used in the next command */
         (void)fprintf(stderr, "next: sluice keys create \"%s\"\n",
                       request.account.is_again ? id : call->argv[0]);
     return result == OK ? print_stored(session, call, account->account_id) : result;
@@ -122,7 +122,7 @@ static int show_account(struct session *session, struct command_call *call)
 
 /* ---- disable, enable ---- */
 
-/* An account that is in that state already stays so, without an event. */
+/* An account that is already in the requested state does not change, and no event is written. */
 static int set_disabled(struct session *session, struct command_call *call,
                         enum vault_command_kind kind)
 {
@@ -146,15 +146,15 @@ static int enable_account(struct session *session, struct command_call *call)
 
 /* ---- set ---- */
 
-/* White letters on each of them have a contrast of at least 7:1. */
+/* White letters have a contrast of at least 7:1 on each of them. */
 static const struct {
     const char *name, *colour;
 } colours[] = {{"teal", "#0b6478"}, {"blue", "#26489b"},  {"violet", "#6a2f93"},
                {"red", "#8f2a1c"},  {"amber", "#7a4d00"}, {"green", "#1f6a33"},
                {"grey", "#3b3a35"}};
 
-/* Letters and digits of the scripts in use; no emoji or other picture, which would look like a part
- * of the page. */
+/* Letters and digits of the scripts in use. Emoji and other pictures are refused, since they
+ * would look like a part of the page. */
 static bool is_mark_character(uint32_t c)
 {
     static const struct {
@@ -171,7 +171,7 @@ static bool is_mark_character(uint32_t c)
     return false;
 }
 
-/* Empty: back to the first two letters of the name. */
+/* Empty text resets the mark to the first two letters of the name. */
 static int read_mark(struct session *session, slice text, slice *mark)
 {
     size_t characters = 0;
@@ -186,7 +186,8 @@ static int read_mark(struct session *session, slice text, slice *mark)
                  : err_set(&session->err, ERR_INVALID, "a mark is one or two letters or digits");
 }
 
-/* A name of the list, or #rrggbb, which is stored in lower case. Empty: back to the pages' own. */
+/* A name in the list, or #rrggbb, which is stored in lower case. Empty text resets the colour to
+ * the pages' default. */
 static int read_colour(struct session *session, slice text, slice *colour)
 {
     bool is_hex = text.len == 7 && text.ptr[0] == '#';

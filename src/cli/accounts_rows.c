@@ -2,9 +2,9 @@
  * Export and erasure of an account; see accounts_rows.h.
  *
  * Erasure works while servers run. The account is disabled first and servers are notified, so that
- * no new request is accepted; writes under way are waited for, since their callers still expect a
- * result. Work that had started may write rows for as long as an execution may take: until `settle`
- * is over, rows that appear are erased, too. The account's own row is deleted last.
+ * no new request is accepted; then it waits for writes under way, whose callers still expect a
+ * result. Work that had started may write rows for as long as an execution may take, so rows that
+ * appear before the end of `settle` are erased, too. The account's own row is deleted last.
  */
 #include "cli/accounts_rows.h"
 
@@ -31,7 +31,7 @@ static int export_to(struct session *session, struct uuid account_id, FILE *out)
 {
     struct account_export export = {.on_line = put_line, .owner = out};
     int result = store_account_export_sync(session->sync, account_id, &export, &session->err);
-    /* A full disk is often reported only here. */
+    /* A full disk is often not reported earlier than here. */
     if (result == OK && fflush(out) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write: %s", strerror(errno));
     if (result == OK)
@@ -43,7 +43,7 @@ static int export_to(struct session *session, struct uuid account_id, FILE *out)
 static int export_to_file(struct session *session, struct uuid account_id, const char *path)
 {
     char part[PATH_BYTES_MAX];
-    /* The pid keeps two exports to one path from writing the same part. */
+    /* The pid keeps two exports to one path from writing to the same temporary file. */
     int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
     if (len < 0 || (size_t)len >= sizeof(part))
         return err_set(&session->err, ERR_LIMIT, "the path %s is too long", path);
@@ -61,7 +61,7 @@ static int export_to_file(struct session *session, struct uuid account_id, const
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
     if (fclose(out) != 0 && result == OK)
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
-    /* From here on the file is complete under its own name. */
+    /* The file is complete now and has its final name. */
     if (result == OK && rename(part, path) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
     if (result != OK)
@@ -84,7 +84,7 @@ int accounts_export(struct session *session, struct command_call *call)
 
 static bool is_over(uint64_t until_ns)
 {
-    /* The monotonic clock: settling must not depend on the wall clock's jumps. */
+    /* The monotonic clock: jumps of the wall clock must not change the settling time. */
     return clock_mono_ns() >= until_ns;
 }
 
@@ -94,28 +94,28 @@ static int wait_for_writes(struct session *session, struct uuid account_id, uint
     for (;;) {
         int result = store_account_claims_sync(session->sync, account_id, &count, &session->err);
         if (result != OK || count == 0 || is_over(until_ns))
-            /* Writes that take longer than `settle` are given up; their rows are erased as they
-             * appear. */
+            /* It does not wait for writes that take longer than `settle`; their rows are erased
+             * as they appear. */
             return result;
         (void)usleep(PAUSE_US);
     }
 }
 
-/* Erases until nothing appears any more. */
+/* Erases until no more rows appear. */
 static int erase_rows(struct session *session, struct uuid account_id, uint64_t until_ns,
                       uint64_t *rows)
 {
     for (;;) {
         uint64_t count = 0;
-        /* Checked before the pass: the last pass begins after the time is over, so that it finds
-         * everything. */
+        /* Checked before the pass, so that the last pass begins after `settle` has elapsed and
+         * finds everything. */
         bool is_last = is_over(until_ns);
         int result =
             store_account_erase_rows_sync(session->sync, account_id, &count, &session->err);
         *rows += count;
         if (result != OK || (is_last && count == 0))
             return result;
-        /* Nothing was found, but running work may still write. */
+        /* Nothing was found, but work that still runs may write. */
         if (count == 0)
             (void)usleep(PAUSE_US);
     }
@@ -125,7 +125,7 @@ static int read_settle(struct session *session, const struct command_call *call,
 {
     slice text = command_option(call, "settle");
     *ms = SETTLE_MS;
-    /* Without the option, longer than the default execution-timeout. */
+    /* The default is longer than the default execution-timeout. */
     if (!text.ptr || config_parse_ms(text, ms))
         return OK;
     return err_set(&session->err, ERR_INVALID, "settle must be a time such as 45s, got \"%.*s\"",
@@ -142,13 +142,15 @@ int accounts_erase(struct session *session, struct command_call *call)
         session_open_account(session, call, account) != OK)
         return (int)session->err.code;
     uuid_format(account->account_id, id);
-    /* Asked for after the account was found, so that the message can name it. */
+    /* The confirmation is requested after the account was found, so that the message can name
+     * it. */
     if (!command_has(call, "yes"))
         return err_set(&session->err, ERR_REFUSED,
                        "Nothing was erased. Give --yes to erase all of account %s (%.*s) for ever. "
                        "`sluice accounts export` saves it first",
                        id, SLICE_ARG(account->name));
-    /* Disabled first: from here on no new work begins, and the settling time can be counted. */
+    /* The account is disabled first: no new work begins after this, so the settling time can
+     * start. */
     int result = change_vault(session, &disabling, NULL);
     uint64_t until_ns = clock_mono_ns() + settle_ms * 1000000;
     if (result == OK && settle_ms > 0)

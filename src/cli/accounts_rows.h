@@ -1,12 +1,12 @@
 /*
- * `sluice accounts export` and `sluice accounts erase`: all that is stored of one account.
+ * `sluice accounts export` and `sluice accounts erase`, for all that is stored for one account.
  */
 #ifndef CLI_ACCOUNTS_ROWS_H
 #define CLI_ACCOUNTS_ROWS_H
 
 #include "cli/session.h"
 
-/* Bodies for session_run; options out, yes, settle. */
+/* Bodies for session_run, with the options out, yes and settle. */
 int accounts_export(struct session *session, struct command_call *call);
 int accounts_erase(struct session *session, struct command_call *call);
 

@@ -1,7 +1,7 @@
 /*
  * Authorizing from a terminal; see authorize.h. One loop runs both halves: it turns until the
- * authorize URL is known, stops while the person is at the app (read_line blocks), and turns again
- * to exchange the code.
+ * authorize URL is known, stops while the person uses the browser (read_line blocks), and turns
+ * again to exchange the code.
  */
 #include "cli/authorize.h"
 
@@ -28,7 +28,8 @@ struct authorize {
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
     bool is_finishing, is_freed;
-    struct buf line, values; /* the address that was pasted, and the values of its query */
+    struct buf line, values; /* the address that the user pasted, and the decoded values of its
+                              * query */
 };
 
 /* ---- one op for each half ---- */
@@ -47,7 +48,7 @@ static enum op_result step_start(struct op *op)
 
 static slice copy_child_text(struct op *op, slice text)
 {
-    /* The texts are in a child op that ends with this turn. */
+    /* The texts belong to a child op whose memory is freed after this turn. */
     return text.ptr ? arena_dup(&op->arena, text) : SLICE_NONE;
 }
 
@@ -56,7 +57,7 @@ static enum op_result step_enrol(struct op *op)
 {
     struct authorize *it = authorize_of(op);
     const struct oauth_finish *finish = &it->finish;
-    /* The first half, and a grant that was refused, have nothing to store. */
+    /* There is nothing to store after the first half, or if the grant was refused. */
     if (!it->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
     const struct call_enrol_request in = {
@@ -80,7 +81,7 @@ static enum op_result step_enrol(struct op *op)
     return OP_WAIT;
 }
 
-/* The connection's id goes to stdout for scripts; remarks go to stderr. */
+/* The connection's id goes to stdout for scripts; notes go to stderr. */
 static void print_connection(const struct authorize *it)
 {
     const struct call_enrol *enrol = &it->enrol;
@@ -112,7 +113,7 @@ static enum op_result step_print(struct op *op)
     slice message = is_granted         ? it->enrol.message
                     : it->is_finishing ? it->finish.message
                                        : it->begin.message;
-    /* The tokens are stored, or enrolling has failed and they are discarded. */
+    /* By now the tokens are stored, or enrolling has failed and they are discarded. */
     if (it->is_finishing)
         secret_unref(it->finish.credential);
     if (is_begun) {
@@ -138,14 +139,14 @@ static const struct op_step steps[] = {
 static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
-/* Runs one half to its end. OK: it succeeded; if not, the session's err has the message. */
+/* Runs one half to its end. Returns OK, or the error whose message is in the session's err. */
 static int run_half(struct authorize *it, bool is_finishing)
 {
     it->is_finishing = is_finishing;
     it->is_freed = false;
     it->session->err.code = OK;
     op_start(&it->op, &authorize_class, it->engine.loop, NULL, ARENA_BYTES_MAX);
-    /* on_freed comes last, after the op's own end: then the struct may be reused. */
+    /* on_freed is called last, after the op's own end; only then may the struct be reused. */
     while (!it->is_freed)
         (void)loop_turn(it->engine.loop, true);
     return (int)it->session->err.code;
@@ -168,8 +169,8 @@ static int read_line(struct authorize *it)
     return OK;
 }
 
-/* Decodes a parameter's value into `values`, which is reserved for the whole query and so never
- * moves. */
+/* Decodes a parameter's value into `values`. The buffer is reserved for the whole query, so it
+ * never moves. */
 static int read_value(struct authorize *it, slice text, slice *value)
 {
     size_t start = it->values.len;
@@ -191,7 +192,7 @@ static int read_address(struct authorize *it)
                         {"error", &request->error}};
     slice query = slice_trim(buf_slice(&it->line));
     ptrdiff_t mark = slice_find_char(query, '?');
-    /* All values together are shorter than the query, so that one reservation is enough. */
+    /* All values together are shorter than the query, so one reservation is enough. */
     if (mark < 0 || !buf_reserve(&it->values, query.len))
         return err_set(&it->session->err, ERR_INVALID,
                        "the address has no query; it should hold a code and a state");
@@ -200,7 +201,7 @@ static int read_address(struct authorize *it)
     query = slice_split(&query, '#');
     while (query.len > 0) {
         slice value = slice_split(&query, '&'), name = slice_split(&value, '=');
-        /* Other parameters are the app's own. */
+        /* Other parameters belong to the app. */
         for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
             if (slice_eq_cstr(name, wanted[i].name) &&
                 read_value(it, value.ptr ? value : SLICE(""), wanted[i].value) != OK)
@@ -216,7 +217,8 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
     struct authorize it = {.session = session,
                            .begin_request = *request,
                            .may_change_identity = request->may_change_identity};
-    /* A session of this one run: the state that comes back must have been issued here. */
+    /* The session id is new for this run: the state in the pasted address must have been issued
+     * by it. */
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
     it.by = session_by(session);

@@ -1,7 +1,7 @@
 /*
  * sluice catalog: checks and prints manifests in a terminal. It needs neither the database nor a
  * server: manifests come from the program itself, from the settings' folder, or from named files.
- * catalog_show.c prints, catalog_import.c makes a manifest from an OpenAPI document.
+ * catalog_show.c prints them; catalog_import.c makes a manifest from an OpenAPI document.
  */
 #include <stdio.h>
 
@@ -66,7 +66,7 @@ static int search(struct session *session, struct command_call *call)
     slice query = SLICE("");
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
-    /* The words of a query need no quotes in the shell. */
+    /* A query of several words needs no quotes in the shell. */
     for (int i = 0; i < call->argc && query.ptr; i++)
         query = arena_printf(&session->arena, "%.*s %s", SLICE_ARG(query), call->argv[i]);
     if (!query.ptr)

@@ -1,6 +1,6 @@
 /*
- * sluice catalog import; see catalog_import.h. The document's folder is opened once: files that it
- * refers to are read below it and nowhere else.
+ * sluice catalog import; see catalog_import.h. The document's folder is opened once: files that the
+ * document refers to are read only if they are below that folder.
  */
 #include "cli/catalog_import.h"
 
@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "openapi/import.h"
 
-enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* total of all files that references name */
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* total of all referenced files */
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; derived from the description's title by default"},
@@ -31,8 +31,8 @@ static int read_import_file(const char *path, size_t bytes_max, struct arena *ar
     return code != OK || text->ptr ? code : err_set(err, ERR_NOMEM, "out of memory for %s", path);
 }
 
-/* One line each, then the totals. output_text keeps control characters of the file from the
- * terminal. */
+/* Prints one line per finding, then the totals. output_text keeps control characters of the file
+ * from reaching the terminal. */
 static void print_report(const struct import_result *result)
 {
     for (size_t i = 0; i < result->line_count; i++) {
@@ -61,7 +61,7 @@ static int write_manifest(struct session *session, slice path, slice text)
         return err_set(&session->err, ERR_IO, "cannot write %.*s: %s", SLICE_ARG(path),
                        strerror(errno));
     bool is_written = fwrite(text.ptr, 1, text.len, file) == text.len;
-    /* fclose writes what is buffered, so that a full disk is reported here. */
+    /* fclose writes buffered output, so a full disk is reported here. */
     is_written = fclose(file) == 0 && is_written;
     return is_written ? OK : err_set(&session->err, ERR_IO, "cannot write %.*s", SLICE_ARG(path));
 }
@@ -79,9 +79,10 @@ static int read_below(struct folder *folder, const char *path, struct arena *are
     char real[PATH_MAX];
     size_t root_len = strlen(folder->root);
     if (!realpath(path, real))
-        /* realpath resolves links, so that the check below is made on the file that is read. */
+        /* realpath resolves symbolic links, so that the check below applies to the file that is
+         * read. */
         return err_set(err, ERR_IO, "%s", strerror(errno));
-    /* References are confined to the document's own folder, since a description may come from
+    /* References are confined to the document's own folder, since the document may come from
      * anyone. */
     if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
         return err_set(err, ERR_INVALID, "it is a link to a file outside the folder");
@@ -124,7 +125,7 @@ static int import_openapi(struct session *session, struct command_call *call,
                                      .folder = has_folder ? &folder : NULL};
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
-    /* Read before the overrides: the document is more likely to be missing. */
+    /* The document is read before the overrides, since it is more likely to be missing. */
     int code = read_import_file(call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &session->arena,
                                 &options.document, &session->err);
     if (code == OK && path)

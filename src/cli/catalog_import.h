@@ -1,5 +1,5 @@
 /*
- * sluice catalog import: a manifest from a vendor's own description.
+ * sluice catalog import: makes a manifest from a vendor's own API description.
  */
 #ifndef CLI_CATALOG_IMPORT_H
 #define CLI_CATALOG_IMPORT_H

@@ -1,6 +1,7 @@
 /*
- * Manifests in a terminal; see catalog_show.h. Texts of a manifest are an operator's, maybe a
- * stranger's: they go through output_text, so that no control sequence reaches the terminal.
+ * Prints manifests in a terminal; see catalog_show.h. Texts of a manifest come from an operator, or
+ * even from a stranger: they go through output_text, so that no control sequence reaches the
+ * terminal.
  */
 #include "cli/catalog_show.h"
 
@@ -25,7 +26,7 @@ int catalog_find_or_suggest(struct session *session, slice id,
     *found = catalog_find_integration(catalog, id, NULL);
     if (*found)
         return OK;
-    /* The nearest name: most unknown ids are typing errors. */
+    /* Suggests the nearest name: most unknown ids are typing errors. */
     slice nearest = catalog_nearest_integration(catalog, id);
     if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
@@ -83,7 +84,8 @@ int catalog_read_paths(struct session *session, const struct command_call *call,
                : err_set(&session->err, ERR_NOTFOUND, "there is no file (*.json) to check");
 }
 
-/* One line each: `file pointer: text`. The text comes from the file, so output_text cleans it. */
+/* Prints `file pointer: text`, one line per problem. The text comes from the file, so
+ * output_text cleans it. */
 void catalog_show_problems(const struct catalog_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -97,7 +99,7 @@ void catalog_show_problems(const struct catalog_report *report)
         output_text(stdout, problem->text);
         (void)fputc('\n', stdout);
     }
-    /* The report keeps a bounded number of problems and counts all of them. */
+    /* The report keeps a limited number of problems but counts all of them. */
     if (report->error_count + report->warning_count > report->count)
         (void)printf("and %zu more\n", report->error_count + report->warning_count - report->count);
 }
@@ -113,7 +115,7 @@ static void put_integration_json(struct output_json *json,
     output_json_str(json, "description", integration->description);
     output_json_str(json, "category", integration->category);
     output_json_str(json, "auth", slice_cstr(catalog_auth_name(integration->auth.kind)));
-    json_key(&json->w, "auths"); /* all the ways to connect, "auth" is the first */
+    json_key(&json->w, "auths"); /* all ways to connect; "auth" is the first of them */
     json_open(&json->w, '[');
     for (size_t i = 0; i < integration->auth_count; i++)
         json_put_str(&json->w, slice_cstr(catalog_auth_name(integration->auths[i].kind)));
@@ -124,7 +126,7 @@ static void put_integration_json(struct output_json *json,
     json_close(&json->w, '}');
 }
 
-/* An integration's head has the first way to connect only; this loads all of them. */
+/* A catalog entry has only the first way to connect; this loads all of them. */
 static const struct catalog_integration *whole(const struct catalog *catalog, size_t at)
 {
     const struct catalog_integration *head = catalog->integrations[at];
@@ -168,15 +170,15 @@ int catalog_show_all(struct session *session, bool as_json)
     return output_table_print(&table, stdout, "there are no integrations", &session->err);
 }
 
-/* Prints text wrapped, paragraph by paragraph. Texts of manifests may contain anything. */
+/* Prints text wrapped, paragraph by paragraph. A manifest's text may contain any characters. */
 void catalog_show_text(struct session *session, int indent, slice text)
 {
-    struct output_table cell; /* used for its cleaning of control characters */
+    struct output_table cell; /* used only because it replaces control characters */
     bool is_begun = false, is_gap = false;
     text = slice_first_utf8(text, TEXT_BYTES_MAX);
     while (text.len > 0) {
         slice line = slice_trim(slice_split(&text, '\n'));
-        /* Several empty lines make one gap, and a text neither begins nor ends with one. */
+        /* Several empty lines become one, and empty lines at the beginning and end are dropped. */
         is_gap = is_gap || (is_begun && line.len == 0);
         if (line.len == 0)
             continue;
@@ -209,7 +211,7 @@ static int show_integration(struct session *session, const struct catalog_integr
     (void)printf("%.*s: ", SLICE_ARG(integration->integration_id));
     output_text(stdout, integration->name);
     for (size_t i = 0; i < integration->auth_count; i++)
-        /* Ways to connect are listed in the manifest's order: the first is the default. */
+        /* Ways to connect are in the manifest's order: the first is the default. */
         (void)printf("%s%s",
                      i ? " or " : " (auth: ", catalog_auth_name(integration->auths[i].kind));
     (void)printf(")\n");
@@ -241,7 +243,7 @@ static bool is_required_member(const struct json *schema, slice name)
     return false;
 }
 
-/* "string", or "string or null"; "any" without a type. */
+/* "string", or "string or null"; "any" if there is no type. */
 static slice type_text(struct session *session, const struct json *schema)
 {
     const struct json *type = JSON_GET(schema, "type");
@@ -311,7 +313,7 @@ static int show_examples(struct session *session, const struct json *examples)
         const struct json *example = json_at(examples, i);
         buf_clear(&text);
         json_write(&text, JSON_GET(example, "input"));
-        /* Short input fits one line; longer input is indented over several. */
+        /* A short input is printed on one line; a longer input is indented over several. */
         if (text.len > LINE_BYTES_MAX) {
             buf_clear(&text);
             json_write_pretty(&text, JSON_GET(example, "input"));
@@ -325,7 +327,7 @@ static int show_examples(struct session *session, const struct json *examples)
     return is_ok ? OK : err_set(&session->err, ERR_LIMIT, "the examples are too large");
 }
 
-/* On one line if it fits, one below the other if not. */
+/* On one line if it fits, otherwise on several. */
 static void show_strings(const char *heading, const struct json *array)
 {
     size_t width = strlen(heading);
@@ -367,8 +369,8 @@ static int show_json(struct session *session, const struct catalog_integration *
 {
     struct output_json json;
     output_json_begin(&json);
-    /* Actions have their JSON from loading; integrations are written here, since lists have them,
-     * too. */
+    /* An action's JSON was written when the catalog was loaded; an integration's is written
+     * here, since lists have it, too. */
     if (action)
         json_put_raw(&json.w, action->detail_json);
     else
@@ -381,7 +383,7 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
     const struct catalog_integration *found = NULL;
     const struct catalog_action *one = NULL;
     if (catalog_find_or_suggest(session, integration, &found) != OK ||
-        /* Each of the two has set the session's error, with the nearest name. */
+        /* Both functions have set the session's error, with the nearest name. */
         (action.ptr && find_action(session, found, action, &one) != OK))
         return (int)session->err.code;
     if (as_json)
@@ -429,7 +431,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
         .query = query, .with_integrations = true, .with_actions = true, .limit = FOUND_MAX};
     struct catalog_hit *hits;
     size_t count;
-    /* The search fails only if out of memory; a query without hits is OK. */
+    /* The search fails only if out of memory; a query without results is OK. */
     if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     return output_list(&found_list, hits, count, as_json, &session->arena, &session->err);

@@ -1,5 +1,5 @@
 /*
- * Integrations and actions as text for a person, or as JSON for a script.
+ * Prints integrations and actions as text for a person, or as JSON for a script.
  */
 #ifndef CLI_CATALOG_SHOW_H
 #define CLI_CATALOG_SHOW_H
@@ -8,20 +8,22 @@
 
 /* session->catalog is open. */
 int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
-/* action: SLICE_NONE for the integration itself. ERR_NOTFOUND names the nearest. */
+/* action: SLICE_NONE for the integration itself. ERR_NOTFOUND: the message names the nearest
+ * name. */
 int catalog_show_one(struct session *session, slice integration, slice action,
                      bool as_json) MUST_CHECK;
-/* The integrations and actions that match the query (catalog/search.h), best first. None is not an
- * error. */
+/* Prints the integrations and actions that match the query (catalog/search.h), best first. It is
+ * not an error if there are none. */
 int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
-/* The files that a command's arguments name, and the *.json of the folders, into the session's
- * arena. Failed reads are in the report. ERR_NOTFOUND: there is nothing to read. */
+/* Loads the files that a command's arguments name, and the *.json of named folders, into the
+ * session's arena. Files that cannot be read are in the report. ERR_NOTFOUND: there is nothing
+ * to read. */
 int catalog_read_paths(struct session *session, const struct command_call *call, size_t bytes_max,
                        struct catalog_source **sources, size_t *count,
                        struct catalog_report *report) MUST_CHECK;
-/* The problems of a load, one line each. */
+/* Prints the problems of a load, one per line. */
 void catalog_show_problems(const struct catalog_report *report);
-/* A text with any content, wrapped. */
+/* Prints a text with any content, wrapped. */
 void catalog_show_text(struct session *session, int indent, slice text);
 /* The properties of an input schema. */
 void catalog_show_input(struct session *session, const struct json *schema);

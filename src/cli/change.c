@@ -5,13 +5,13 @@
 
 #include "cli/engine.h"
 
-/* For each kind of row: the messages if it does not exist, and if the change was refused; `list`
- * shows the result of a change whose answer was lost. */
+/* For each kind of row: the message if the row does not exist, the message if the change was
+ * refused, and the command that lists such rows, for a change whose answer was lost. */
 struct words {
     const char *missing, *refused, *list;
 };
 
-/* The result of a command in the words of an operator; the database's own message is in the log. */
+/* Sets the result of a command in terms of the operator; the log has the database's own message. */
 static int say_change(struct session *session, int status, const struct words *words)
 {
     struct err *err = &session->err;
@@ -20,7 +20,7 @@ static int say_change(struct session *session, int status, const struct words *w
         return OK;
     case ERR_NOTFOUND:
         return err_set(err, status, "%s; `%s` shows them", words->missing, words->list);
-    /* Refused by a constraint, or by an existing row. */
+    /* A constraint or an existing row refused the change. */
     case ERR_INVALID:
         return err_set(err, ERR_BUSY, "%s", words->refused);
     case ERR_CLOSED:
@@ -48,7 +48,8 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
-    /* ERR_INVALID means another account with the name, or an account that has been erased since. */
+    /* ERR_INVALID means that another account has the name, or that the account has been erased
+     * by now. */
     static const struct words of_account = {"there is no account with that id",
                                             "there is another account with that name",
                                             "sluice accounts list"};
@@ -59,7 +60,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
     /* The kinds of accounts come first. */
     bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
     struct vault_change it = {.in = request};
-    /* It is closed in any case: also the parts that were opened before an error. */
+    /* engine_close also closes the parts that were opened before an error. */
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
@@ -95,7 +96,7 @@ int change_connect(struct session *session, struct connect_command_request *requ
     static const struct words of_client = {"there is no such OAuth client",
                                            "the database refused it", "sluice oauth-clients list"};
     struct connect_change it = {.in = request};
-    /* Without apps: no change calls one. */
+    /* Opened without apps, since no change calls one. */
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
@@ -121,7 +122,8 @@ static void start_save(struct engine *engine, struct op *op, void *arg)
     connect_save_start(engine->connect, &it->save, it->in, op);
 }
 
-/* A command has no link, and the connection is new: the other results are impossible. */
+/* A command does not use a connect link, and the connection is new, so the other results are
+ * impossible. */
 static int say_saved(struct session *session, enum connect_saved kept,
                      struct connect_service *service)
 {
@@ -153,12 +155,12 @@ int change_save(struct session *session, struct connect_save_request *request, b
     engine_close(&engine);
     /* Known and durable if the result is OK. */
     *id = it.save.connection_id;
-    /* An event of its own, since it changes two connections. */
+    /* A separate event, since it changes two connections. */
     struct connect_command_request second = {
         .kind = CONNECT_MAKE_DEFAULT,
         .connection = {.account_id = request->account_id, .id = *id},
     };
-    /* The account has another default for the app, which is replaced. */
+    /* Replaces the account's other default for the app. */
     return result == OK && is_default && !it.save.is_default ? change_connect(session, &second)
                                                              : result;
 }

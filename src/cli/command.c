@@ -1,7 +1,7 @@
 /*
- * Command lines: finds the function and calls it; see command.h. A mistake in the line is one
- * sentence on stderr that names the nearest command, verb or flag, and exit code 2; nothing has run
- * then.
+ * Command lines: finds the function and calls it; see command.h. For a mistake in the line it
+ * prints one sentence to stderr that names the nearest command, verb or flag, and exits with code
+ * 2, before anything has run.
  */
 #include "cli/command.h"
 
@@ -123,7 +123,7 @@ static const struct command_verb *find_verb(const struct command *command, const
 static int unknown_verb(const struct command_call *call, const char *name)
 {
     struct suggest suggest;
-    /* A flag comes first: the verb is missing. */
+    /* A flag where the verb should be: the verb is missing. */
     if (!name || name[0] == '-')
         return command_misuse(call, "a verb is missing");
     suggest_begin(&suggest, slice_cstr(name));
@@ -137,8 +137,8 @@ static int unknown_verb(const struct command_call *call, const char *name)
 
 /* ---- running ---- */
 
-/* Servers log as configured. Commands with a session write to a person, so they log only warnings
- * and errors, as do commands without log settings. */
+/* Servers log as configured. Commands with a session write for a person, so they log only
+ * warnings and errors, as do commands without log settings. */
 static int open_log(const struct command_call *call, struct err *err)
 {
     const struct config *config = call->config;
@@ -161,7 +161,7 @@ static int open_log(const struct command_call *call, struct err *err)
     return OK;
 }
 
-/* How many arguments a synopsis has; those in brackets are optional, "..." is any number. */
+/* The number of arguments in a synopsis; those in brackets are optional, "..." is any number. */
 static void count_args(const char *synopsis, int *min, int *max)
 {
     slice rest = slice_cstr(synopsis);
@@ -177,7 +177,7 @@ static int check_count(const struct command_call *call)
 {
     int min, max;
     count_args(call->verb->synopsis, &min, &max);
-    /* The synopsis in the message names the arguments. */
+    /* The message contains the synopsis, which names the arguments. */
     if (call->argc < min)
         return command_misuse(call, "%s is missing: %s", call->argc == 0 ? "an argument" : "one",
                               call->verb->synopsis);
@@ -197,13 +197,14 @@ static int run_call(struct command_call *call)
     call->args.scopes = call->command->scopes;
     call->args.options = call->verb->options;
     call->args.option_count = call->verb->option_count;
-    /* Settings are read before the arguments are counted, since flags may come between them. */
+    /* Settings are read before the arguments are counted, since flags may be between them. */
     if (config_init(&config, &err) != OK || config_read(&config, &call->args, &err) != OK ||
         open_log(call, &err) != OK) {
         result = command_misuse(call, "%s", err.text);
         goto out;
     }
-    /* --data names a dev's folder: its settings replace the database's and the key's. */
+    /* --data names the folder of a `sluice dev`: its settings replace those of the database and
+     * the key. */
     bool is_attached = (call->command->scopes & CONFIG_DATABASE) && config.data_dir.len > 0;
     if (is_attached && config_attach(&config, &err) != OK) {
         result = command_fail(call, "%s", err.text);
@@ -244,8 +245,8 @@ static int run_command(const struct command *const *commands, size_t count, int 
     return run_call(&call);
 }
 
-/* `sluice help accounts create` is the same as `sluice accounts create --help`; --man, --man-conf
- * and --bash, --zsh, --fish are for packages. */
+/* `sluice help accounts create` is the same as `sluice accounts create --help`; --man,
+ * --man-conf and --bash, --zsh, --fish are for building packages. */
 static int run_help(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     if (argc == 0) {
@@ -263,7 +264,7 @@ static int run_help(const struct command *const *commands, size_t count, int arg
     return EXIT_OK;
 }
 
-/* The whole line: a command, or the program's own words: help and version. */
+/* Runs the whole line: a command, or one of the program's own words, help and version. */
 static int run_any(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     /* Without a command the help goes to stderr, and the exit code is that of misuse. */

@@ -1,9 +1,9 @@
 /*
- * Commands of the binary: main.c has the table, command.c reads a command line and runs what it
+ * Commands of the program: main.c has the table, command.c reads a command line and runs what it
  * names, command_help.c prints the help.
  *
- * `sluice accounts create NAME`: accounts is a command, create one of its verbs. A command without
- * verbs (serve) has a single one without a name.
+ * In `sluice accounts create NAME`, accounts is a command and create is one of its verbs. A command
+ * without verbs (serve) has one verb without a name.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -24,7 +24,7 @@ struct command_call {
     struct config_args args; /* args.values belong to verb->options */
     int argc;                /* positional ones */
     char **argv;
-    char *const *line; /* the whole command line, from the program on */
+    char *const *line; /* the whole command line, starting with the program */
 };
 
 struct command_verb {
@@ -32,18 +32,18 @@ struct command_verb {
     const char
         *synopsis;       /* its arguments, which are counted: "ACCOUNT [ID]", "FILE..."; "": none */
     const char *summary; /* one sentence */
-    /* One of body and run: a session's body (session_run), or a function that returns an exit code
-     * and has printed its own errors with command_fail. */
+    /* One of body and run is set: a session's body (session_run), or a function that returns an
+     * exit code and prints its own errors with command_fail. */
     int (*body)(struct session *session, struct command_call *call);
     const struct config_option *options; /* may be NULL */
     size_t option_count;
-    const char *needs; /* an option that is required; the verb itself reports it missing. NULL */
+    const char *needs; /* a required option, or NULL; the verb itself reports that it is missing */
     int (*run)(struct command_call *call);
 };
 
 struct command {
     const char *name;
-    const char *summary; /* one line, shown in the list */
+    const char *summary; /* one line, shown in the list of commands */
     const char *help;    /* paragraphs for --help, separated by \n; may be NULL */
     unsigned scopes;     /* groups of settings that it reads (config/config.h) */
     const struct command_verb *verbs;
@@ -53,27 +53,27 @@ struct command {
 #define COMMAND_VERBS(array)   .verbs = (array), .verb_count = ARRAY_LEN(array)
 #define COMMAND_OPTIONS(array) .options = (array), .option_count = ARRAY_LEN(array)
 #define COMMAND_NO_OPTIONS     .options = NULL
-/* --json, of a verb without other options. */
+/* For a verb whose only option is --json. */
 #define COMMAND_JSON .options = &command_json, .option_count = 1
 extern const struct config_option command_json;
 
-/* Reads argv (argv[0] is the program) and runs; returns the exit code. `count`: entries of the
- * table. `help`, --help, -h, `version` and --version are understood, too. stdout is flushed: output
- * that cannot be written fails the command. */
+/* Reads argv (argv[0] is the program) and runs the command; returns the exit code. `count`:
+ * number of commands in the table. It also handles `help`, --help, -h, `version` and --version.
+ * stdout is flushed: output that cannot be written fails the command. */
 int command_main(const struct command *const *commands, size_t count, int argc, char **argv);
 
-/* The value of an option, SLICE_NONE when it was not given; name is one of verb->options
+/* The value of an option, SLICE_NONE if it was not given; name is one of verb->options
  * (asserted). */
 slice command_option(const struct command_call *call, const char *name);
 bool command_has(const struct command_call *call, const char *name);
-/* Print "sluice accounts create: sentence" to stderr and return EXIT_FAILED; the second is for
- * wrong use, points to --help and returns EXIT_USAGE. */
+/* Both print "sluice accounts create: sentence" to stderr. command_fail returns EXIT_FAILED;
+ * command_misuse is for wrong use, points to --help and returns EXIT_USAGE. */
 int command_fail(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* command_help.c: to stdout or stderr. */
 void command_help_all(FILE *out, const struct command *const *commands, size_t count);
-/* verb NULL: of the whole command. */
+/* verb NULL: the help of the whole command. */
 void command_help(FILE *out, const struct command *command, const struct command_verb *verb);
 extern const char command_version[];
 

@@ -1,5 +1,6 @@
 /*
- * What --help prints: usage lines from the table of verbs, the command's paragraphs, its settings.
+ * Prints the output of --help: usage lines from the table of verbs, the command's paragraphs, and
+ * its settings.
  */
 #include <stdarg.h>
 
@@ -68,7 +69,7 @@ static void print_verb(FILE *out, const struct command *command, const struct co
 
 static void print_paragraphs(FILE *out, const char *help)
 {
-    /* Each line of the table's text is a paragraph, wrapped on its own. */
+    /* Each line of the table's text is a paragraph and is wrapped separately. */
     slice rest = slice_cstr(help);
     while (rest.len > 0) {
         char text[2048];
@@ -84,7 +85,7 @@ void command_help(FILE *out, const struct command *command, const struct command
     if (verb) {
         print_verb(out, command, verb);
     } else {
-        /* Without a verb: all of them. */
+        /* Without a verb, the usage of all verbs. */
         for (size_t i = 0; i < command->verb_count; i++) {
             if (i > 0)
                 (void)fputc('\n', out);

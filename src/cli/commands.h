@@ -1,5 +1,5 @@
 /*
- * The commands, each in a file of its own name; main.c puts them into one table.
+ * The commands, each in the file of its name; main.c puts them into one table.
  */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H

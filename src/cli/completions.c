@@ -17,7 +17,7 @@ static void put_flags(FILE *out, const struct command *command, const struct com
     (void)fprintf(out, "%s\" ;;\n", command->scopes ? " --config" : "");
 }
 
-/* Flags if the word begins with a dash; else commands, their verbs, then files. */
+/* Completes flags if the word begins with a dash; otherwise commands, their verbs, then files. */
 static void put_bash(FILE *out, const struct command *const *commands, size_t count)
 {
     (void)fprintf(
@@ -60,10 +60,10 @@ static void put_quoted(FILE *out, const char *text, bool is_fish)
             (void)fputc(*text, out);
 }
 
-/* In the scripts of bash and zsh `line` is the present command line: the command, and its verb if
- * it has verbs. Flags are looked up by it. */
+/* In the scripts of bash and zsh, `line` is the command and its verb (if it has verbs) of the
+ * current command line. Flags are looked up by it. */
 
-/* An item of an array of zsh's _describe: 'word:what it is'. */
+/* An item of an array for zsh's _describe: 'word:description'. */
 static void put_item(FILE *out, const char *dashes, const char *word, const char *help)
 {
     (void)fprintf(out, " '%s%s:", dashes, word);
@@ -85,7 +85,7 @@ static void put_zsh_flags(FILE *out, const struct command *command, const struct
     (void)fprintf(out, ") ;;\n");
 }
 
-/* A file that zsh autoloads as the function _sluice: its first line binds it to the command, its
+/* A file that zsh autoloads as the function _sluice. Its first line binds it to the command, its
  * last line runs the function. */
 static void put_zsh(FILE *out, const struct command *const *commands, size_t count)
 {
@@ -122,9 +122,8 @@ static void put_fish_line(FILE *out, const char *condition, const char *what, co
     (void)fputs("'\n", out);
 }
 
-/* fish evaluates each line's condition. A verb is offered while there is no verb of the command
- * yet, without file names (-f); a flag with a value takes the next word, which may be a file
- * (-r). */
+/* fish evaluates each line's condition. A verb is offered until the line has one, without file
+ * names (-f); a flag with a value takes the next word, which may be a file (-r). */
 static void put_fish_command(FILE *out, const struct command *command)
 {
     char here[128], verb_here[256], no_verb[1024];

@@ -1,6 +1,6 @@
 /*
  * Completions for shells, made from the tables of commands and settings: commands, their verbs and
- * flags; for everything else the shell completes files.
+ * flags. For everything else the shell completes files.
  */
 #ifndef CLI_COMPLETIONS_H
 #define CLI_COMPLETIONS_H

@@ -12,7 +12,7 @@
 
 /* ---- add ---- */
 
-/* Normalized to single spaces; SLICE_NONE if not given. */
+/* Spaces are normalized to one each; SLICE_NONE if not given. */
 static int read_scopes(struct session *session, slice text, slice *scopes)
 {
     struct buf out;
@@ -22,7 +22,8 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     buf_init(&out, 16 * 1024);
     while (text.len > 0) {
         slice one = slice_trim(slice_split(&text, ' '));
-        /* Scopes are compared word by word later, so anything else could never match. */
+        /* Scopes are compared word by word later, so a scope in any other form could never
+         * match. */
         if (slice_printable(one, '!') < one.len) {
             buf_deinit(&out);
             return err_set(&session->err, ERR_INVALID,
@@ -39,14 +40,13 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
 }
 
-/* The way to connect that --auth names; by default the first of the manifest. */
+/* The way to connect that --auth names; the default is the manifest's first. */
 static int read_auth(struct session *session, const struct command_call *call,
                      struct credential_order *order)
 {
     slice wanted = command_option(call, "auth");
     order->auth = catalog_auth_of(order->integration, wanted);
-    /* catalog_auth_of falls back to the app's first way; a name that is not one of its ways is an
-     * error. */
+    /* catalog_auth_of falls back to the app's first way, so an unknown name is detected here. */
     if (!wanted.ptr || slice_eq_cstr(wanted, catalog_auth_name(order->auth->kind)))
         return OK;
     struct buf names;
@@ -65,7 +65,8 @@ static int read_order(struct session *session, const struct command_call *call,
 {
     struct account account;
     slice label = command_option(call, "label");
-    /* Checks without the database come first, so that mistakes are reported without one. */
+    /* Checks that do not need the database come first, so that mistakes are reported without
+     * one. */
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
         read_auth(session, call, order) != OK ||
@@ -147,7 +148,7 @@ static void put_connection(struct output_json *json, const void *row)
     const struct connection *connection = row;
     json_open(&json->w, '{');
     connect_write(&json->w, connection);
-    /* First the members of the API's answer, then those that only an operator needs. */
+    /* Writes the members of the API's answer, then those that only an operator needs. */
     json_member_raw(&json->w, "params", connection->params);
     output_json_str(json, "master_key_id", connection->key_id);
     json_close(&json->w, '}');
@@ -223,8 +224,8 @@ static int authorize(struct session *session, struct command_call *call)
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
         return (int)session->err.code;
     ASSERT(integration);
-    /* It cannot be derived: the app compares it with what was registered, character by character.
-     */
+    /* The address cannot be derived: the app compares it character by character with the
+     * registered one. */
     if (!request.redirect_uri.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--redirect-uri is missing: the one that is registered with the app");
@@ -234,7 +235,7 @@ static int authorize(struct session *session, struct command_call *call)
     if (request.label.ptr &&
         output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    /* Params of a reconnected connection stay unchanged. */
+    /* A reconnected connection keeps its params. */
     if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
         session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
         return (int)session->err.code;

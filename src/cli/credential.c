@@ -1,6 +1,6 @@
 /*
- * Credentials; see credential.h. They are checked against the manifest's kind of auth first: a
- * missing member would fail only at the first call of the app.
+ * Credentials; see credential.h. They are first checked against the manifest's kind of auth: a
+ * missing member would otherwise fail only at the first call of the app.
  */
 #include "cli/credential.h"
 
@@ -20,8 +20,8 @@ enum {
 
 /* ---- checking ---- */
 
-/* The value becomes a header's value in the end: printable, without line ends. A password may be
- * empty. */
+/* The value becomes part of a header, so it must be printable, without line ends. A password may
+ * be empty. */
 static bool is_header_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -30,7 +30,7 @@ static bool is_header_text(slice text)
     return text.len > 0;
 }
 
-/* A duration as returned by token endpoints: seconds from now. */
+/* A duration as token endpoints return it: in seconds from now. */
 static bool is_span(slice name, const struct json *value)
 {
     int64_t seconds;
@@ -46,7 +46,7 @@ static int check_credential_members(enum catalog_auth_kind kind, const struct js
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json_member *pair = &object->as.members[i];
         slice name = json_str(&pair->key), value = json_str(&pair->value);
-        /* An unknown member is likely misspelt, so it is refused, and its value never printed. */
+        /* An unknown member is probably misspelt, so it is refused. Its value is never printed. */
         if (!catalog_credential_has(kind, name))
             return err_set(err, ERR_INVALID,
                            "the credential has a member \"%.*s\"; the members are %s",
@@ -84,7 +84,7 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
         return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s", form);
     if (check_credential_members(kind, object, err) != OK)
         return (int)err->code;
-    /* expires_at wins if a file has both. */
+    /* If a file has both, expires_at takes precedence. */
     slice expiry = json_get_str(object, SLICE("expires_at"));
     if (expiry.ptr && !time_parse(expiry, expires_at))
         return err_set(err, ERR_INVALID, "expires_at must be a time such as 2027-01-31T00:00:00Z");
@@ -92,7 +92,8 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     if (!expiry.ptr && span_s > 0)
         *expires_at = clock_shared_us() + span_s * 1000000;
     bool has_id = json_get(object, SLICE("client_id")) != NULL;
-    /* One without the other cannot be used, and would fail only at the first call. */
+    /* Neither can be used without the other; a missing one would be noticed only at the first
+     * call. */
     if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
         return err_set(err, ERR_INVALID,
                        "client_id and client_secret go together; the members are %s", form);
@@ -132,7 +133,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
                             slice text)
 {
     const struct schema *schema = integration->connection_schema;
-    /* No params are the same as an empty object: the schema may still require members. */
+    /* No params count as an empty object: the schema may still require members. */
     if (!text.ptr)
         text = SLICE("{}");
     const struct json *params =
@@ -150,7 +151,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
         return OK;
     struct buf words;
     buf_init(&words, REPORT_BYTES_MAX + 64 * 1024);
-    /* The report names pointers and rules, not values. */
+    /* The report contains pointers and rules, not values. */
     schema_report_write(&report, &words);
     (void)err_set(&session->err, ERR_INVALID, "%.*s",
                   SLICE_ARG(slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX)));
@@ -158,12 +159,13 @@ int credential_params_check(struct session *session, const struct catalog_integr
     return ERR_INVALID;
 }
 
-/* request gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
+/* Sets the request's expires_at, and its scopes from a token endpoint's reply if the order has
+ * none. */
 static int check_credential(struct session *session, const struct credential_order *order,
                             struct connect_save_request *request)
 {
     struct arena arena;
-    /* A short-lived arena: it holds a copy of the credential. */
+    /* A short-lived arena, because it holds a copy of the credential. */
     arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
     int result = credential_check(order->auth->kind, order->credential, &arena,
                                   &request->expires_at, &session->err);
@@ -179,7 +181,7 @@ static int check_credential(struct session *session, const struct credential_ord
 
 int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)
 {
-    /* Everything that can be refused without the database is checked before anything is stored. */
+    /* All checks that do not need the database are made before anything is stored. */
     const struct catalog_integration *integration = order->integration;
     struct connect_save_request request = {
         .account_id = order->account_id,

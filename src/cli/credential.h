@@ -1,7 +1,6 @@
 /*
- * A credential as an operator provides it: JSON whose members depend on the kind of the
- * integration's auth (contrib/integrations/README.md "auth"), and the connection that is made from
- * it.
+ * A credential as an operator provides it: JSON whose members depend on the integration's kind of
+ * auth (contrib/integrations/README.md "auth"), and the connection that is made from it.
  */
 #ifndef CLI_CREDENTIAL_H
 #define CLI_CREDENTIAL_H
@@ -11,13 +10,13 @@
 
 enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
 
-/* Checks text against kind. *expires_at: of an access token; 0: unknown. ERR_INVALID and
- * ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena
- * holds a copy of the credential afterwards: use a short-lived arena. */
+/* Checks text against kind. *expires_at gets the expiry of an access token, 0 if unknown.
+ * ERR_INVALID and ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED:
+ * AUTH_NONE. The arena holds a copy of the credential afterwards, so use a short-lived arena. */
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err) MUST_CHECK;
-/* Reads a file, or stdin for "-", into out (wiped by the caller), whose maximum is one byte more
- * than the limit of `what`, so that a text that is too long is recognized. */
+/* Reads a file, or stdin for "-", into out, which the caller wipes. The maximum of out is one
+ * byte more than the limit of `what`, so that a text that is too long is detected. */
 int credential_read(const char *path, const char *what, struct buf *out,
                     struct err *err) MUST_CHECK;
 
@@ -25,7 +24,7 @@ int credential_read(const char *path, const char *what, struct buf *out,
 int credential_params_check(struct session *session, const struct catalog_integration *integration,
                             slice text) MUST_CHECK;
 
-/* The arguments of `connections add`; dev makes its demo connections with it, too. */
+/* The arguments of `connections add`; dev uses it for its demo connections, too. */
 struct credential_order {
     struct uuid account_id;
     const struct catalog_integration *integration;
@@ -36,8 +35,8 @@ struct credential_order {
     slice scopes;     /* space-separated; SLICE_NONE: unknown */
     bool is_default;
 };
-/* Checks all of it, seals, stores, and writes the audit event; *id gets the connection's id.
- * session: database and ring are open. */
+/* Checks all arguments, seals and stores the credential, and writes the audit event; *id gets
+ * the connection's id. session: database and ring are open. */
 int credential_connect(struct session *session, const struct credential_order *order,
                        int64_t *id) MUST_CHECK;
 

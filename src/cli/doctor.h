@@ -1,5 +1,5 @@
 /*
- * The checks of `sluice doctor`: each prints one line about its finding, and what to do.
+ * The checks of `sluice doctor`: each prints one line with its finding and what to do.
  */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
@@ -12,21 +12,23 @@ enum doctor_mark { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_MARKS };
 struct doctor {
     struct session *session;
     bool is_json, is_offline;
-    char *const *apps; /* to call in addition to the connected apps */
+    char *const *apps; /* apps to call in addition to the connected apps */
     size_t app_count;
     struct output_json json; /* an open array */
     size_t counts[DOCTOR_MARKS];
 };
 
-/* One finding. what: the thing that was checked, a word or two. todo: what to do, a sentence; NULL
- * if all is well, and only then. found is a sentence without its full stop. */
+/* Prints one finding. what: the thing that was checked, one or two words. todo: what to do, a
+ * sentence; NULL if and only if all is well. found is a sentence without its full stop. */
 void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
                 const char *found, ...) PRINTF_LIKE(5, 6);
 
-/* Version, settings, schema, clock, room for connections, keys of the stored credentials. Leaves
- * session->sync open if it could connect. */
+/* Checks the version, settings, schema and clock of the database, whether it has enough
+ * connections, and the keys of the stored credentials. Leaves session->sync open if it could
+ * connect. */
 void doctor_check_database(struct doctor *doctor);
-/* Trust roots and names, then one request without a credential to each origin of the apps. */
+/* Checks trust roots and names, then sends one request without a credential to each origin of
+ * the apps. */
 void doctor_check_apps(struct doctor *doctor);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The route to the apps: their names are resolved, then each origin gets one request without a
- * credential, all at once. Any reply proves name, route and certificate.
+ * Checks the route to the apps: resolves their names, then sends one request without a credential
+ * to each origin, all in parallel. Any reply proves name, route and certificate.
  */
 #include "base/clock.h"
 #include "cli/doctor.h"
@@ -26,14 +26,14 @@ struct reach {
     struct outbound out;
     struct origin origins[ORIGINS_MAX];
     size_t count;
-    struct dns_query names[ORIGINS_MAX]; /* the hosts of the origins, as far as calls need them */
+    struct dns_query names[ORIGINS_MAX]; /* the hosts of the origins, if calls resolve them */
     size_t name_count;
     uint64_t asked_ns;
     bool is_freed;
 };
 
-/* `sluice dev` calls its own provider instead of the vendors: that they are unreachable is not its
- * fault. */
+/* `sluice dev` calls its own provider instead of the vendors, so unreachable vendors are only a
+ * warning there. */
 static enum doctor_mark unreachable_mark(const struct reach *reach)
 {
     return reach->doctor->session->config->data_dir.len > 0 ? DOCTOR_WARN : DOCTOR_FAIL;
@@ -45,7 +45,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
     size_t len = colon > 0 ? (size_t)colon + 3 : url.len;
-    /* An address with parameters of a connection is unknown here. */
+    /* An address that contains parameters of a connection is unknown here. */
     if (len >= url.len || slice_find_char(url, '$') >= 0)
         return;
     while (len < url.len && url.ptr[len] != '/' && url.ptr[len] != '?')
@@ -58,7 +58,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
         reach->origins[reach->count++] = (struct origin){.app = app, .url = url};
 }
 
-/* The address of an app's actions, SLICE_NONE if its manifest has none. */
+/* The base URL of an app's actions, SLICE_NONE if its manifest has none. */
 static slice base_url_of(struct session *session, const struct catalog_integration *app)
 {
     struct err err;
@@ -67,7 +67,7 @@ static slice base_url_of(struct session *session, const struct catalog_integrati
     return manifest ? json_get_str(manifest, SLICE("base_url")) : SLICE_NONE;
 }
 
-/* The origins of its actions and its tokens. */
+/* Adds the origins of an app's actions and token endpoints. */
 static void add_app(struct reach *reach, slice id)
 {
     struct session *session = reach->doctor->session;
@@ -84,7 +84,7 @@ static void add_app(struct reach *reach, slice id)
         add_origin(reach, app->integration_id, app->auths[i].token_url);
 }
 
-/* Connected apps, if there is a database, and named ones. */
+/* Adds the connected apps, if there is a database, and the apps named as arguments. */
 static void add_apps(struct reach *reach)
 {
     struct doctor *doctor = reach->doctor;
@@ -105,7 +105,7 @@ static void add_apps(struct reach *reach)
 
 OP_OF(reach_of, reach)
 
-/* An origin that origin-override redirects does not need its name. */
+/* Calls do not resolve the name of an origin that origin-override redirects. */
 static bool is_overridden(const struct config *config, slice url)
 {
     for (size_t i = 0; i < config->origin_override.count; i++) {
@@ -129,7 +129,7 @@ static void add_name(struct reach *reach, slice url_text)
     reach->names[reach->name_count++] = (struct dns_query){.host = url.host};
 }
 
-/* The names of the origins; if no app is connected, of an app that could be. */
+/* Adds the names of the origins. If no app is connected, adds the name of one app that could be. */
 static void add_names(struct reach *reach)
 {
     struct session *session = reach->doctor->session;
@@ -141,8 +141,8 @@ static void add_names(struct reach *reach)
         add_name(reach, base_url_of(session, catalog->integrations[i]));
 }
 
-/* A call resolves its name, too, then from the resolver's cache; here a name without an address is
- * distinguished from an address without a route. */
+/* A call would resolve the name, too (later, from the resolver's cache). This step distinguishes
+ * a name without an address from an address without a route. */
 static enum op_result step_resolve(struct op *op)
 {
     struct reach *reach = reach_of(op);
@@ -214,7 +214,7 @@ static const char *advice(enum http_call_result result)
     }
 }
 
-/* A reply that is too large, or that is not HTTP, has arrived all the same. */
+/* A reply that is too large, or is not HTTP, still proves that the origin is reachable. */
 static enum op_result step_say(struct op *op)
 {
     struct reach *reach = reach_of(op);
@@ -278,7 +278,7 @@ static void check_trust(struct doctor *doctor, const struct tls_context *tls)
 void doctor_check_apps(struct doctor *doctor)
 {
     struct err err;
-    /* Its calls are too large for the stack. */
+    /* Allocated, since its calls are too large for the stack. */
     struct reach *reach = ARENA_NEW(&doctor->session->arena, struct reach);
     if (!reach)
         return;

@@ -1,6 +1,6 @@
 /*
  * sluice doctor: finds problems that `serve` would have with these settings, before it runs. It
- * changes nothing, and may run next to a server.
+ * changes nothing, and may run while a server runs.
  */
 #include <errno.h>
 #include <limits.h>
@@ -72,7 +72,7 @@ static void check_public_url(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_OK, "public-url", NULL, "%.*s", SLICE_ARG(url));
 }
 
-/* main.c has raised the limit as far as it can. */
+/* main.c has raised the limit to the hard limit. */
 static void check_files(struct doctor *doctor)
 {
     const struct config *config = doctor->session->config;
@@ -99,7 +99,7 @@ static void check_clock(struct doctor *doctor)
                         "at a wrong time");
 }
 
-/* A file with secrets, if one is named. open: bits that its mode must not have. */
+/* Checks a file with secrets, if one is configured. open: mode bits that must not be set. */
 static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
 {
     struct stat state;
@@ -127,7 +127,7 @@ static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
     return true;
 }
 
-/* The file of settings is checked when it is read. */
+/* The settings file is checked when it is read. */
 static void check_master_key(struct doctor *doctor)
 {
     struct session *session = doctor->session;
@@ -160,7 +160,7 @@ static void check_catalog(struct doctor *doctor)
 
 /* ---- the command ---- */
 
-/* Problems are in the report and in the exit code, which is that of a failure. */
+/* Problems are in the report; the exit code is then that of a failure. */
 static int print_end(struct doctor *doctor)
 {
     struct session *session = doctor->session;

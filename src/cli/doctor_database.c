@@ -1,5 +1,5 @@
 /*
- * The database as `sluice doctor` sees it.
+ * The database checks of `sluice doctor`.
  */
 #include "base/clock.h"
 #include "base/embed.h"
@@ -10,7 +10,7 @@
 
 enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 
-/* A setting of PostgreSQL that must have a value, or (is_not) must not have it. */
+/* A setting of PostgreSQL that must have a value, or must not have it (is_not). */
 struct wanted {
     const char *name, *value;
     bool is_not;
@@ -39,7 +39,7 @@ static const struct wanted wanted[] = {
      "Set autovacuum = on."},
 };
 
-/* One row as text; false, after a report, if the database does not answer. */
+/* Reads one row as text. Returns false, after a report, if the database does not answer. */
 static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *rows)
 {
     struct session *session = doctor->session;
@@ -58,7 +58,8 @@ static int64_t number_at(const struct pg_rows *rows, size_t column)
     return (int64_t)number;
 }
 
-/* Opens the session's connection and reports what answers; false: no further query is possible. */
+/* Opens the session's connection and reports which server answers. Returns false if no further
+ * query is possible. */
 static bool connect_database(struct doctor *doctor)
 {
     struct session *session = doctor->session;
@@ -114,7 +115,7 @@ static void check_settings(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_OK, "database", NULL, "%zu settings are right", well);
 }
 
-/* Each process opens its writers and readers, and one connection that listens for changes. */
+/* Each process opens its writers and readers, and one connection that listens for notifications. */
 static void check_room(struct doctor *doctor)
 {
     const struct config *config = doctor->session->config;
@@ -136,7 +137,8 @@ static void check_room(struct doctor *doctor)
                (long long)number_at(&rows, 0), (long long)needed);
 }
 
-/* As `serve` checks it before it starts: the migrations, and whether tables are distributed. */
+/* The check that `serve` makes before it starts: the migrations, and whether tables are
+ * distributed. */
 static void check_version(struct doctor *doctor)
 {
     struct session *session = doctor->session;
@@ -159,7 +161,8 @@ static void check_version(struct doctor *doctor)
                    version, pg_schema_known(embed_sql, embed_sql_count));
 }
 
-/* This machine's and the database's: the round trip is the error of the measurement. */
+/* Compares the clock of this machine with the database's; the round trip is the error of the
+ * measurement. */
 static void check_clocks(struct doctor *doctor)
 {
     struct pg_rows rows;
@@ -178,7 +181,7 @@ static void check_clocks(struct doctor *doctor)
                "%lld ms from the database's", (long long)off_ms);
 }
 
-/* Credentials that no key of the ring can open. */
+/* Reports credentials that no key of the ring can open. */
 static void check_sealed(struct doctor *doctor)
 {
     const struct session *session = doctor->session;

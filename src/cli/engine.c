@@ -9,7 +9,8 @@
 
 enum { SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
 
-/* Servers cache the old row. This is a hint: if it is lost they use the old row for cache-time. */
+/* Servers cache the old row. The notification is a hint: if it is lost, they use the old row for
+ * cache-time. */
 static void on_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     struct session *session = owner;
@@ -22,7 +23,7 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
 {
     struct err *err = &session->err;
     *engine = (struct engine){.session = session};
-    /* servers make the partitions in advance, but none may have run for days */
+    /* servers create partitions in advance, but maybe none has run for days */
     if (store_partitions_make_sync(session->sync, &session->arena, err) != OK)
         return (int)err->code;
     engine->loop = loop_new(err);
@@ -34,7 +35,7 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
     engine->dns = has_apps ? engine->out.dns : dns_resolver_new(engine->loop, NULL);
     if (!engine->dns)
         return err_set(err, ERR_NOMEM, "out of memory");
-    /* One writer and one reader are enough: a single op runs at a time. */
+    /* One writer and one reader are enough, because only one op runs at a time. */
     const struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
                                         .dns = engine->dns,
                                         .is_command = true,
@@ -62,10 +63,10 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
 
 void engine_close(struct engine *engine)
 {
-    /* It was not opened, or the first step of opening it failed. */
+    /* The engine was not opened, or the first step of opening it failed. */
     if (!engine->loop)
         return;
-    /* The pool goes first, so that connections close while the loop still runs. */
+    /* The pool is freed first, so that its connections close while the loop still runs. */
     pg_pool_free(engine->pool);
     if (engine->has_out)
         outbound_close(&engine->out);
@@ -74,7 +75,7 @@ void engine_close(struct engine *engine)
     uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
     while (op_count(engine->loop) > 0 && clock_mono_ns() < until)
         (void)loop_turn(engine->loop, false);
-    /* Nothing of them is under way by now. */
+    /* None of their ops is still running. */
     vault_auth_free(engine->auth);
     connect_free(engine->connect);
     loop_free(engine->loop);
@@ -122,8 +123,8 @@ void engine_run(struct engine *engine, engine_start *start, engine_start *done, 
 {
     struct run run = {.engine = engine, .start = start, .done = done, .arg = arg};
     op_start(&run.op, &run_class, engine->loop, NULL, ARENA_BYTES_MAX);
-    /* The op is over once it is freed, not when it ends: only then may the struct, which is on this
-     * stack, be dropped. */
+    /* The op is over when it is freed, not when it ends. Until then its struct, which is on this
+     * stack, must exist. */
     while (!run.is_freed)
         (void)loop_turn(engine->loop, true);
 }

@@ -21,16 +21,16 @@ struct engine {
     bool has_out;
 };
 
-/* session: the database is open; for calls of apps the ring and the catalog, too. Servers are
- * notified of changes. Also after an error, engine_close has to follow. */
+/* session: the database is open; for calls of apps, the ring and the catalog, too. Servers are
+ * notified of changes. engine_close must follow, even after an error. */
 int engine_open(struct engine *engine, struct session *session, bool has_apps) MUST_CHECK;
 /* Turns the loop until all its ops have ended. */
 void engine_close(struct engine *engine);
 
-/* Starts ops as children of op. */
+/* A function that starts ops as children of op. */
 typedef void engine_start(struct engine *engine, struct op *op, void *arg);
-/* Calls start, and then done once its ops have ended; their results are valid until done, which may
- * be NULL, returns. */
+/* Calls start, waits until its ops have ended, and calls done, which may be NULL. The results of
+ * the ops are valid until done returns. */
 void engine_run(struct engine *engine, engine_start *start, engine_start *done, void *arg);
 
 #endif

@@ -45,8 +45,8 @@ static int lint_templates(struct session *session, struct command_call *call)
 
 /* ---- list, show ---- */
 
-/* NULL: the error is in session->err. */
-/* The templates that a server with these settings would offer; they need the catalog's actions. */
+/* Loads the templates that a server with these settings would offer; they need the catalog's
+ * actions. Returns NULL with the error in session->err. */
 static struct flow_template_set *load_set(struct session *session)
 {
     slice dir = session->config->catalog_dir;
@@ -55,7 +55,7 @@ static struct flow_template_set *load_set(struct session *session)
     if (session_open_catalog(session) != OK || !(report = catalog_report_new(&session->err)))
         return NULL;
     set = flow_template_set_load(dir.len > 0 ? dir.ptr : NULL, session->catalog, report);
-    /* One problem is enough for a message; lint prints them all. */
+    /* A message has room for one problem; lint prints all of them. */
     if (!set && report->count > 0)
         (void)err_set(&session->err, ERR_INVALID,
                       "%.*s %.*s: %.*s (%zu errors; `sluice flow lint` shows them)",
@@ -91,7 +91,7 @@ static int list_templates(struct session *session, struct command_call *call)
     return result;
 }
 
-/* What a step does, in a few words. */
+/* A short description of what a step does. */
 static slice step_text(struct session *session, const struct flow_template *tmpl,
                        const struct flow_step_def *step)
 {
@@ -161,8 +161,7 @@ static int show_template(struct session *session, struct command_call *call)
         return (int)session->err.code;
     int result = find_template(session, set, slice_cstr(call->argv[0]), &found);
     if (result == OK && command_has(call, "json")) {
-        /* The body is the template's own text; output_text keeps it from controlling the terminal.
-         */
+        /* The body is the template's own text; output_text removes its control sequences. */
         output_text(stdout, found->body);
         (void)printf("\n");
     } else if (result == OK) {

@@ -1,6 +1,6 @@
 /*
- * Why a flow does not move; see flow_explain.h. Everything is read from the database: servers are
- * not asked, since the one that owns the flow may be the one that does not answer.
+ * Explains why a flow does not move; see flow_explain.h. Everything is read from the database. It
+ * does not query servers, since the server that owns the flow may be the one that does not answer.
  */
 #include "cli/flow_explain.h"
 
@@ -15,16 +15,16 @@ enum { SECOND_US = 1000000, LATE_US = 15 * SECOND_US, SENTENCE_BYTES_MAX = 4096 
 struct explanation {
     struct session *session;
     struct flow_explained found;
-    struct flow_template *tmpl; /* NULL: its version cannot be read */
+    struct flow_template *tmpl; /* NULL: this version of the template cannot be read */
     slice step;                 /* the current step's key, or its number */
     struct buf why;             /* the sentences */
 };
 
-/* A duration in its largest fitting unit: "3 s", "4 min", "2 h", "5 days". */
+/* A duration in the largest unit that fits: "3 s", "4 min", "2 h", "5 days". */
 static slice span(struct explanation *e, int64_t us)
 {
     int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
-    /* At least two of a unit: 90 minutes are "90 min", not "1 h". */
+    /* A unit is used from two of it on: 90 minutes are "90 min", not "1 h". */
     struct arena *arena = &e->session->arena;
     if (seconds < 120)
         return arena_printf(arena, "%lld s", (long long)seconds);
@@ -89,7 +89,7 @@ static void why_until(struct explanation *e, const char *what)
     }
     buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
                SLICE_ARG(span(e, left)));
-    /* Servers scan every few seconds: if a flow is overdue by more, no server has scanned it. */
+    /* Servers scan every few seconds: if a flow is overdue for longer, no server has scanned it. */
     if (left < -LATE_US || e->found.nodes_alive == 0)
         why_no_server(e, "wake it");
 }

@@ -1,5 +1,5 @@
 /*
- * `sluice flow explain`: why a flow does not move, in sentences.
+ * `sluice flow explain`: explains in sentences why a flow does not move.
  */
 #ifndef CLI_FLOW_EXPLAIN_H
 #define CLI_FLOW_EXPLAIN_H

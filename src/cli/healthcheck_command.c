@@ -1,5 +1,5 @@
 /*
- * sluice healthcheck: queries /readyz of the server with the same settings; for containers, whose
+ * sluice healthcheck: queries /readyz of the server with the same settings, for containers whose
  * images have no HTTP client.
  */
 #include "cli/commands.h"

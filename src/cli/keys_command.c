@@ -1,5 +1,5 @@
 /*
- * sluice keys: API keys of accounts, and the master keys that seal credentials.
+ * sluice keys: manages the API keys of accounts, and the master keys that seal credentials.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -19,8 +19,8 @@ static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 
 /* ---- create ---- */
 
-/* A time from now or a point in time; microseconds since 1970, 0: the key never expires. A key that
- * had expired before it was printed would be of no use, so the past is an error. */
+/* Reads a duration from now or a point in time, in microseconds since 1970; 0: the key never
+ * expires. A time in the past is an error, since the key would be useless. */
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
 {
     uint64_t ms;
@@ -28,7 +28,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     *expires_at = 0;
     if (!text.ptr || slice_eq_cstr(text, "never"))
         return OK;
-    /* A duration is tried first: no time has its form. */
+    /* It is read as a duration first: no point in time has that form. */
     bool is_span = config_parse_ms(text, &ms);
     if (is_span && ms <= (uint64_t)(LIFE_DAYS_MAX * ms_per_day))
         *expires_at = now + (int64_t)ms * us_per_ms;
@@ -43,7 +43,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     return OK;
 }
 
-/* One of the words, which are separated by spaces, or none. */
+/* Reads an option whose value, if given, must be one of `words` (separated by spaces). */
 static int read_word(const struct command_call *call, const char *name, const char *words,
                      slice *value, struct err *err)
 {
@@ -54,7 +54,8 @@ static int read_word(const struct command_call *call, const char *name, const ch
                    SLICE_ARG(slice_first_utf8(*value, 40)));
 }
 
-/* Into the key: name, scopes (all by default), addresses, expiry, limits over /mcp. */
+/* Fills in the key from the options: name, scopes (all by default), addresses, expiry, limits
+ * over /mcp. */
 static int read_options(struct session *session, const struct command_call *call,
                         struct api_key *key)
 {
@@ -82,7 +83,7 @@ static void put_api_key(struct output_json *json, const struct api_key *key, con
     char scopes[33];
     json_open(&json->w, '{');
     output_json_uuid(json, "id", key->id);
-    /* Only a new key has its text; lists have the prefix. */
+    /* Only a new key has its text; lists have only the prefix. */
     if (secret)
         output_json_str(json, "key", slice_cstr(secret));
     output_json_str(json, "prefix", key->prefix);
@@ -115,14 +116,14 @@ static int print_new(struct session *session, const struct command_call *call,
     return OK;
 }
 
-/* Draws, stores and prints a key. The database gets the hash of the key, not its text. */
+/* Generates, stores and prints a key. The database gets the hash of the key, not its text. */
 static int make_key(struct session *session, struct command_call *call,
                     const struct account *account, struct vault_command_request *request)
 {
     struct vault_key fresh;
     struct api_key *key = &request->key.key;
     vault_key_new(&fresh);
-    /* In lists its id and prefix show which key it is; neither opens anything. */
+    /* In lists, id and prefix identify the key; neither grants access. */
     memcpy(key->hash, fresh.hash, sizeof(key->hash));
     key->account_id = account->account_id;
     key->id = uuid_v7();
@@ -145,7 +146,7 @@ static int create_key(struct session *session, struct command_call *call)
         tls_library_init(&session->err) != OK ||
         session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
-    /* The key is drawn last, so that an error above leaves no key text in memory. */
+    /* The key is generated last, so that an error above leaves no key text in memory. */
     return make_key(session, call, &account, &request);
 }
 
@@ -201,7 +202,7 @@ static int list_keys(struct session *session, struct command_call *call)
 
 /* ---- revoke, roll ---- */
 
-/* By id, or by the prefix if no other key has the same. */
+/* Finds a key by its id, or by its prefix if no other key has the same prefix. */
 static int find_key(struct session *session, struct uuid account_id, slice text,
                     struct api_key *key)
 {
@@ -239,7 +240,7 @@ static int revoke(struct session *session, struct command_call *call)
     return OK;
 }
 
-/* The end of the old key: not later than its own. */
+/* Sets the end of the old key, but not later than its own expiry. */
 static int read_overlap(slice text, struct api_key *old, struct err *err)
 {
     uint64_t ms;
@@ -255,9 +256,9 @@ static int read_overlap(slice text, struct api_key *old, struct err *err)
     return OK;
 }
 
-/* The new key and the end of the old one are one change: no failure leaves a client without a valid
- * key. Two processes that roll the same key at the same time make two new keys, and the earlier end
- * applies. */
+/* The new key is created and the old one is ended in one change: no failure leaves a client
+ * without a valid key. Two processes that roll the same key at the same time make two new keys,
+ * and the earlier end applies. */
 static int roll(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -288,7 +289,7 @@ static int roll(struct session *session, struct command_call *call)
     if ((expires.ptr && read_expiry(expires, end, &session->err) != OK) ||
         read_overlap(command_option(call, "overlap"), &old, &session->err) != OK)
         return (int)session->err.code;
-    /* The statement ends the old key then, unless that key ends earlier. */
+    /* The statement ends the old key at this time, unless that key expires earlier. */
     request.key.replaced_until = old.expires_at;
     if (make_key(session, call, &account, &request) != OK)
         return (int)session->err.code;

@@ -1,6 +1,6 @@
 /*
- * Requests to a server on this machine; see local.h. Sockets of the system are enough for a request
- * of fixed text whose reply ends with its connection.
+ * Requests to a server on this machine; see local.h. Plain sockets are enough for a request with a
+ * fixed text whose reply ends when the connection closes.
  */
 #include "cli/local.h"
 
@@ -25,7 +25,7 @@ slice local_split_port(slice address, slice *port)
     return slice_first(address, len > 0 ? len - 1 : 0);
 }
 
-/* The descriptor, or -1 with err. */
+/* Returns the descriptor, or -1 with err set. */
 static int open_unix(slice path, struct err *err)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -83,7 +83,7 @@ static int open_listener(slice address, struct err *err)
     return open_tcp(slice_from(url, sizeof("http://") - 1), err);
 }
 
-/* The whole reply: the server closes the connection after it. */
+/* Reads the whole reply; the server closes the connection after it. */
 static int exchange(int fd, const char *path, struct buf *reply, struct err *err)
 {
     const struct timeval limit = {.tv_sec = ANSWER_MS / 1000};
@@ -103,7 +103,7 @@ static int exchange(int fd, const char *path, struct buf *reply, struct err *err
         if (got > 0)
             buf_added(reply, (size_t)got);
     } while (got > 0);
-    /* A reply that was cut off is useless: its end is the connection's. */
+    /* Only a closed connection ends the reply. A reply that is cut off is useless. */
     return got == 0 && reply->len > 0
                ? OK
                : err_set(err, ERR_IO, "no answer within %d s", ANSWER_MS / 1000);

@@ -1,5 +1,6 @@
 /*
- * The binary: prepares the process, then hands the command line to its table of commands.
+ * The program's main function: prepares the process, then passes the command line and the table of
+ * commands to command_main.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +21,7 @@ static const struct command *const commands[] = {
     &flow_command,  &doctor_command,      &healthcheck_command,   &top_command,
 };
 
-/* A descriptor 0, 1 or 2 that is closed would be taken by the next file or socket, and every
+/* If descriptor 0, 1 or 2 is closed, the next file or socket would get its number, and every
  * message to stderr would go there. */
 static bool open_standard_files(void)
 {
@@ -30,7 +31,7 @@ static bool open_standard_files(void)
     return true;
 }
 
-/* A connection is a descriptor; shells give 1024 by default and allow more. */
+/* Each connection takes a descriptor; shells set the limit to 1024 by default and allow more. */
 static void raise_file_limit(void)
 {
     struct rlimit files;
@@ -48,16 +49,17 @@ int main(int argc, char **argv)
     struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
     if (!open_standard_files() || argc < 1)
         return EXIT_FAILED;
-    /* Writing to a closed socket returns EPIPE; the signal would end the process. */
+    /* Writing to a closed socket then returns EPIPE; the signal would end the process. */
     (void)signal(SIGPIPE, SIG_IGN);
     /* Memory holds secrets, which must not end up in a core file. */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     raise_file_limit();
     mem_tune();
-    (void)umask(077); /* files that are created are for the owner alone */
+    (void)umask(077); /* only the owner may access the files that it creates */
     int result = command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
-    /* A pool thread is still busy (a name lookup that hangs), and libuv joins its threads in
-     * exit(); _exit does not wait. command_main has flushed stdout; stderr has no buffer. */
+    /* A pool thread is still busy (for example, a name lookup hangs). exit() would wait, because
+     * libuv joins its threads there; _exit does not. command_main has flushed stdout; stderr has
+     * no buffer. */
     if (loop_has_abandoned()) {
         log_flush();
         _exit(result);

@@ -5,8 +5,8 @@
 
 #include "cli/completions.h"
 
-/* Text: a backslash begins an escape there, a hyphen is not a minus, and a line that begins with a
- * dot or an apostrophe is a request. */
+/* Writes text. A backslash would begin an escape, a hyphen is not a minus, and a line that
+ * begins with a dot or an apostrophe is a request. */
 static void put_roff(FILE *out, const char *text)
 {
     bool is_line_begin = true;
@@ -31,10 +31,10 @@ static void put_line(FILE *out, const char *request, const char *const *texts)
     (void)fputc('\n', out);
 }
 
-/* A line of requests and texts, each of which is put as put_roff does; NULL ends them. */
+/* Writes a line from a request and texts, each written as by put_roff; NULL ends the list. */
 #define PUT_LINE(out, request, ...) put_line(out, request, (const char *const[]){__VA_ARGS__})
 
-/* name: of a setting, or a flag with its dashes; value may be NULL. */
+/* name: a setting's name, or a flag with its dashes; value may be NULL. */
 static void put_option(FILE *out, const char *name, const char *value, const char *help)
 {
     (void)fputs(".TP\n.B ", out);

@@ -1,7 +1,7 @@
 /*
- * sluice migrate: brings the schema to this program's version; with --check it changes nothing and
- * reports whether `serve` would start; with --citus it distributes the tables, and without it those
- * that a migration has added to a distributed database.
+ * sluice migrate: brings the schema to this program's version. With --check it changes nothing and
+ * reports whether `serve` would start. With --citus it distributes the tables; without --citus it
+ * distributes the tables that a migration has added to a distributed database.
  */
 #include <stdio.h>
 

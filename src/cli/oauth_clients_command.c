@@ -1,6 +1,6 @@
 /*
- * sluice oauth-clients: the OAuth clients that are registered with the apps' authorization servers,
- * for all accounts or for a single one.
+ * sluice oauth-clients: manages the OAuth clients that are registered with the apps' authorization
+ * servers, for all accounts or for a single account.
  */
 #include "base/mem.h"
 #include "cli/catalog_show.h"
@@ -12,7 +12,7 @@
 
 enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
 
-/* The nil UUID without --account: the client for all accounts. */
+/* Without --account the nil UUID: the client is for all accounts. */
 static int find_owner(struct session *session, const struct command_call *call,
                       struct uuid *account_id)
 {
@@ -28,7 +28,8 @@ static int find_owner(struct session *session, const struct command_call *call,
 
 /* ---- set ---- */
 
-/* The secret alone in a file, or on stdin; one newline at its end is removed. */
+/* Reads the secret from a file or stdin that has nothing else; one newline at its end is
+ * removed. */
 static int read_secret(const char *path, struct buf *out, struct err *err)
 {
     int result = credential_read(path, "a client secret", out, err);

@@ -13,8 +13,9 @@ enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
-/* The bytes of the character that text begins with; *is_allowed: it may be written to a terminal;
- * control characters drive it, and direction marks make it show another text. */
+/* The number of bytes of the first character of text. *is_allowed: whether it may be written to
+ * a terminal. Control characters would be obeyed by the terminal, and direction marks would make
+ * it show another text. */
 static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
@@ -105,7 +106,7 @@ void output_table_uuid(struct output_table *table, struct uuid id)
     output_table_cell(table, slice_cstr(text));
 }
 
-/* In characters: each is assumed to take one column. */
+/* The width in characters: each is assumed to take one column. */
 static size_t width_of(slice text)
 {
     size_t width = 0;
@@ -114,7 +115,8 @@ static size_t width_of(slice text)
     return width;
 }
 
-/* Columns of the terminal; SIZE_MAX if out is not a terminal: a program reads the whole cell. */
+/* The number of columns of the terminal; SIZE_MAX if out is not a terminal, since a program
+ * reads whole cells. */
 static size_t terminal_columns(FILE *out)
 {
     struct winsize size;
@@ -122,7 +124,7 @@ static size_t terminal_columns(FILE *out)
     return is_known && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
 }
 
-/* The last cell, in the rest of the line; on its own line if that is too short. */
+/* Prints the last cell in the rest of the line, or on its own line if the rest is too short. */
 static void print_last(slice cell, size_t left, FILE *out)
 {
     if (left < LAST_COLUMNS_MIN)
@@ -137,7 +139,7 @@ static void print_last(slice cell, size_t left, FILE *out)
     (void)fprintf(out, "%.*s\n", SLICE_ARG(cell));
 }
 
-/* left: columns for the last cell. */
+/* left: number of columns for the last cell. */
 static void print_row(const struct output_table *table, const slice *row, const size_t *widths,
                       size_t left, FILE *out)
 {
@@ -151,7 +153,7 @@ static void print_row(const struct output_table *table, const slice *row, const 
     print_last(row[last], left, out);
 }
 
-/* The columns left for the last cell of a line; SIZE_MAX: the whole table fits. */
+/* The number of columns left for the last cell of a line; SIZE_MAX if the whole table fits. */
 static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
 {
     size_t whole = terminal_columns(out), taken = 0;

@@ -13,8 +13,8 @@
 
 enum { OUTPUT_COLUMNS_MAX = 10, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
 
-/* Columns as wide as their widest cell, separated by two spaces; on a narrower terminal the last is
- * cut or printed on its own line. Cells are copied into the arena. */
+/* Each column is as wide as its widest cell, and two spaces separate columns. On a narrower
+ * terminal the last column is cut or printed on its own line. Cells are copied into the arena. */
 struct output_table {
     struct arena *arena;
     size_t columns;
@@ -32,7 +32,7 @@ void output_table_uuid(struct output_table *table, struct uuid id);
 int output_table_print(const struct output_table *table, FILE *out, const char *none,
                        struct err *err) MUST_CHECK;
 
-/* text with control characters and broken UTF-8 replaced by '?'; newline and tab stay. */
+/* Prints text with control characters and invalid UTF-8 replaced by '?'; newlines and tabs stay. */
 void output_text(FILE *out, slice text);
 
 /* A JSON document that is printed whole at the end. */
@@ -45,10 +45,10 @@ void output_json_begin(struct output_json *json);
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
 void output_json_str(struct output_json *json, const char *key, slice text);
 void output_json_uuid(struct output_json *json, const char *key, struct uuid id);
-/* Prints a line and frees. ERR_LIMIT: it was too large. */
+/* Prints a line and frees the document. ERR_LIMIT: it was too large. */
 int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
 
-/* How rows of one kind are printed: a table, or an array of JSON. */
+/* How rows of one kind are printed: as a table, or as a JSON array. */
 struct output_list {
     size_t row_size;
     const char *headings, *none; /* as above */
@@ -58,7 +58,7 @@ struct output_list {
 int output_list(const struct output_list *list, const void *rows, size_t count, bool as_json,
                 struct arena *arena, struct err *err) MUST_CHECK;
 
-/* Checks a name that a person gives: UTF-8 without control characters, 1 to characters_max
+/* Checks a name that a person enters: UTF-8 without control characters, 1 to characters_max
  * characters, not only spaces. ERR_INVALID says what is wrong; noun is "a name", "a label". */
 int output_name_check(slice text, const char *noun, size_t characters_max,
                       struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
  * sluice keys rotate; see rotate.h. Connections are read in pages, in the order of their keys. Each
- * is updated only if no other process has changed it since it was read; if one has, it is read
- * again.
+ * is updated only if no other process has changed it since it was read; otherwise it is read again
+ * in the next pass.
  */
 #include "cli/rotate.h"
 
@@ -25,18 +25,18 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
     struct secret *plain = NULL;
     if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
         return (int)err->code;
-    /* Account and connection are part of the seal, so they stay the same. */
+    /* Account and connection are part of the seal, so they must stay the same. */
     buf_clear(&rotation->sealed);
     int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
     secret_unref(plain);
     if (result != OK)
         return err_set(err, (enum err_code)result, "the credential could not be sealed");
-    /* The statement compares rev, so that a token that was renewed in between is not lost. */
+    /* The statement compares rev, so that a token renewed since the read is not lost. */
     return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* On stderr: the others continue, and the command fails at its end. */
+/* Reported on stderr: the other connections continue, and the command fails at its end. */
 static void print_failed(const struct connection *row, const struct err *err)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -45,7 +45,7 @@ static void print_failed(const struct connection *row, const struct err *err)
                   SLICE_ARG(row->integration_id), err->text);
 }
 
-/* Only errors of the database itself end the rotation. */
+/* Only an error of the database or of memory ends the rotation. */
 static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
 {
     struct err err;
@@ -66,7 +66,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
         rotation->changed++;
     else
         rotation->failed++;
-    /* A row that keeps changing is reported after the last pass, a broken row in the first pass. */
+    /* A row that keeps changing is reported after the last pass, a broken row in the first. */
     if (pass == (is_changed ? PASSES_MAX : 1))
         print_failed(row, &err);
     return OK;
@@ -75,7 +75,7 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
 static int rotate_pass(struct rotation *rotation, int pass)
 {
     struct session *session = rotation->session;
-    /* Keyset paging: resealed rows no longer match, and a failed row is skipped. */
+    /* Keyset paging: resealed rows no longer match, and failed rows are skipped. */
     struct uuid after_account = {{0}};
     int64_t after_id = 0;
     struct connection *list;
@@ -115,7 +115,8 @@ static int reseal_client(struct rotation *rotation, const struct oauth_client *r
         rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* As rotate_one, without a second pass: it ends the rotation only if all would fail. */
+/* As rotate_one, but without a second pass: an error ends the rotation only if all other clients
+ * would fail, too. */
 static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
 {
     struct err err;
@@ -161,7 +162,7 @@ int rotate_all(struct session *session, struct command_call *call)
 {
     struct rotation rotation = {.session = session};
     (void)call;
-    /* The ring comes first: without it nothing could be opened. */
+    /* The ring is opened first: without it no credential could be opened. */
     if (session_open_ring(session) != OK || session_open_database(session) != OK)
         return (int)session->err.code;
     arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
@@ -170,7 +171,7 @@ int rotate_all(struct session *session, struct command_call *call)
     for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
         rotation.failed = rotation.changed = 0;
         result = rotate_pass(&rotation, pass);
-        /* Failures do not change by trying again; concurrent changes do. */
+        /* Another pass helps with concurrent changes, but not with failures. */
         if (rotation.changed == 0)
             break;
     }

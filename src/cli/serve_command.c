@@ -1,6 +1,6 @@
 /*
- * sluice serve: the service. One process alone, or with --workers a parent that is not a server
- * itself, and workers, which are this program run again with their descriptors in SLUICE_WORKER.
+ * sluice serve: the service. It is one process, or, with --workers, a parent that does not serve
+ * itself and its workers, which are this program run again with their descriptors in SLUICE_WORKER.
  */
 #include <sys/resource.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 enum { READY_BYTES_MAX = 1024, OTHER_FILES = 500 };
 
-/* How this process serves: alone, as the parent of workers, or as one of them. */
+/* How this process serves: alone, as the parent of workers, or as a worker. */
 struct serving {
     struct command_call *call;
     struct worker worker;
@@ -36,13 +36,14 @@ static void write_ready_file(const struct serving *serving, slice url)
     json_member_str(&w, "base_url", url);
     json_member_i64(&w, "pid", getpid());
     json_close(&w, '}');
-    /* The server runs; a failure to write the ready file is reported, and does not end it. */
+    /* The server runs already, so a failure to write the ready file is reported but does not end
+     * it. */
     if (file_write_whole(config->ready_file.ptr, buf_slice(&text), 0600, &err) != OK)
         (void)command_fail(serving->call, "%s", err.text);
     buf_deinit(&text);
 }
 
-/* For the process known to the service manager: alone, or the parent. */
+/* Only in the process known to the service manager: the single process, or the parent. */
 static void on_state(void *owner, enum server_state state, uint16_t port)
 {
     const struct serving *serving = owner;
@@ -76,7 +77,7 @@ static void on_worker_state(void *owner, enum server_state state, uint16_t port)
         worker_report(&serving->worker, WORKER_RELOADED);
 }
 
-/* Once a second: shows that the loop runs. */
+/* Called once a second: shows that the loop runs. */
 static bool on_tick(void *owner)
 {
     struct serving *serving = owner;
@@ -87,7 +88,7 @@ static bool on_tick(void *owner)
     return true;
 }
 
-/* main.c has raised the limit as far as it can. */
+/* main.c has raised the limit to the hard limit. */
 static void warn_of_few_files(const struct config *config)
 {
     struct rlimit files;
@@ -100,8 +101,8 @@ static void warn_of_few_files(const struct config *config)
                   LOG_INT("connections", config->connections_max));
 }
 
-/* Each worker has its own port for metrics: the first that of the setting, the others the ports
- * after it. */
+/* Each worker has its own port for metrics: the first that of the setting, the others the
+ * following ports. */
 static int set_metrics_port(const struct worker *worker, struct config *config, struct err *err)
 {
     slice address = config->metrics_listen, port_text;
@@ -118,7 +119,7 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
     return OK;
 }
 
-/* Runs as one of the three; returns when it has drained. */
+/* Runs as one of the three kinds; returns when it has drained. */
 static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
@@ -128,8 +129,8 @@ static int run_service(struct serving *serving, struct err *err)
     systemd_open(is_worker);
     if (!is_worker && systemd_sockets_take(sockets, err) != OK)
         return (int)err->code;
-    /* The sockets of the parent, which has them from the manager; a successor whose settings have
-     * other listeners than the parent binds its own. */
+    /* A worker uses the parent's sockets, which the parent may have from the service manager. A
+     * successor whose settings have other listeners than the parent binds its own. */
     if (is_worker &&
         (systemd_has_sockets() || serving->worker.sockets.count == config->listen.count))
         *sockets = serving->worker.sockets;
@@ -152,7 +153,7 @@ static int run_service(struct serving *serving, struct err *err)
     return server_run(config, &events, err);
 }
 
-/* Faults of the settings as a whole are reported before anything is opened. */
+/* Settings that contradict one another are reported before anything is opened. */
 static int run_serve(struct command_call *call)
 {
     const struct config *config = call->config;

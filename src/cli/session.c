@@ -1,5 +1,5 @@
 /*
- * The parts that operator commands share; see session.h. They block: a command has no loop, and
+ * The parts that operator commands share; see session.h. They block: a command has no loop and
  * waits for one answer at a time.
  */
 #include "cli/session.h"
@@ -50,7 +50,7 @@ int session_open_database(struct session *session)
         return err_set(&session->err, ERR_NOTFOUND,
                        "no database: set DATABASE_URL or --database-url, for example "
                        "postgresql://user@localhost/sluice");
-    /* Fails for a schema that this program does not know, before anything is changed. */
+    /* Fails if this program does not know the schema's version, before anything is changed. */
     session->sync = pg_schema_open(url.ptr, embed_sql, embed_sql_count, &session->err);
     return session->sync ? OK : (int)session->err.code;
 }
@@ -60,7 +60,7 @@ int session_open_ring(struct session *session)
     const struct config *config = session->config;
     if (tls_library_init(&session->err) != OK)
         return (int)session->err.code;
-    /* The ring seals and opens with the TLS library's ciphers. */
+    /* The TLS library must be initialized first: the ring seals and opens with its ciphers. */
     if (config->master_key_file.len > 0)
         session->ring = vault_ring_from_file(config->master_key_file.ptr, &session->err);
     else if (config->master_key.len > 0)
@@ -85,7 +85,7 @@ static int catalog_error(struct session *session, const struct catalog_report *r
                            report->error_count, report->error_count == 1 ? "" : "s",
                            SLICE_ARG(session->config->catalog_dir));
     }
-    /* A load that fails without a problem in the report is out of memory. */
+    /* A load that fails without a problem in the report has run out of memory. */
     return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
 }
 

@@ -1,6 +1,7 @@
 /*
  * The parts that operator commands share: database, master keys, catalog, memory. A command opens
- * those that it needs; session_end closes all. Calls that fail leave their message in session->err.
+ * the parts that it needs; session_end closes all. Functions that fail leave their message in
+ * session->err.
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
@@ -25,25 +26,26 @@ struct session {
 void session_begin(struct session *session, const struct config *config);
 void session_end(struct session *session);
 
-/* A command's whole run: begin, body, end; a result that is not OK is printed from session.err.
- * Returns the exit code. */
+/* Runs a whole command: begin, body, end. If the result is not OK, prints session.err. Returns
+ * the exit code. */
 int session_run(struct command_call *call,
                 int (*body)(struct session *session, struct command_call *call));
 
-/* Connects, and refuses a schema that is not this binary's. */
+/* Connects, and refuses a schema that does not match this program. */
 int session_open_database(struct session *session) MUST_CHECK;
-/* The master keys of the settings; starts the crypto library. */
+/* Opens the master keys of the settings; starts the crypto library. */
 int session_open_ring(struct session *session) MUST_CHECK;
-/* The manifests compiled in and those of the settings' folder. */
+/* Loads the built-in manifests and those of the settings' folder. */
 int session_open_catalog(struct session *session) MUST_CHECK;
-/* The account of that id, or the only account of that name. */
+/* Finds the account with that id, or the only account with that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
 /* Connects, and finds the account that the first argument names. */
 int session_open_account(struct session *session, const struct command_call *call,
                          struct account *account) MUST_CHECK;
 
-/* The caller of a command's change: the user that runs it, and the host; in the session's arena. */
+/* The caller of a command's change: the user that runs it, and the host. The texts are in the
+ * session's arena. */
 struct audit_by session_by(struct session *session);
 
 #endif

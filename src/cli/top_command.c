@@ -1,5 +1,6 @@
 /*
- * sluice top: the activity of the server with these settings, from its /metrics, in a terminal.
+ * sluice top: shows the activity of the server with these settings, from its /metrics, in a
+ * terminal.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct top {
 
 /* ---- queries ---- */
 
-/* Each worker has its own port: that of metrics-listen, and those after it. */
+/* Each worker has its own port: that of metrics-listen or one of those after it. */
 static int ask_all(struct top *top, struct samples *samples, struct err *err)
 {
     const struct config *config = top->call->config;
@@ -54,7 +55,7 @@ static int ask_all(struct top *top, struct samples *samples, struct err *err)
 
 /* ---- one screen ---- */
 
-/* Per second; label as for samples_sum. */
+/* The growth per second; label as for samples_sum. */
 static double rate(const struct top *top, const char *name, slice label)
 {
     return samples_growth(&top->now, &top->before, name, label) / top->seconds;
@@ -70,7 +71,7 @@ static double quantile(const struct top *top, const char *name, slice label, dou
     return samples_quantile(&top->now, &top->before, name, label, of);
 }
 
-/* In the unit that a person would use; negative: nothing was measured. */
+/* Writes a duration in a readable unit; negative: nothing was measured. */
 static void put_duration(struct top *top, double seconds)
 {
     char text[24] = "-";
@@ -83,7 +84,7 @@ static void put_duration(struct top *top, double seconds)
     buf_printf(&top->out, " %9s", text);
 }
 
-/* The beginning of a line: rate and duration. The present state follows. */
+/* Writes the beginning of a line: rate and duration. The current state follows. */
 static void put_row(struct top *top, const char *what, const char *counter, const char *histogram)
 {
     buf_printf(&top->out, "%-18s %8.1f", what, rate(top, counter, SLICE("")));
@@ -107,7 +108,7 @@ static void put_work(struct top *top)
                sum(top, "sluice_http_client_waiting"));
     put_row(top, "flow transitions", "sluice_flow_transitions_total", NULL);
     buf_printf(out, "  flows running %.0f\n", sum(top, "sluice_flows_running"));
-    /* Each process knows all waiting flows. */
+    /* Taken from one process, since each process knows all waiting flows. */
     put_row(top, "waiting flows", "sluice_flow_lateness_seconds_count",
             "sluice_flow_lateness_seconds");
     buf_printf(out, "  %.0f wait, %.0f due in a minute\n",
@@ -146,13 +147,13 @@ static int compare_apps(const void *left, const void *right)
     return a->slow < b->slow ? 1 : a->slow > b->slow ? -1 : 0;
 }
 
-/* As the server writes it: names of apps need no escape. */
+/* The label as the server writes it: names of apps need no escape. */
 static void label_of(slice app, char text[128])
 {
     (void)snprintf(text, 128, "integration=\"%.*s\"", SLICE_ARG(app));
 }
 
-/* The apps that were called between the two samples, the slowest first. */
+/* The apps that were called between the two samples, slowest first. */
 static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
 {
     size_t count = 0;
@@ -175,8 +176,8 @@ static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
     return count;
 }
 
-/* Failed calls are those without a 2xx, and those without a reply. A run is an execution, of which
- * a call is a part: its time includes limits and the database. */
+/* A call fails if its status is not 2xx or if there is no reply. A run is an execution, which
+ * contains the call: its time includes limits and the database. */
 static void put_app(struct top *top, const struct app *app)
 {
     char label[128], good_label[160];
@@ -207,7 +208,7 @@ static void put_apps(struct top *top)
         buf_append_cstr(&top->out, "no app was called\n");
 }
 
-/* Origins that no account may call at present. */
+/* Origins that no account may call at the moment. */
 static void put_circuits(struct top *top)
 {
     size_t listed = 0;
@@ -265,7 +266,8 @@ static void pause_ms(uint64_t ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* Text added after `before`. is_up: for the last answer, of the same processes. */
+/* Writes the screen, or a message if there is nothing to compare. is_up: `before` is from the
+ * same processes. */
 static void put_answer(struct top *top, int result, bool is_up, const struct err *err)
 {
     if (result == OK && is_up) {
@@ -279,8 +281,8 @@ static void put_answer(struct top *top, int result, bool is_up, const struct err
         buf_printf(&top->out, "\n\nThe server does not answer: %s\n", err->text);
 }
 
-/* Until it is interrupted; --once: one screen, without moving the cursor. Waits for a restarted
- * server, if it has answered once. */
+/* Runs until it is interrupted. With --once it prints one screen, without moving the cursor. If
+ * the server has answered once, it waits for it to restart. */
 static int run_screens(struct top *top, uint64_t interval_ms, bool is_once, struct err *err)
 {
     double asked_at = seconds_now();
@@ -298,7 +300,7 @@ static int run_screens(struct top *top, uint64_t interval_ms, bool is_once, stru
         asked_at = now;
         is_up = is_up && samples_continue(&top->now, &top->before);
         buf_clear(&top->out);
-        /* Cursor home, then clear what is below: the screen does not flicker. */
+        /* Moves the cursor home and clears what is below, which avoids flicker. */
         buf_append_cstr(&top->out, is_once ? "" : "\x1b[H\x1b[J");
         put_answer(top, result, is_up, err);
         (void)fwrite(top->out.ptr, 1, top->out.len, stdout);

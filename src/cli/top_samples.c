@@ -1,6 +1,6 @@
 /*
- * Series of /metrics; see top_samples.h. Some thousand lines are searched for each number: a person
- * reads them, once in some seconds.
+ * Series of /metrics; see top_samples.h. Each number takes a search of some thousand lines, which
+ * is fast enough for a screen that a person reads every few seconds.
  */
 #include "cli/top_samples.h"
 
@@ -86,7 +86,7 @@ double samples_max(const struct samples *samples, const char *name)
     return max;
 }
 
-/* The next series of processor time from *at on; each process has one; NULL: none. */
+/* The next series of processor time, starting at *at, or NULL. Each process has one. */
 static const struct sample *next_process(const struct samples *samples, size_t *at)
 {
     while (*at < samples->count) {
@@ -179,7 +179,7 @@ double samples_quantile(const struct samples *now, const struct samples *before,
     while (at + 1 < buckets.count && buckets.counts[at] < quantile * all)
         at++;
     double low = at ? buckets.bounds[at - 1] : 0, below = at ? buckets.counts[at - 1] : 0;
-    /* +Inf has no width: the last bound is the most that is known. */
+    /* +Inf has no width, so the last finite bound is the best known value. */
     if (at + 1 == buckets.count)
         return low;
     double in_bucket = buckets.counts[at] - below;

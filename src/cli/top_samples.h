@@ -20,20 +20,21 @@ struct samples {
 
 void samples_init(struct samples *samples);
 void samples_deinit(struct samples *samples);
-/* Adds the lines of a text in the Prometheus format, which is copied; several processes add up.
- * false: out of memory. */
+/* Adds the lines of a text in the Prometheus format, which is copied. The series of several
+ * processes may be added together. false: out of memory. */
 bool samples_add(struct samples *samples, slice text) MUST_CHECK;
-/* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all). */
+/* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all
+ * series). */
 double samples_sum(const struct samples *samples, const char *name, slice label);
-/* The largest of the series with that name, 0 if there is none. */
+/* The largest value of the series with that name, 0 if there is none. */
 double samples_max(const struct samples *samples, const char *name);
-/* Whether both are from the same processes, none of which was restarted in between. */
+/* Whether both samples are from the same processes, none of which restarted in between. */
 bool samples_continue(const struct samples *now, const struct samples *before);
-/* The growth of a sum; a counter that is lower than before was restarted, and counts from 0. */
+/* The growth of a sum. A counter that is lower than before was restarted, so it grew from 0. */
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,
                       slice label);
-/* The quantile of a histogram's observations between two moments, in seconds, interpolated inside
- * its bucket; negative without observations. name: without _bucket. */
+/* The quantile of a histogram's observations between two samples, in seconds, interpolated
+ * within its bucket; negative if there are none. name: without _bucket. */
 double samples_quantile(const struct samples *now, const struct samples *before, const char *name,
                         slice label, double quantile);
 /* The value of one label, SLICE_NONE if it is absent. */
