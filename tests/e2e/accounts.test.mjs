@@ -1,5 +1,4 @@
-// An account leaves: everything that is stored for it is exported as lines of JSON, and is then
-// erased.
+// Deleting an account: everything stored for it is exported as lines of JSON and then erased.
 import assert from 'node:assert/strict';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,15 +31,15 @@ before(async () => {
         (await server.call(key, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === status);
     }
   }
-  // A server writes its counts when it ends, so they are in rows before any are compared.
+  // A server writes its counts to the database when it shuts down, so this stops it before it
+  // compares.
   await first.stop();
   stack.forget(first);
   server = await stack.serve();
 });
 after(() => stack?.stopWell(assert));
 
-// How many rows of each table belong to the account, for every table of the schema that names an
-// account.
+// The number of rows that the account has in each table with an account column.
 async function rowsOf(id) {
   const tables = (await stack.cluster.sql(
     `select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id'
@@ -84,7 +83,8 @@ test('export: every row of the account, no credentials', async () => {
 
   const file = join(stack.dir, 'leaving.ndjson');
   assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
-  // the use of a connection is recorded with a delay, which may end between the two exports
+  // the server records the use of a connection with a delay, so it may do so between the two
+  // exports
   const withoutUses = (all) => all.map(({ table, row: { last_used_at, failed_at, failure, ...row } }) => ({ table, row }));
   assert.deepEqual(withoutUses(lines(await readFile(file, 'utf8'))), withoutUses(rows));
   assert.equal((await stat(file)).mode & 0o777, 0o600);
@@ -115,7 +115,7 @@ test('erase while the server runs: nothing is left, and others are not touched',
   erasing.kill('SIGSTOP'); // the time to settle is however long it takes
   assert.equal(await stack.cluster.sql(`select disabled_at is not null from sluice.account where account_id = '${leaving.id}'`), 't');
   await held.letGo();
-  // work that has begun is answered, and recorded before it is erased
+  // work under way is answered, and it is recorded before it is erased
   assert.deepEqual([(await read).status, (await write).status], [200, 200]);
   erasing.kill('SIGCONT');
   assert.deepEqual(await erasing.gone, { code: 0, signal: null }, erasing.log);

@@ -1,5 +1,5 @@
-// Advice that can be followed: the advice of sluice names routes for clients of the API, and tools
-// for clients that have tools. Each of them exists. Text from an app or a caller is not changed.
+// Advice can be followed: sluice names routes to clients of the API, and tools to clients that have
+// tools. Each route and tool exists. Text from an app or a caller is not changed.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const paths = Object.entries(contract.paths).flatMap(([path, item]) =>
 const ROUTE = /\b(GET|POST|PUT|PATCH|DELETE) (\/api\/[\w/{}%.~-]*[\w}])/g;
 const TOOL = /\b(search_actions|describe_action|run_action|start_flow|get_flow|connect_app)\b/;
 
-// Each route that the text names belongs to the interface.
+// Each route that the text names exists in the API.
 function checkRoutes(text, about) {
   for (const [said, method, path] of text.matchAll(ROUTE))
     assert.ok(paths.some(([one, pattern]) => one === method && pattern.test(path)), `${about}: ${said} in ${text}`);

@@ -1,7 +1,7 @@
-// No account harms another: attacks that once took a server down, each on the release build, while
+// No account harms another: attacks that once took a server down, each on the release build while
 // another account works. Memory stays within its budget and is returned, no turn of the loop is
-// long, and the other account is served as before. This is a short run. SOAK_SECONDS makes the
-// whole one. Alone: it times requests and compares rates.
+// long, and the other account is served as before. This is the short form; with SOAK_SECONDS the
+// whole test runs. It runs alone, because it times requests and compares rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -12,7 +12,7 @@ import { whileCounting } from './support/machine.mjs';
 import { run } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 
-// The whole run only: anything slow besides the server would limit the other account.
+// Matters in the whole run: a slow provider would limit the other account.
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
@@ -97,7 +97,8 @@ async function work(seconds, scenarios = SCENARIOS, connections = CONNECTIONS) {
 
 const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
 
-// One round on a server of its own, so that the longest turn is this attack's.
+// Each round has its own server, so the longest turn that the server reports belongs to this
+// attack.
 async function round(begin) {
   server = await serve();
   try {
@@ -173,7 +174,7 @@ test('clients that do not read', (t) =>
 
 const read = (action_id, input = {}) => ({ path: '/api/executions', body: { integration_id: 'gmail', action_id, input } });
 
-// The other account calls the same app, but not in these.
+// The other account calls the same app, but other actions, which do not fail.
 async function withFault(action, fn) {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages' }, action }]);
   try {
@@ -189,8 +190,8 @@ test('slow calls of two accounts', (t) =>
 test('failing calls of two accounts', (t) =>
   withFault({ status: 500 }, () => isHarmless(t, () => attackers.map((one) => by(one, 'flood', { connections: 4, requests: [read('get_message', { id: '18f0000000000001' })] })))));
 
-// Floods of the emulated provider cost the machine's two processors less than a provider in this
-// process.
+// For floods, the emulated provider uses less of the machine's two processors than a provider in
+// this process.
 test('a flood of executions', (t) => isHarmless(t, () => [by(attackers[0], 'flood', { connections: 200, requests: [read('get_profile')] })]));
 
 test('a flood of statements', (t) =>
@@ -235,7 +236,8 @@ async function scenario(name, path) {
   return file;
 }
 
-// A flood that takes less of the machine than one in Node.js does, so that more of it arrives.
+// A flood from sluice-bench: it uses less of the machine than one from Node.js, so more of it
+// arrives.
 async function flood(path) {
   const json = join(stack.dir, 'strangers.json');
   const args = ['--base', server.base, '--scenario', await scenario('strangers', path), '--connections', String(STRANGERS), '--duration', String(SECONDS + 1), '--warmup', '0', '--json', json, '--quiet'];
@@ -259,5 +261,5 @@ test('strangers that do not read', (t) => isFair(t, () => [stranger('silent', '/
 
 test('strangers that ask for pages', (t) => isFair(t, () => [flood('/docs')]));
 
-// A proxy removes a node that answers these late.
+// A proxy removes a node that answers these probes late.
 test('probes during an attack of strangers', async (t) => isFair(t, () => [flood('/docs')], [await scenario('readyz', '/readyz')]));

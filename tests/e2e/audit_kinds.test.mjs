@@ -1,6 +1,6 @@
-// Every kind of audit event of src/store/audit.h, from each interface that can cause it. The events
-// of one kind are equal except for the caller: the person or key, the address, the means and, for a
-// link's holder, the link.
+// Every kind of audit event in src/store/audit.h, from each interface that can cause it. Events of
+// one kind are equal except for the caller: the person or key, the address, the means and, if a
+// link was used, the link.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -74,7 +74,7 @@ async function failed() {
 async function link(body) {
   return new URL((await api('POST', '/api/connect/sessions', body, 201)).url).pathname;
 }
-// The browser of a person that has opened it.
+// A browser in which a person has opened the link.
 async function opened(path) {
   const person = new Pages(server.base);
   return { person, page: await person.press(await person.ask(path), 'Continue') };
@@ -92,8 +92,8 @@ const decided = (verb) => ({
 const client = ['--client-id', 'own', '--account'];
 const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account.id]);
 
-// What causes one event of a kind, by kind and interface. `past`: rows of a former version, which
-// no interface makes any more.
+// How to cause one event of each kind, by kind and interface. `past`: rows of a former version,
+// which no interface writes any more.
 const causes = {
   'account.created': { cli: async () => (account.made = JSON.parse(await cli(['accounts', 'create', 'another', '--again', '--json'])).account_id) },
   'account.changed': { cli: () => cli(['accounts', 'set', account.made, '--mark', 'AB']) },
@@ -190,8 +190,8 @@ const rowsOf = async (kind) => {
   return JSON.parse(text);
 };
 
-// The caller's part: what differs between callers. Ids, and names derived from them, differ with
-// the changed object.
+// The members that depend on the caller. Ids, and names derived from them, depend on the changed
+// object.
 const CALLERS = ['by', 'link_id', 'key_id'];
 function withoutCaller({ kind, reason, details }, face) {
   const kept = Object.entries(details ?? {}).filter(([name]) => name !== 'by' && !(face === 'link' && kind.startsWith('connection.') && CALLERS.includes(name)));

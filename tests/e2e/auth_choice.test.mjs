@@ -1,7 +1,7 @@
 // An app that can be connected in several ways, and scopes that a person ticks
-// (contrib/integrations/README.md "auth"): a connection remembers its way, reconnecting can change
-// it, and an action without its scope is refused with the words of the checkbox. In headless
-// Chromium, with an authorization server that shows checkboxes.
+// (contrib/integrations/README.md "auth"): a connection keeps the way in which it was connected,
+// reconnecting can change it, and the refusal of an action without its scope quotes the checkbox.
+// In headless Chromium, with an authorization server that shows checkboxes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { CLIENT, Consent } from './support/consent.mjs';

@@ -1,4 +1,4 @@
-// POST /api/executions/batch: many executions in one request, each like an execution of its own.
+// POST /api/executions/batch: many executions in one request, each treated like a single execution.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
@@ -133,7 +133,7 @@ test('a rate limit says when to try again', async () => {
 });
 
 test('summaries that would make the reply too large are replaced by their ids', async () => {
-  // replies of a provider, together over 4 MiB
+  // replies of a provider, over 4 MiB in total
   const mail = { from: 'ada@example.com', subject: 'large', text: 'x'.repeat(350_000) };
   const { id } = await dev.control('POST', '/mail', mail);
   const get = { integration_id: 'gmail', action_id: 'get_message', input: { id } };

@@ -1,5 +1,6 @@
-// sluice-bench is correct: its counts match the server's work, an open loop's latencies count from
-// when each operation was due, and it reports what it cannot do. Alone: it times rates.
+// sluice-bench is correct: its counts match the server's work, an open loop measures latency from
+// the time at which each operation was scheduled, and it reports what it cannot do. It runs alone,
+// because it times rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -74,7 +75,7 @@ test('every scenario that is compiled in runs', async () => {
   const list = (await run(bench, ['--list'])).stdout;
   const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
   assert.ok(['read', 'write', 'replay', 'search', 'detail', 'flow', 'approval'].every((name) => names.includes(name)), list);
-  // a second each, so all run concurrently
+  // each takes a second, so all run concurrently
   const ends = await Promise.all(names.map((name) => loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`)));
   for (const [i, end] of ends.entries()) assert.equal(end.code, 0, `${names[i]}: ${end.stdout}${end.stderr}`);
 });
@@ -106,7 +107,7 @@ test('a replay uses a key of the connection’s own', async () => {
   assert.ok(keys <= 7, `${keys} of the provider's calls for 7 keys`);
 });
 
-// Answers at once, except during one stall of `stallMs`.
+// Answers without delay, except during one stall of `stallMs`.
 async function startStaller(stallMs) {
   let asked = 0;
   const server = createServer((request, response) => {
@@ -126,8 +127,8 @@ test('an open loop counts every request that a stall delayed', async () => {
   const report = await figures(await load(args), json);
   staller.server.close();
   staller.server.closeAllConnections();
-  // 800 were due, 200 of them in the stall, and these took from 500 ms to nothing: a closed loop
-  // would have noticed 8
+  // 800 requests were scheduled, 200 of them during the stall, with latencies from 500 ms down to
+  // 0. A closed loop would have measured only 8 of these.
   assert.ok(report.done >= 780 && report.done <= 801, `${report.done}`);
   assert.ok(report.latency_us.p90 >= 150_000, JSON.stringify(report.latency_us));
   assert.ok(report.latency_us.max >= 450_000, JSON.stringify(report.latency_us));
@@ -147,9 +148,9 @@ test('a server that is stopped for 200 ms is noticed by all requests that were d
   await pause(200);
   dev.process.kill('SIGCONT');
   const report = await figures(await loading, json);
-  // 1,500 were due, 100 of them in the stop, and these took evenly from 200 ms to nothing: more
-  // than half of them, a thirtieth of all, took over 80 ms. A closed loop of 8 would have noticed
-  // 8, half a percent.
+  // 1,500 requests were scheduled, 100 of them while the server was stopped, with latencies spread
+  // evenly from 200 ms down to 0. More than half of these 100, a thirtieth of all requests, took
+  // over 80 ms. A closed loop of 8 would have measured only 8 of them, half a percent.
   assert.ok(report.latency_us.p95 < report.latency_us.max);
   assert.ok(report.latency_us.p99 >= 100_000, JSON.stringify(report.latency_us));
   assert.ok(report.latency_us.max >= 190_000, JSON.stringify(report.latency_us));

@@ -1,12 +1,12 @@
-// `make bench` works: every kind of figure is measured, here at sizes that prove nothing, and no
-// files are left. On the release build.
+// `make bench` works: it measures every kind of figure, at sizes too small to be meaningful here,
+// and leaves no files. On the release build.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { BenchRun } from './support/bench.mjs';
 
 const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '1000', '--pooled', '50', '--idle', '200'];
-// One of each kind. The others differ only in the scenario.
+// One figure of each kind. The others differ only in the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
   'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'beside strangers', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];
 let suite;

@@ -1,5 +1,5 @@
-// What an account may store, and what one address may hold: each bound is a setting, and reaching
-// it gives an error.
+// Limits on what an account may store and on what one address may hold: each limit is a setting,
+// and exceeding it gives an error.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ const count = async (what = '') =>
 const added = async () =>
   Number(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = 'connection.added'`));
 
-// The page of a link, opened in a browser of its own: {pages, page}.
+// The page of a link, opened in a separate browser: {pages, page}.
 async function taken(url) {
   const pages = new Pages(server.base);
   const first = await pages.go(new URL(url).pathname);
@@ -145,7 +145,7 @@ test('reconnecting is never refused', async () => {
   assert.equal(await count(), 3);
 });
 
-// Rows of the past, oldest first. Their ids contain their time.
+// Old rows, oldest first. Their ids contain their time.
 const old = (kind, owner, many, hours) => {
   const id = `(lpad(to_hex((extract(epoch from now() - interval '${hours} hours') * 1000)::bigint + n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
   const at = `now() - interval '${hours} hours'`;
@@ -171,7 +171,7 @@ test('the oldest executions and audit events beyond the bound are removed, excep
   }
   const newest = () => stack.cluster.sql(`select string_agg(id::text, ',' order by id) from (select id from sluice.execution where account_id = '${lazy.id}' order by id desc limit 5) x`);
   const last = await newest();
-  // housekeeping begins when a server starts
+  // housekeeping runs when a server starts
   const args = ['--account-kept-executions', '5', '--account-kept-audit', '7', '--idempotency-ttl', '1h', '--allow-host', '127.0.0.1'];
   const node = await stack.serve({ args, env });
   await until('the bounds are kept', async () => (await kept('execution', lazy.id)) === 5 && (await kept('audit_event', lazy.id)) === 7 && (await kept('execution', busy.id)) === 8);

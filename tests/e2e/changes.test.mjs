@@ -1,5 +1,5 @@
-// Every server notices at once what an operator command or another process changes. Both servers
-// here would use their caches for an hour, so whatever they notice was notified.
+// Every server learns without delay of a change by an operator command or another process. Both
+// servers here would use their caches for an hour, so they see a change only if they are notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -70,8 +70,8 @@ test('a connection that another process has found dead', async () => {
 test('a server that missed hints drops its caches when it gets hints again', async () => {
   const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
   assert.deepEqual(await statuses(key), [200, 200]);
-  // the change and the end of both connections are one commit, so neither server can have been
-  // notified
+  // the change is committed in the same transaction that ends both connections, so neither server
+  // can have been notified
   const cut = await stack.cluster.sql(
     `begin; update sluice.api_key set revoked_at = now() where id = '${id}';
      select count(pg_terminate_backend(pid)) from pg_stat_activity 

@@ -82,7 +82,7 @@ test('an app that fails most accounts is not called by any account', async () =>
   assert.deepEqual(await gauge(), [`{origin="${APP}"} 1`]);
 });
 
-// Its head would be too large: no request was sent to the app.
+// The head of the request would be too large, so no request was sent to the app.
 test('a call that this server refuses to send is not a vote', async () => {
   const LONG = 'x'.repeat(12_000);
   const replies = [];

@@ -1,7 +1,7 @@
-// Clients that are generated from the server's own document: openapi-typescript with openapi-fetch,
-// and @hey-api/openapi-ts. Both compile under `tsc --strict`, including the generated files, and do
-// with a real server what clients do. Uses that the interface does not allow must not compile: each
-// of them is compiled, too.
+// Clients generated from the server's own document with openapi-typescript and openapi-fetch, and
+// with @hey-api/openapi-ts. Both compile under `tsc --strict`, including the generated files, and
+// call a real server as clients do. Uses that the interface does not allow must not compile; each
+// is compiled here to check that.
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -82,7 +82,7 @@ for (const [name, file] of Object.entries(clients))
     });
   });
 
-// What is replaced in a client, with what, and why it is wrong then.
+// [text of a client, its replacement, the rule that the replacement breaks]
 const wrongs = [
   ["action_id: 'list_labels', input: {}", "action_id: 'list_labels'", 'input must be there'],
   ["action_id: 'list_labels', input: {}", "action_id: 'list_labels', input: 1", 'input is an object'],

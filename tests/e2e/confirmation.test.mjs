@@ -1,6 +1,6 @@
-// An unconfirmed write (src/api/README.md "Executions"): policy_blocked and confirmation_required
-// for any input, with every problem of the input in the same answer, in the caller's own paths. Its
-// idempotency key reveals nothing.
+// An unconfirmed write (src/api/README.md "Executions") gives policy_blocked and
+// confirmation_required for any input. The same answer lists every problem of the input, with the
+// caller's own paths. Its idempotency key reveals nothing.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -54,7 +54,7 @@ before(async () => {
 after(() => stack?.stopWell(assert));
 beforeEach(() => stack.provider.faults([]));
 
-// The ways to send an execution: how its summary is returned, and where its input is in the body.
+// The ways to send an execution: how the summary is returned, and where the body has the input.
 const tool = (body, query, headers, server) =>
   server.call(account.key, 'POST', `/api/tools/paper_file/execute${query}`, body, headers);
 const DOORS = {
@@ -90,7 +90,7 @@ const DOORS = {
 };
 const requests = async () => (await stack.provider.control('GET', '/counters')).requests;
 
-// [input, the message about it (pointers after the door's own), the hint]
+// [input, [pointer below the input of the door, message] of each problem, hint]
 const FAULTS = [
   [{}, [['', /missing required property "note"/]], /add "note"/],
   [{ note: 7, copies: 9 }, [['/note', /must be string/], ['/copies', /must be at most 5/]], /input_schema/],

@@ -1,7 +1,7 @@
 // The connection pages of the dashboard without a browser: apps, forms that are tested before
 // anything is stored, OAuth through oidc-provider's real consent pages, links for end users, and
-// keys. And what must be refused: other sites' forms, other accounts, links used twice, too many
-// sign-ins.
+// keys. Also requests that must be refused: forms of other sites, other accounts, links used twice,
+// and too many sign-ins.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -128,7 +128,7 @@ test('the last use and the last failure are reported soon, and at a clean shutdo
   assert.deepEqual([first.failed_at, first.failure], [null, null]);
   const bad = await server.execute(one.key, 'probe', 'read_label', { id: 'NONE' });
   assert.equal(bad.status, 500, bad.text);
-  // Within the minute, only a server that shuts down writes it.
+  // Within a minute of the last write, the server writes this only when it shuts down.
   const node = await stack.serve({ args: ['--allow-host', '127.0.0.1'], env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
   assert.equal((await node.execute(one.key, 'probe', 'read_label', { id: 'NONE' })).status, 500);
   await node.stop();
@@ -233,7 +233,7 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   const back = await oidc.consent(sent.location, { login: 'kim' });
   const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(done.text, /Connected/);
-  // a page asks first, and says what the client was granted
+  // a page first asks for confirmation and lists what the client was granted
   const question = await pages.go(linkOf(done.text, 'Delete the client'));
   assert.ok(question.text.includes(`<code>${client_id}</code>`) && !question.text.includes(client_secret));
   assert.match(question.text, /1 connection was made by signing in to App bare\..*You cannot sign in to App bare from here/s);
@@ -315,14 +315,14 @@ async function made(account, body) {
   assert.ok(reply.json.url.startsWith(`${PUBLIC}/connect/`));
   return { ...reply.json, path: new URL(reply.json.url).pathname };
 }
-// A browser that has opened the link, and the page it shows.
+// A browser that has opened the link, and the page that it shows.
 async function taken(path) {
   const person = new Pages(server.base);
   const page = await person.press(await person.ask(path), 'Continue');
   assert.equal(page.path, path, page.text);
   return { person, page };
 }
-// Goes through the app's consent page and back.
+// Follows the button to the app's consent page, consents, and returns to the callback.
 async function consent(person, page, button, login) {
   const sent = await person.press(page, button, {}, { follow: false });
   assert.equal(sent.status, 303, sent.text);
@@ -362,7 +362,7 @@ test('a link shows and changes only what it makes, and nothing else of the accou
   const form = formsOf(page.text).find((one) => one.fields.csrf);
   assert.ok(!page.text.includes('private one') && !page.text.includes(own), page.text);
   assert.deepEqual(form.names, ['csrf', 'token'], 'the page asks neither for a label nor for a connection');
-  // no other page, whatever its cookie's name
+  // the cookie opens no other page, whatever its name is
   const [[name, value]] = person.cookies;
   const thief = new Pages(server.base);
   thief.cookies.set('sluice', value);
@@ -386,7 +386,7 @@ test('a link shows and changes only what it makes, and nothing else of the accou
   assert.deepEqual(await row(own), before);
   assert.equal(await count(owner), 2);
   assert.equal(await count(owner, `and label = 'mine now'`), 0);
-  // it has made its one connection
+  // the link has already made its one connection
   assert.equal((await person.go(form.action, { method: 'POST', fields })).path, path);
   assert.equal(await count(owner), 2);
   person.cookies.set(name, `${value.slice(0, -6)}AAAAAA`);
@@ -454,7 +454,7 @@ test('only the named identity can be connected', async () => {
   const [other, unknown] = await trail(owner, 'link.refused');
   assert.deepEqual([other.reason, unknown.reason, other.actor], ['other_identity', 'unknown_identity', `link:${id}`]);
   assert.deepEqual([other.details.came.email, other.details.expected.email], ['bob@example.com', 'Ada@example.com']);
-  // two attempts that begin at the same time: one of them makes the connection
+  // of two attempts that begin at the same time, one makes the connection
   const begun = await person.press(page, 'Connect App who', {}, { follow: false });
   const late = await oidc.consent(begun.location, { login: 'ada@example.com' });
   const ada = await consent(person, page, 'Connect App who', 'ada@example.com');
@@ -489,7 +489,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.equal((await row(id)).rev, before.rev + 1);
   assert.equal(await count(owner), 1);
 
-  // a person who is signed in may do this, and confirms it
+  // a person who is signed in may change the user, and confirms it
   const pages = await signedIn(owner);
   const own = await pages.go(`/connections/${id}`);
   assert.match(own.text, /Acts as<\/dt><dd>ada@example\.com/);
@@ -500,7 +500,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   const back = await oidc.consent(sent.location, { login: 'bob@example.com' });
   const changed = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(changed.text, /Acts as<\/dt><dd>bob@example\.com/);
-  // it cannot be found out: the grant is stored, and the page says so
+  // the user cannot be found out: the grant is stored, and the page says so
   oidc.isDeaf = true;
   const kept = await consent(pages, changed, 'Reconnect ada@example.com', 'bob@example.com');
   oidc.isDeaf = false;
@@ -508,7 +508,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.match((await pages.press(kept, 'Test it')).text, /Acts as<\/dt><dd>bob@example\.com/);
   assert.equal((await server.execute(owner.key, 'who', 'read_me', {})).status, 200);
 
-  // another one of the same app cannot be replaced
+  // a link for one connection cannot replace another connection of the same app
   const other = await stack.connect(owner.id, 'who', await oidc.tokens({ login: 'eve' }), ['--label', 'other'], { env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
   const named = await taken((await made(owner, { integration_id: 'who', connection_id: other })).path);
   assert.ok(named.page.text.includes('<strong>other</strong>') && !named.page.text.includes(id), named.page.text);
@@ -638,7 +638,7 @@ test('connections through the API: listed without credentials, changed, deleted'
   assert.equal(run.json.error_code, 'integration_not_connected');
 });
 
-// Last, since the address that is slowed down is that of all tests here.
+// Must be the last test: it slows down the address that all tests here use.
 test('guessing keys is slowed down', async () => {
   const pages = new Pages(server.base);
   const page = await pages.ask('/sign-in');

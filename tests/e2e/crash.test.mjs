@@ -1,12 +1,12 @@
-// Crashes: a server is killed at every step of an execution, another one takes over on the same
-// database, and the answers of the keys are compared with the provider's ledger. Every step of an
-// op is a crash point in test builds (SLUICE_CRASH_AT=class/step).
+// Crashes: a server is killed at every step of an execution, another takes over on the same
+// database, and the answers for the keys are compared with the provider's ledger. In test builds,
+// every step of an op is a crash point (SLUICE_CRASH_AT=class/step).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In the order in which an execution passes through them.
+// In the order in which an execution runs them.
 const STEPS = [
   'find_action',
   'load_key',
@@ -31,7 +31,7 @@ before(async () => {
   stack = await Stack.start({ catalog: false, postgres: { max_connections: 200 } });
   account = await stack.account('crash');
   for (const step of STEPS) await crashAt(step);
-  // A dead node cannot give up its leases: the heir waits until they have run out.
+  // A dead node cannot release its leases, so the heir waits until they have expired.
   heir = await stack.serve();
 });
 after(() => stack?.stopWell(assert));
@@ -52,7 +52,7 @@ const unkeyed = (step) => [
 
 const isKeyStep = (step) => step === 'load_key' || step === 'check_key';
 
-// Each has a server of its own, which dies at the first execution that gets to the step.
+// Each step has its own server, which dies at the first execution that reaches the step.
 async function crashAt(step) {
   await Promise.all(
     [write, read, ...(isKeyStep(step) ? [] : [unkeyed])].map(async (request) => {
@@ -94,10 +94,10 @@ for (const step of STEPS)
       assert.equal(reply.status, 200, reply.text);
       assert.equal(reply.headers.get('idempotent-replayed'), 'true');
     } else if (isAtOrPast(step, 'check_claim')) {
-      // it may have happened: never silently repeated
+      // the call may have happened, so it is never silently repeated
       assertOutcomeUnknown(reply);
     } else {
-      // it had not begun: it runs now
+      // the call had not begun, so it is made now
       assert.equal(reply.status, 200, reply.text);
       assert.equal(reply.headers.get('idempotent-replayed'), null);
     }

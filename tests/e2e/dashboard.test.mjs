@@ -1,6 +1,6 @@
 // The dashboard as people use it, in headless Chromium: sign in, look around, start, approve,
-// reject, resume; with JavaScript, without it, and on a phone. dashboard_safety.test.mjs tests what
-// must be true of every page, and dashboard_connect.test.mjs tests connecting.
+// reject and resume, with JavaScript, without it, and on a phone. dashboard_safety.test.mjs tests
+// what must be true of every page, and dashboard_connect.test.mjs tests connecting.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
@@ -38,7 +38,7 @@ async function signIn(visit) {
   assert.equal(new URL(visit.page.url()).search, '?status=waiting');
 }
 
-// From /flows/new to a page that shows every task that would be made.
+// Goes from /flows/new to a page that shows every task that the flow would create.
 async function startTasks(visit, number) {
   await visit.goto('/flows/new');
   await visit.press('Unread mail to tasks');
@@ -51,7 +51,8 @@ async function startTasks(visit, number) {
   return id;
 }
 
-// Without loading another page: the bar announces the decision if it was not shown from the start.
+// Does not load another page: the bar announces the decision if the page did not show it from the
+// start.
 async function comesToDecision(visit) {
   const [approve, show] = ['Approve', 'Show it'].map((name) => visit.page.getByRole('button', { name }));
   await approve.or(show).first().waitFor();
@@ -99,7 +100,7 @@ test('sign in, start a flow, approve exactly what is shown, and watch the end wi
   const before = visit.navigations;
   await comesToDecision(visit);
   assert.equal(visit.navigations, before);
-  // the writes are held until the page shows the step under way
+  // the provider holds the writes until the page shows the running step
   const held = await hold(dashboard.provider, { method: 'POST', path_prefix: '/v1/pages' });
   const done = await approve(visit, id, 'go ahead');
   const navigations = visit.navigations;
@@ -109,7 +110,7 @@ test('sign in, start a flow, approve exactly what is shown, and watch the end wi
   await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
   assert.equal(await visit.page.evaluate(() => globalThis.sameDocument), token);
   assert.equal(visit.navigations, navigations, 'no page was loaded meanwhile');
-  // the tasks go below a page, so no data source was looked up
+  // the tasks are created below a page, so no data source was looked up
   const badges = await Promise.all((await stepsOf(visit).all()).map((step) => step.locator('.badge').innerText()));
   assert.deepEqual([...new Set(badges)].sort(), ['completed', 'skipped']);
   assert.equal(badges.filter((text) => text === 'skipped').length, 1);
@@ -171,7 +172,7 @@ test('reject: nothing is made, and the note is stored', async () => {
 });
 
 test('a stale page approves nothing', async () => {
-  // without the script, which would update the page
+  // without the script that would update the page
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   const id = await dashboard.startTasks(account);
   await visit.goto(`/flows/${id}`);

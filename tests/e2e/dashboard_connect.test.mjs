@@ -1,6 +1,6 @@
-// Connecting apps in headless Chromium: the mail app through npm oidc-provider's real consent
-// pages, and a key app through its form; an action that was blocked then succeeds. With JavaScript,
-// without it, and on a phone. And keys: shown once, revoked, refused.
+// Connecting apps in headless Chromium: the mail app through the real consent pages of npm
+// oidc-provider, and an app with a key through its form. An action that was blocked then succeeds.
+// With JavaScript, without it, and on a phone. Keys are shown once, revoked, and refused.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -22,7 +22,7 @@ after(async () => {
     // its pages load a Google font, which the recorder refuses
     const elsewhere = [dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     for (const [i, token] of dashboard.tokens.entries()) secrets[`token ${i}`] = token;
-    // the page that shows a new key is the answer to its form, and no other
+    // only the reply to the form of a new key shows the key
     const shown = (one, name) => name.startsWith('new key') && one.method === 'POST' && one.url.endsWith('/keys/new');
     dashboard.judge(secrets, { elsewhere, shown });
   } finally {
@@ -92,7 +92,8 @@ async function connectProbe(visit, account) {
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
 
-// Shown once, works, is revoked, and is then refused, both in the API and in a session.
+// A key is shown once and works. After it is revoked it is refused, both in the API and in a
+// session.
 async function makeKey(visit, how) {
   await visit.goto('/keys');
   await visit.press('New key');

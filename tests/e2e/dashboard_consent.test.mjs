@@ -1,8 +1,8 @@
-// What can go wrong on the way back from an app's consent page, in headless Chromium with an
-// authorization server that misbehaves. Each failure is reported plainly, with advice. Nothing is
-// connected that should not be, and no code, token or secret is in a page or in the log. And the
-// links for end users (POST /api/connect/sessions): for one app, used once, and back to where the
-// user came from.
+// Failures during the return from an app's consent page, in headless Chromium with an authorization
+// server that misbehaves. Each failure is reported clearly, with advice. Nothing is connected that
+// should not be, and no code, token or secret is in a page or in the log. Also the links for end
+// users (POST /api/connect/sessions): each is for one app, can be used once, and leads back to
+// where the user came from.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -23,7 +23,7 @@ after(async () => {
     const elsewhere = [consent.url, dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     const secrets = { client: CLIENT.secret, mail: clientOf('sluice').client_secret, key: account.key, probe: credentials.probe.token };
     for (const [i, token] of (dashboard.tokens ?? []).entries()) secrets[`token ${i}`] = token;
-    // the browser has the code in the callback's URL; that page and later pages do not
+    // the callback's URL in the browser has the code; that page and later pages do not show it
     const shown = (one, name) => name.startsWith('sentinel-code') && new URL(one.url).pathname === '/connect/callback' && !`${JSON.stringify(one.headers)}${one.body}`.includes(name);
     dashboard.judge({ ...secrets, ...consent.secrets }, { elsewhere, shown });
     for (const [name, secret] of Object.entries({ ...secrets, ...consent.secrets })) assert.ok(!dashboard.server.log.includes(secret), `${name} is in the log`);
@@ -43,7 +43,7 @@ async function toConsent(visit) {
   assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
 }
 
-// Says what happened and what to do. Nothing is connected.
+// Checks that the page says what happened and what to do, and that nothing is connected.
 async function fails(visit, ...texts) {
   assert.equal(await visit.title(), 'Not connected');
   for (const text of texts) await visit.sees(text);
@@ -107,7 +107,7 @@ test('a state is good once, and only for the session that began', async () => {
   const visit = await dashboard.signIn(account);
   const other = await dashboard.signIn(account);
   await toConsent(visit);
-  // another user returns with it first
+  // another user opens the callback's URL first
   consent.behave({ isSlow: true });
   await visit.press('Allow');
   consent.behave();
@@ -290,7 +290,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.goto(path);
       await visit.press('Go back');
       assert.equal(visit.page.url(), back);
-      // opened once: in another browser it does not work
+      // the link was opened once, so it does not work in another browser
       const other = await dashboard.browser.visit(dashboard.base, options);
       await other.goto(path);
       assert.equal(await other.title(), 'This link has been used');

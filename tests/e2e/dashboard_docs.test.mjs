@@ -1,5 +1,5 @@
-// The reference of the interface: every operation of openapi.json has a public page, whose curl
-// call works as described. The browser caches the pages until they change. On the release build.
+// The reference of the API: every operation of openapi.json has a public page, whose curl call
+// works as described. The browser caches the pages until they change. On the release build.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';

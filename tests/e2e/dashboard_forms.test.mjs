@@ -1,6 +1,6 @@
 // Forms and buttons of the dashboard, in headless Chromium with JavaScript and without: choices and
-// fields that suit their purpose, questions before irreversible actions, forms that are sent twice,
-// and sessions that end while a person types.
+// fields that suit their purpose, confirmations before irreversible actions, forms that are sent
+// twice, and sessions that end while a person types.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -28,7 +28,7 @@ test('"Needs you" shows what waits for a decision, and no timer', async () => {
   await visit.goto('/');
   const needed = (id) => visit.page.locator(`#waiting .what[href="/flows/${id}"]`).count();
   assert.deepEqual([await needed(approval), await needed(timer)], [1, 0]);
-  // a question without a call shows no count
+  // an approval that makes no call shows no count
   const gate = await dashboard.start(account, 'api_gate', { id: 'INBOX', skip: true });
   await dashboard.reaches(account, gate, 'waiting');
   await visit.goto('/');
@@ -130,7 +130,7 @@ test('the fields of a start are those of its schema, and errors are shown at the
   const started = async () => (await dashboard.call(account, 'GET', `/api/flows/${visit.page.url().match(/[0-9a-f-]{36}/)[0]}`)).json.flow;
   assert.deepEqual((await started()).input, { pages, due: '2031-12-06', status: 'In progress', connectionId: `${connections[0].id}` });
   await dashboard.call(account, 'POST', `/api/flows/${(await started()).id}/cancel`, {});
-  // a number within its limits, and a box that must be ticked
+  // a number with its limits, and a box that must be ticked
   await visit.goto('/flows/new?template=unread_mail_to_slack');
   assert.deepEqual(await field('maxResults').evaluate(({ type, min, max, step }) => [type, min, max, step]), ['number', '1', '20', '1']);
   await field('maxResults').fill('2');
@@ -306,7 +306,7 @@ for (const [how, options] of WAYS)
     await visit.page.getByRole('button', { name: 'Start' }).dblclick();
     await visit.page.getByText('The flow has started.').waitFor();
     assert.equal(await flows(), 1);
-    // again from a page in the browser's history, or by a reload of the form's answer
+    // sent again from a page in the browser's history, or by reloading the answer to the form
     const sent = posts[0].postData();
     for (let i = 0; i < 2; i++) {
       const again = await post(visit, '/flows/new', sent);
@@ -328,12 +328,12 @@ for (const [how, options] of WAYS)
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
     await visit.sees('For one minute');
     assert.equal(await keysNamed(name), 1);
-    // Other values are not the request that the form made.
+    // With other values, this is not the request that the form made.
     const changed = new URLSearchParams(posts[0].postData());
     changed.set('name', `${name}, changed`);
     const reply = await post(visit, '/keys/new', changed.toString());
     assert.deepEqual([reply.status, (await reply.text()).includes(key)], [409, false]);
-    // after the minute that the page names, the secret is not shown again
+    // the secret is not shown again after the minute that the page names
     await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = now() - interval '1 minute' where name = '${name}'`);
     await visit.page.reload();
     assert.equal(await visit.title(), 'This key was created before');
@@ -374,7 +374,8 @@ const signsIn = (visit, key) =>
     return !(await visit.page.getByText('Too many attempts').count());
   });
 
-// Signs in on the page that was shown instead, and is back at the form's.
+// Signs in on the sign-in page that was shown instead of the form's page, and returns to the
+// latter.
 async function comesBack(visit, path, key = account.key) {
   assert.equal(await visit.title(), 'Sign in');
   await visit.sees('Nothing was done');
@@ -435,7 +436,7 @@ for (const [how, options] of WAYS)
     assert.deepEqual(await visit.page.locator('main [type=checkbox]:checked').evaluateAll((all) => all.map((one) => one.name)), ['scope.read', 'scope.approve']);
     assert.equal(await keysNamed(name), 0);
 
-    // a credential: secrets have to be typed again
+    // a credential: the person has to type secrets again
     const connections = await countOf('connection');
     await visit.goto('/integrations/probe');
     await visit.page.getByLabel('Token', { exact: true }).fill('secret-that-is-not-kept');
@@ -449,7 +450,7 @@ for (const [how, options] of WAYS)
     assert.deepEqual(await Promise.all(['label', 'token'].map(value)), ['the label', '']);
     assert.equal(await countOf('connection'), connections);
 
-    // nothing was typed: back to the page before
+    // the form had no typed text, so its page is shown again
     const waits = await dashboard.startTasks(account, { maxResults: 1 });
     await visit.goto(`/flows/${waits}/cancel`);
     await ends();
@@ -483,7 +484,7 @@ test('a form of an earlier session is restored, too, and does nothing', async ()
   const id = await dashboard.startTasks(account, { maxResults: 1 });
   await visit.goto(`/flows/${id}`);
   await visit.page.getByLabel('Note').fill('typed before');
-  // signed out and in again in another window
+  // the person signed out and in again in another window
   const other = await visit.context.newPage();
   await visit.context.clearCookies();
   await other.goto('/sign-in');

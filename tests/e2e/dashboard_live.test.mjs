@@ -1,6 +1,6 @@
-// A flow's page while the flow runs, in headless Chromium: nothing moves that a person is about to
-// press, nothing that is typed, selected, opened or focused is lost, and a bar announces new
-// content above. And the stream of events, which reports each change once.
+// A flow's page while the flow runs, in headless Chromium: nothing that a person is about to press
+// moves, nothing that is typed, selected, opened or focused is lost, and a bar announces new
+// content above. Also the stream of events, which reports each change once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -22,7 +22,7 @@ const barOf = (visit) => visit.page.locator('.news [role=status]');
 const announces = (visit, words) => until(`the bar says "${words}"`, async () => (await barOf(visit).textContent()) === words);
 const badgeOf = (visit, step) => visit.page.locator(`#step-${step} .badge`);
 
-// A flow whose reading of messages is held. `texts`: characters more in each.
+// Starts a flow whose reads of messages the provider holds.
 async function startHeld(input = {}) {
   const held = await hold(dashboard.provider, { method: 'GET', path_prefix: '/gmail/v1/users/me/messages/' });
   const id = await dashboard.start(account, 'unread_mail_to_tasks', { taskParent: dashboard.taskParent, maxResults: 5, ...input });
@@ -175,7 +175,7 @@ async function cookieOf(visit) {
   return (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
 }
 
-// Reads events until `isEnough` of the text so far is true.
+// Reads events until `isEnough`, called with the text received so far, is true.
 async function read(path, headers, isEnough) {
   const stop = new AbortController();
   const reply = await fetch(dashboard.base + path, { headers, signal: stop.signal });
@@ -196,7 +196,8 @@ async function read(path, headers, isEnough) {
 
 const revOf = async (id) => Number(await dashboard.stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`));
 
-// The server's own queries. One of every few checks whether a watched flow has changed.
+// The number of queries by the server itself. One in every few checks whether a watched flow has
+// changed.
 const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
 
 test('each change is sent once; a browser does not get known changes again', async () => {
@@ -217,7 +218,7 @@ test('each change is sent once; a browser does not get known changes again', asy
     return text.includes('changed') && (await looks()) >= changedAt + 25;
   });
   assert.deepEqual(told.ids, [first + 1]);
-  // a browser that reconnects, and a page that is older
+  // a browser that reconnects, and an outdated page
   const enough = (text) => text.includes('\n\n');
   assert.deepEqual((await read(`${events}?since=${first}`, { ...headers, 'last-event-id': `${first + 1}` }, enough)).ids, []);
   assert.deepEqual((await read(`${events}?since=${first}`, headers, enough)).ids, [first + 1]);
@@ -258,7 +259,7 @@ test('an account’s events: each change in it, once; nothing that the browser h
   await visit.end();
   const flow = await dashboard.startTasks(account);
   const stamps = (text) => [...text.matchAll(/id: (\d+)\ndata: changed\n\n/g)].map(([, stamp]) => stamp);
-  // the first event is the state that the browser lacks, and the second one the change
+  // the first event is the state that the browser lacks, and the second is the change
   let isChanged = false;
   const told = await read('/events', headers, async (text) => {
     if (stamps(text).length === 1 && !isChanged) isChanged = await dashboard.stack.cluster.sql(`update sluice.flow set rev = rev + 1 where id = '${flow}'`).then(() => true);
@@ -290,7 +291,7 @@ test('the overview: a new approval appears by itself, under a pointer only on de
   assert.equal(await visit.page.locator('#pages a[href="/approvals"] .count').innerText(), '2');
   await visit.page.evaluate(() => document.querySelector('main').focus());
   assert.equal(await barOf(visit).textContent(), '');
-  // the newest come first, so the content under the pointer would move down
+  // the newest flow is first, so the content under the pointer would move down
   const aimed = await aim(visit, linkTo(first).first());
   const third = await dashboard.startTasks(other, { maxResults: 1 });
   await until('it is shown, or announced', async () => (await linkTo(third).count()) > 0 || (await barOf(visit).textContent()) !== '');
@@ -318,7 +319,7 @@ test('a pressed button is disabled until the answer; while the connection is los
   isBroken = false;
   await announces(visit, '');
   assert.equal(await approve.isDisabled(), false);
-  // as while the answer is awaited
+  // the same as while a form waits for its answer
   await visit.page.evaluate(() => document.querySelector('main form').addEventListener('submit', (event) => event.preventDefault()));
   await approve.click();
   await until('it is disabled', () => approve.isDisabled());

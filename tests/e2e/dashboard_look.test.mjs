@@ -1,7 +1,7 @@
 // The look of the dashboard: axe-core on every page (each route of src/web/request.c, by GET and by
-// POST), the rules about colors also in the dark scheme, and the pictures in the README, which are
-// made in build/screenshots (committed under contrib/screenshots). On the release build, since a
-// page's markup does not depend on the build.
+// POST), with the rules about colors also in the dark scheme, and the screenshots in the README,
+// which are made in build/screenshots (committed under contrib/screenshots). On the release build,
+// since a page's markup does not depend on the build.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -76,14 +76,14 @@ test('each class and variable of the style sheet, and each icon, is used by a pa
   assert.deepEqual(classes.filter((name) => !words.has(name) && !begins.some((begin) => name.startsWith(begin))), []);
   const variables = [...plain.matchAll(/(--[\w-]+):/g)].map(([, name]) => name);
   assert.deepEqual(variables.filter((name) => !plain.includes(`var(${name})`)), []);
-  // and each icon of the sprite, by its name
+  // each icon of the sprite is also used, by its name
   const icons = [...(await readFile(new URL('pages/sprite.html', web), 'utf8')).matchAll(/ id="i-([a-z]+)"/g)].map(([, name]) => name);
   assert.ok(icons.length > 10, icons.join());
   const verbs = await readFile(new URL('effect.c', web), 'utf8');
   assert.deepEqual(icons.filter((name) => !pages.includes(`'${name}'`) && !pages.includes(`#i-${name}"`) && !verbs.includes(`"${name}"`)), []);
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto('/sign-in');
-  // the values of variables stay as they were written
+  // the browser keeps the values of variables as they were written
   const [served, written] = await visit.page.evaluate((text) => {
     const own = new CSSStyleSheet();
     own.replaceSync(text);
@@ -94,7 +94,7 @@ test('each class and variable of the style sheet, and each icon, is used by a pa
   await visit.end();
 });
 
-// One of our forms with nothing filled in: the page that reports the errors.
+// Posts one of our forms with nothing filled in, and returns the page that reports the errors.
 async function post(visit, path) {
   await visit.goto('/keys/new');
   await Promise.all([
@@ -108,7 +108,8 @@ async function post(visit, path) {
   ]);
 }
 
-// Each page once: all rules in the light scheme, then the rules about colors in the dark scheme.
+// Visits each page once: all rules in the light scheme, then the rules about colors in the dark
+// scheme.
 const findings = { light: [], dark: [] };
 let walked;
 
@@ -157,13 +158,13 @@ async function walk() {
     '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
   ]) {
-    // an address without a route has a page, too, for which all of this is true
+    // an address without a route also has a page, and all of this is true of it
     assert.ok(path.startsWith('/nowhere/') || known.some((one) => one.method === 'GET' && matches(one.path, dashboard.base + path)), `${path} has no route`);
     await visit.page.setViewportSize(PHONE);
     await visit.goto(path);
     await open(visit);
-    // The navigation is next to the content in light, and below it on a phone in dark: each is
-    // checked unchanged.
+    // In light, the navigation is next to the content; in dark, on a phone, it is below. The page
+    // is not reloaded in between.
     await visit.page.emulateMedia({ colorScheme: 'dark' });
     findings.dark.push(...(await visit.findings(COLOR_RULES)));
     await visit.fits();
@@ -179,7 +180,8 @@ async function walk() {
   await visit.press('Create the key');
   assert.equal(await visit.title(), 'The new key');
   await check(visit, 'POST');
-  // sign-out last: it ends the session. /sign-out/everywhere ends every session of the key
+  // sign-out is last because it ends the session. /sign-out/everywhere ends every session of the
+  // key
   const isOut = ({ path }) => path === '/sign-out';
   const forms = (await routes()).filter(({ method, path }) => method === 'POST' && path !== '/sign-out/everywhere').sort((a, b) => isOut(a) - isOut(b));
   const spare = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });
@@ -284,8 +286,8 @@ test('pages are compressed for clients that accept it, except requests from othe
   for (const path of ['/', '/flows', `/flows/${waiting}`, '/integrations?q=mail', '/nowhere/at/all', '/sign-out']) {
     const [small, plain] = [await ask(path, { accept: 'text/html' }), await ask(path, { accept: 'text/html', 'accept-encoding': 'br, gzip;q=0, *' })];
     assert.deepEqual([small.how, plain.how, small.vary, plain.vary], ['gzip', null, 'Accept-Encoding', 'Accept-Encoding'], path);
-    // an account has a stamp while a page of it is watched, which that of this visit soon is, and
-    // the overview has sums and times that differ a moment later
+    // an account has a stamp while a page of it is watched, as this visit's soon is, and the sums
+    // and times of the overview change a moment later
     const changing = path === '/' ? /[\d.]+( ms| s| min| h| days)?/g : /since=\d+/;
     const [one, other] = [small, plain].map(({ text }) => text.replace(changing, ''));
     assert.equal(one, other, path);

@@ -1,5 +1,6 @@
 // The purpose of each page of the dashboard: the frame shows the place and what waits, and a
-// decision shows whose account is used, what is done, how severe it is, who asked, and until when.
+// decision shows whose account is used, what is done, how severe it is, the requester, and the
+// deadline.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -21,13 +22,13 @@ after(() => dashboard?.stop());
 
 const nav = (visit) => visit.page.getByRole('navigation', { name: 'Pages' });
 
-// A key of the account with these scopes. name is its name.
+// Creates a key of the account with these scopes.
 async function keyOf(name, scopes) {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', name, '--scopes', scopes, '--json']));
   return { ...account, key: made.key };
 }
 
-// Makes a key for any account. Returns it with the id that lists use.
+// Creates a key for any account. Returns it with the id that lists use.
 async function keyOfAccount(own, name) {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', name, '--json']));
   return { id: made.id, as: { ...own, key: made.key } };
@@ -42,18 +43,18 @@ test('the frame: account and key, counts, and no link to what the key may not se
   assert.equal(await visit.page.locator('.who').innerText(), 'Ac\nAcme <b>&\nwith the key ops-lead');
   assert.deepEqual((await nav(visit).getByRole('link').allInnerTexts()).map((text) => text.trim().replace(/\s+/g, ' ')), ['Overview', 'Approvals 1', 'Flows', 'Executions', 'Apps', 'API keys', 'Audit trail']);
   assert.equal(await nav(visit).locator('[aria-current=page]').innerText(), 'Executions');
-  // by keyboard: the skip link first, then the navigation in its order
+  // with the keyboard: the skip link first, then the navigation in its order
   await visit.page.keyboard.press('Tab');
   assert.equal(await visit.page.evaluate(() => document.activeElement.className), 'skip');
   await visit.page.keyboard.press('Tab');
   await visit.page.keyboard.press('Tab');
   assert.equal(await visit.page.evaluate(() => document.activeElement.textContent), 'Overview');
-  // in a small window it is a bar, all of which can still be reached
+  // in a small window the navigation is a bar, and all of it can still be reached
   await visit.page.setViewportSize({ width: 390, height: 800 });
   await visit.fits();
   await nav(visit).getByRole('link', { name: 'API keys' }).click();
   assert.equal(await visit.title(), 'API keys');
-  // and the current page is in the part of the bar that is visible
+  // the current page is in the visible part of the bar
   const box = await nav(visit).locator('[aria-current=page]').boundingBox();
   assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
   await visit.end();
@@ -71,7 +72,8 @@ test('a decision shows the connection, the action, its severity, the requester a
   const id = await dashboard.startTasks(agent);
   const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
   await visit.goto(`/flows/${id}`);
-  // the flow's name comes from its template's flow_title, the decision's from that of the approval
+  // the flow's name comes from flow_title of its template, and the decision's from flow_title of
+  // the approval
   assert.equal(await visit.title(), 'Task pages in Notion for unread mails');
   assert.equal(await visit.page.locator('#decision').innerText(), 'Create 2 task pages in Notion');
   const decision = visit.page.locator('.decide');
@@ -90,7 +92,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the buttons stay in the window, however long the list is
   await visit.page.setViewportSize({ width: 1280, height: 420 });
   assert.ok(await decision.getByRole('button', { name: 'Approve' }).evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight));
-  // the inbox shows the same, and links there
+  // the inbox shows the same decision, and links to the flow
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
   assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, requested by support-agent, waiting since [\s\S]*2 writes/);
@@ -104,7 +106,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   await visit.press('Approve');
   await dashboard.reaches(account, id, 'completed');
   await visit.page.reload();
-  // the result, with links to it
+  // the result, with links to the created pages
   assert.match(await visit.page.locator('#flow-result').innerText(), /^Result\s+Count\s+2\s/);
   const made = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json.flow.context.created.pages;
   assert.deepEqual(await visit.page.locator('#flow-result a').evaluateAll((all) => all.map((one) => [one.textContent, one.href, one.rel])), made.map(({ title, url }) => [title, url, 'noreferrer']));
@@ -129,7 +131,7 @@ test('an update shows what changes in each item, and which step read it', async 
   const call = (n) => visit.page.locator('.calls > li').nth(n);
   const table = (n) => call(n).locator('.diff tr').evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText)));
   assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
-  // what reads the same stays, and what did not exist is empty
+  // a property with an unchanged value is not listed, and one that did not exist is shown as empty
   assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
   assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what “Notion: Get a page” read .*\.$/);
   assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
@@ -141,7 +143,7 @@ test('an update shows what changes in each item, and which step read it', async 
   await dashboard.reaches(account, id, 'completed');
   const page = await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'notion', action_id: 'get_page', input: { page_id: TASKS[1] } });
   assert.equal(page.json.output.properties.Due.date.start, '2031-12-06');
-  // a repetition would change nothing, and the page says so
+  // repeating it would change nothing, and the page says so
   const again = await dashboard.start(account, 'reschedule_tasks', { pages: TASKS, due: '2031-12-06' });
   await dashboard.reaches(account, again, 'waiting');
   await visit.goto(`/flows/${again}`);
@@ -171,7 +173,7 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
   assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside your company/);
   assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes']);
-  // whose account it uses, with a link to that connection
+  // the account that it uses, with a link to that connection
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
   assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);
   // text that is not an address has no owner
@@ -233,7 +235,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const rows = Object.fromEntries((await visit.page.locator('section:has(#actions) tbody tr').allInnerTexts()).map((row) => row.trim().split(/\s*\t\s*/)).map(([title, ...rest]) => [title, rest]));
   const { actions } = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
   assert.equal(Object.keys(rows).length, actions.length);
-  // each that is final says so
+  // each action that cannot be undone is marked
   assert.deepEqual(Object.keys(rows).sort(), actions.map(({ title, undo }) => title + (undo === 'never' ? ' cannot be undone' : '')).sort());
   assert.deepEqual(rows['Send a message cannot be undone'].slice(0, 3), ['write', '-', 'needed']);
   assert.deepEqual(rows['List messages'].slice(0, 3), ['read', '-', 'none']);
@@ -243,7 +245,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const curl = await visit.page.locator('#curl').innerText();
   const [example] = actions.find(({ action_id }) => action_id === 'send_message').examples;
   assert.deepEqual(JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)), { integration_id: 'gmail', action_id: 'send_message', input: example.input });
-  // this call shows what the API would do
+  // the curl call on the page gets the reply that the page predicts
   const reply = await dashboard.call(account, 'POST', '/api/executions', JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)));
   assert.equal(reply.json.error_code, 'policy_blocked', reply.text);
   await visit.goto('/integrations/gmail/actions/nothing');
@@ -251,7 +253,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   await visit.end();
 });
 
-// RFC 4180: cells in quotes, lines end in CRLF.
+// RFC 4180: cells are in quotes, and lines end in CRLF.
 const cells = (text) => text.trimEnd().split('\r\n').map((line) => [...line.matchAll(/"((?:[^"]|"")*)"|([^",]+)/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
 
 test('the audit trail: who did what, filters in the address, pages, and CSV without formulas', async () => {
@@ -306,7 +308,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV with
   await insert(`(array[${begins.map((text) => `E'${text.replaceAll('\t', '\\t').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}'`)}])[n]`, `generate_series(1, ${begins.length}) n`);
   const raw = await (await fetch(`${dashboard.base}/audit.csv?by=system`, { headers: { cookie } })).text();
   for (const text of begins) assert.ok(raw.includes(`"${/^[a-z]/.test(text) ? '' : "'"}${text.replaceAll('"', '""')}"`), JSON.stringify([text, raw]));
-  // at most 2,000 at once; the rest is on an older page
+  // one page has at most 2,000; the rest is on an older page
   await insert(`'bulk'`, 'generate_series(100, 2199) n');
   const part = await csv('/audit.csv?by=system');
   assert.equal(part.length, 2001);
@@ -383,7 +385,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const may = await visit.page.locator('section:has(#may)').innerText();
   assert.match(may, /Read: [^\n]*Get a message/);
   assert.doesNotMatch(may, /Send a message/);
-  // the scope that it has without having been asked for is also in words
+  // a scope that was granted without a request is also shown in words
   await visit.sees(/Read your mail and its settings https:\/\/www\.googleapis\.com\/auth\/gmail\.readonly\s+granted/);
   await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
   await visit.sees('Actions refused without them');
@@ -391,7 +393,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
   assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be undone', 'write', 'missing', 'needed']]);
   await visit.goto(`/connections/${id}`);
-  // the question is a page; opening it does nothing
+  // the confirmation is a page; opening it does nothing
   await visit.press('Disconnect');
   await visit.sees('Calls that use it are refused until the app is connected again.');
   await visit.press('Keep the connection');
@@ -404,7 +406,7 @@ test('a connection: how often its app is called, and the calls through it, here 
   const own = await dashboard.account('users of one');
   const { as } = await keyOfAccount(own, 'mail-agent');
   const [gmail, notion] = await Promise.all(['gmail', 'notion'].map(async (app) => (await dashboard.call(own, 'GET', `/api/connections?integration_id=${app}`)).json.connections[0].id));
-  // 30 hours, of which 24 are on the page; nothing of another app
+  // 30 hours of counts, of which the page shows 24; it shows none of another app
   await dashboard.counted(own, [['gmail', 'list_messages', 'succeeded', '', 40], ['gmail', 'get_message', 'failed', 'timeout', 2], ['gmail', 'get_message', 'blocked', 'rate_limited', 1]], 30);
   assert.equal((await dashboard.call(as, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {} })).status, 200);
   const id = await dashboard.startTasks(own);
@@ -472,7 +474,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.page.getByLabel('Only from these addresses').fill(addresses);
       await visit.press('Create the key');
     };
-    // no scope, or no address: nothing is made, and the typed text is still shown
+    // without a scope or an address, nothing is created, and the typed text is still shown
     await make('none', [], '');
     await visit.sees('Choose at least one of the scopes');
     await make('none', [/^read/], '10.1.2.3/16 <b>');
@@ -495,7 +497,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.end();
   });
 
-// Only by Tab to the element with that name. The focus is visible on the way.
+// Reaches the element with that name by the Tab key alone. The focus is visible on the way.
 async function tabTo(visit, name) {
   for (let i = 0; i < 90; i++) {
     await visit.page.keyboard.press('Tab');
@@ -550,7 +552,7 @@ test('apps: the connected ones first, and in a search with the actions that it f
   await visit.press('Apps');
   const connected = visit.page.locator('section:has(#connected) tbody tr');
   assert.deepEqual((await connected.allInnerTexts()).map((row) => row.split('\t').filter((_, i) => i !== 3).map((cell) => cell.trim().split('\n').at(-1))), [['Gmail', 'mail', '1', 'connected'], ['Notion', 'notes', '1', 'connected']]);
-  // the others by category, each once
+  // the other apps, by category, each once
   const others = await visit.page.locator('section:has(#others) li').evaluateAll((all) => all.map((one) => [one.querySelector('p').textContent, one.querySelector('h2 a').textContent]));
   assert.ok(others.some(([category, name]) => category === 'chat' && name === 'Slack') && !others.some(([, name]) => name === 'Gmail'), others.join());
   assert.deepEqual(others, others.toSorted((a, b) => (a[0] === b[0] ? 0 : a[0] < b[0] ? -1 : 1)));
@@ -576,7 +578,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
     ['notion', 'create_page', 'blocked', 'policy_blocked', 7],
     ['', '', 'blocked', 'integration_not_found', 1],
   ]);
-  // the day before: in whole hours, the last of them only up to the same minute as now
+  // the day before is counted in whole hours; its last hour counts only up to the current minute
   await dashboard.counted(other, [['gmail', 'list_messages', 'succeeded', '', 1800], ['gmail', 'send_message', 'failed', 'timeout', 57]], 2, 26);
   await visit.goto('/');
   const chart = visit.page.getByRole('img', { name: /^3,714 in all: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
@@ -589,7 +591,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.equal(share, '2.4 % of all that were tried; 3.1 % the day before');
   assert.match(time, /^\d+ ms 95 % took less, half less than \d+ ms$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
-  // the failure rate of calls that were sent, and the response times, as lines: three equal hours
+  // lines of the failure rate of calls that were sent, and of the response times: three equal hours
   const lines = visit.page.locator('#executions .split .plot');
   assert.deepEqual((await lines.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim()), ['4 % 2 % 0', '200 ms 100 ms 0']);
   const points = async (i) => (await visit.page.locator('#executions .line').nth(i).getAttribute('d')).split(/[ML]/).slice(1).map((one) => one.split(' ').map(parseFloat));
@@ -599,13 +601,14 @@ test('the overview: calls over a period as a chart with its text, what fails by 
     for (const [, y] of found) assert.ok(y >= low && y <= high, `line ${i}: ${y}`);
   }
   const fails = visit.page.locator('#fails tbody tr');
-  // when it was last: of rows that a server of the version before has written that is not known
+  // the time of the last failure; it is unknown for rows that a server of the previous version
+  // wrote
   assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'Unknown app integration_not_found 3 blocked -']);
   assert.match(await fails.first().locator('td').last().getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:00 UTC$/);
   assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'Unknown app 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
-  // as many strokes as hours had calls, all as high
+  // one stroke for each hour that had calls, all of the same height
   assert.match(await visit.page.locator('#apps .spark path').first().getAttribute('d'), /^M86 20V0M90 20V0M94 20V0$/);
-  // the other periods, and an address with an unknown one
+  // the other periods, and a URL with an unknown period
   for (const [name, columns] of [['1 h', 12], ['7 days', 28], ['30 days', 30]]) {
     await visit.press(name);
     assert.equal(await visit.page.locator('.hit path').count(), columns, name);
@@ -616,7 +619,8 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   await visit.end();
 });
 
-// Rows of a table as people read them, without the letters of marks, and with N for milliseconds.
+// Rows of a table as people read them, without the letters that mark apps, and with N for
+// milliseconds.
 const rowsOf = async (visit, part) =>
   (await visit.page.locator(`${part} tbody tr`).evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => [...cell.querySelectorAll('.app')].reduce((text, mark) => text.replace(mark.textContent, ''), cell.textContent).trim()).join(' '))))
     .map((text) => text.replace(/\s+/g, ' ').replace(/\d+ ms/, 'N ms'));
@@ -663,7 +667,8 @@ test('the overview of an account with many numbers: ended calls are added up onc
   const visit = await dashboard.signIn(busy);
   const sum = async () => Number((await visit.page.locator('.kpi strong').first().innerText()).replaceAll(',', ''));
   assert.equal(await sum(), 2400); // for more rows than are read individually
-  // by how much the sum grows during a change; repeated if an hour begins in between
+  // checks that the sum grows by this number during a change; repeats if a new hour begins in
+  // between
   const grows = (what, by, change) =>
     until(what, async () => {
       await visit.goto('/');
@@ -697,14 +702,14 @@ test('the first day: five first things to do, ticked as they are done, and no em
   await visit.goto('/');
   assert.deepEqual(await done(), ['2 of 5 done', 'Sign in,Connect an app']);
   await begin.getByText('Notion as Team.').waitFor();
-  // a read of that app, as shown, ticks off the next item
+  // running the shown command, a read of that app, ticks off the next item
   const command = await visit.page.locator('#begin-curl').textContent();
   assert.match(command, /"integration_id": "notion"/);
   await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: own.key } });
   await visit.goto('/');
   assert.deepEqual(await done(), ['3 of 5 done', 'Sign in,Connect an app,Run an action']);
   assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions', 'What fails', 'Apps']);
-  // an open page finds a place for what has begun
+  // an open page inserts a panel for the new flow
   const flow = await dashboard.start(own, 'probe_wait', { seconds: 3600 });
   await visit.page.locator(`#flow-${flow}`).waitFor();
   assert.deepEqual(await panels(), ['Get started', 'Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
@@ -714,7 +719,7 @@ test('the first day: five first things to do, ticked as they are done, and no em
   assert.equal(await begin.count(), 0);
   assert.deepEqual(await panels(), ['Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
   await visit.end();
-  // a user who took another way gets no advice on where to begin
+  // a user who began in another way gets no advice on how to begin
   const other = await dashboard.account('own way', { apps: [] });
   for (let n = 0; n < 8; n++) await dashboard.start(other, 'probe_wait', { seconds: 3600 });
   const second = await dashboard.signIn(other, { javaScriptEnabled: false });
@@ -787,7 +792,7 @@ test('a key without a name is named by its first characters, a flow without a ti
   const { json } = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } });
   const sees = async (path, text) => {
     await visit.goto(path);
-    // contents of documents are not shown; in a small window, the frame hides the user
+    // contents of documents are left out; the frame hides the user in a small window
     const all = await visit.page.locator('body').evaluate((body) => [...body.querySelectorAll('pre')].forEach((one) => one.remove()) ?? body.textContent);
     assert.doesNotMatch(all, /key:[0-9a-f]{8}|\(no name\)/, path);
     if (text) assert.ok(all.replace(/\s+/g, ' ').includes(text), `${path}: ${all}`);
@@ -847,7 +852,7 @@ test('flows: title, requester and state of each, counts by state; a new one appe
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
   assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
   await visit.fits();
-  // a removed key is shown by its id, which is all that is left
+  // a removed key is shown by its id, the only part that is left
   await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
   await visit.goto('/flows?status=approval');
   assert.deepEqual([(await cells(waits))[2], await row(timed).count(), await row(done).count()], [`key:${key}`, 0, 0]);
@@ -888,8 +893,8 @@ test('executions: calls of flows are listed with them by time, each once, and li
   expected.unshift(await run());
   const rows = await walkOlder(visit, '/executions');
   assert.deepEqual(rows.map(([href]) => href), expected);
-  // rows of the previous version do not say what they called: housekeeping fills them in, here that
-  // of a process that starts
+  // rows of the previous version lack the names of the called actions; housekeeping fills them in,
+  // here when a process starts
   const sql = (text) => dashboard.stack.cluster.sql(text);
   await sql('update sluice.flow_step set integration_id = null, action_id = null, api_key_id = null');
   const second = await dashboard.stack.serve();
@@ -911,8 +916,8 @@ test('executions: calls of flows are listed with them by time, each once, and li
   const asked = await walkOlder(visit, `/executions?key=${agent.id}`);
   assert.ok(asked.length > 0 && asked.every(([href, , row]) => href.startsWith('/flows/') && row.includes('agent of calls')), JSON.stringify(asked));
   assert.deepEqual(await walkOlder(visit, '/executions?status=failed'), []);
-  // a page of two scans: after the latest calls there are more steps that are not calls than one
-  // scan reads
+  // a page that takes two scans: after the latest calls, there are more steps without a call than
+  // one scan reads
   await sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'completed', now() - n * interval '1 ms', now(), '{}', '{}', null, integration_id, action_id, api_key_id from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 2`);
   const latest = await dashboard.startTasks(own);
   await visit.goto('/executions');
@@ -920,7 +925,7 @@ test('executions: calls of flows are listed with them by time, each once, and li
   assert.equal(page.length, 25);
   assert.match(page.find((row) => row.includes('step Read each mail')), /Gmail: [\s\S]*Task pages in Notion for unread mails, step Read each mail/);
   assert.ok((await visit.page.locator(`a[href^="/flows/${latest}#step-"]`).count()) > 0);
-  // attempts of the same microsecond, more than fit on a page: none is lost or shown twice
+  // more attempts of the same microsecond than fit on a page: none is lost or shown twice
   await sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'failed', now(), now(), '{}', null, ('{"code":"timeout","message":"late ' || n || '"}')::json, integration_id, action_id, api_key_id from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 0`);
   for (const path of ['/executions?status=failed&code=timeout', '/executions']) {
     const late = (await walkOlder(visit, path)).map(([, , row]) => Number(/late (\d+)/.exec(row)?.[1])).filter(Boolean);
@@ -963,7 +968,8 @@ test('a flow: when each step ran, as bars on one scale that need neither color n
     return { id: row.id, title, kind, state: row.querySelector('.badge').textContent, text: row.querySelector('.span .r').textContent, x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
   }));
   const check = (rows, steps) => {
-    // by its title, an approval by its question, and a step without either by its key as words
+    // a step is named by its title, an approval by its question, and a step without either by the
+    // words of its key
     const titles = ['List the mails', 'Read each mail', 'Take what counts of each', 'Make a task of each', "Find the database's source", 'Create 2 task pages in Notion', 'Create the task pages', 'Report'];
     assert.deepEqual(rows.map(({ title, id, state }) => [title, id, state]), steps.map(({ stepKey, status }, i) => [titles[i], `step-${stepKey}`, status]));
     let end = 0;
@@ -982,7 +988,7 @@ test('a flow: when each step ran, as bars on one scale that need neither color n
   check(await bars(), waiting.steps);
   assert.ok((await bars()).some(({ x, text, state }) => x === undefined && text === '' && state === 'pending'));
   await visit.fits();
-  // an approval of three days is drawn at most as long as a fifth of the work
+  // the bar of an approval of three days is at most as long as a fifth of the work
   await dashboard.stack.cluster.sql(`update sluice.flow_step set started_at = started_at - interval '3 days', finished_at = finished_at - interval '3 days' where flow_id = '${id}'`);
   await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, {});
   const { steps } = await dashboard.reaches(account, id, 'completed');
@@ -992,7 +998,7 @@ test('a flow: when each step ran, as bars on one scale that need neither color n
   assert.equal(rows.find(({ isDashed }) => isDashed).width <= 170, true, JSON.stringify(rows));
   assert.deepEqual(rows.map(({ kind }) => kind), ['Gmail', 'Gmail, 2 calls', 'transform', 'transform', 'Notion', 'approval', 'Notion, 2 calls', 'transform']);
   assert.match(await visit.page.locator('#flow-work').innerText(), /^8 of 8 done, [\d.]+ (ms|s) of work$/);
-  // each step opens to its input and output
+  // each step can be opened to show its input and output
   await visit.page.locator('#read-more > summary').click();
   const open = visit.page.locator('#read-more');
   assert.match((await open.innerText()).replace(/\s+/g, ' '), /read, tool_call, started .* Input .* Output, 2 of 2 items \[/);
@@ -1018,7 +1024,7 @@ test('a flow: what happened, with the names of those who decided, failed attempt
   await visit.page.locator('#tasks-more > summary').click();
   await visit.sees('Output, 3 of 5 items');
   assert.equal(JSON.parse(await visit.page.locator('#tasks-more pre').innerText()).length, 3);
-  // failed, resumed, failed again, and done after the cause was repaired
+  // failed, resumed, failed again, and completed after the cause was fixed
   await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { status: 400 } }]);
   const yes = await dashboard.startTasks(agent.as, { maxResults: 1 });
   const attempts = async (count) => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.flow_step where flow_id = '${yes}' and status = 'failed'`)) === count;
@@ -1064,7 +1070,7 @@ test('a flow: the request that its page shows works unchanged', async () => {
   await visit.end();
 });
 
-// A form as a client would send it that does not evaluate it. to: its target.
+// Posts a form as a client without form validation would.
 const fieldsOf = async (visit, names) => Object.fromEntries(await Promise.all(names.map(async (name) => [name, await visit.page.locator(`form[action$="/again"] [name=${name}]`).inputValue()])));
 async function post(visit, path, fields) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
@@ -1104,7 +1110,7 @@ test('run again, a flow: a page shows the connection, the action and its severit
   assert.deepEqual(sent.map(({ status }) => status), [303, 303]);
   assert.equal(sent[0].to, sent[1].to);
   assert.equal(await count(), 3);
-  // a key that may only read gets no offer, and cannot start one
+  // a read-only key is not offered a new run, and cannot start one
   const reader = await dashboard.signIn({ ...own, key: JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'reads', '--scopes', 'read', '--json'])).key });
   await reader.goto(`/flows/${id}`);
   assert.equal(await reader.page.getByRole('link', { name: 'Run again' }).count(), 0);
@@ -1129,7 +1135,7 @@ test('run again, a flow whose start confirms its writes: this needs a checkbox o
   await visit.sees('Post a message (Slack)');
   const box = visit.page.getByLabel('Make its writes without asking again');
   assert.equal(await box.evaluate((one) => one.required), true);
-  // the server refuses what a browser would not send, too
+  // the server also refuses a form that a browser would not send
   const refused = await post(visit, `/flows/${id}/again`, await fieldsOf(visit, ['csrf', 'once']));
   assert.equal(refused.status, 400);
   assert.match(refused.text, /Nothing was started/);

@@ -1,5 +1,5 @@
-// Attacks of strangers: names, subjects and labels that could be markup, forms from other sites,
-// ids of other accounts.
+// Attacks by strangers: names, subjects and labels that could be markup, forms from other sites,
+// and ids of other accounts.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -41,8 +41,8 @@ after(async () => {
   }
 });
 
-// Only the elements of our pages, no attribute that runs code or sets styles, and one script. A
-// flow's result links to what was made, and sends no referrer.
+// A page has only elements of ours, no attribute that runs code or sets styles, and one script. The
+// result of a flow links to what was created, and sends no referrer.
 async function isTame(visit) {
   const wild = await visit.page.evaluate((tags) => {
     const found = [];
@@ -62,7 +62,8 @@ async function isTame(visit) {
 
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}]/u;
 
-// As a page shows a value: invisible characters as \uXXXX, and right-to-left letters isolated.
+// The form in which a page shows a value: invisible characters as \uXXXX, and right-to-left letters
+// isolated.
 function visible(text) {
   const shown = marked(text, '\t\n\r');
   return RIGHT_TO_LEFT.test(text) ? `\u2068${shown}\u2069` : shown;
@@ -103,7 +104,7 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
       await dashboard.stack.connect(account.id, 'gmail', credentials.gmail, ['--label', text]);
       await dashboard.stack.key(account.id, ['--name', text]);
     }
-    // present and future values, next to one another
+    // current and new values, shown next to each other
     const page = 'b3d5f7a9-1c2e-4a6b-8d0f-000000000002';
     for (const text of NASTY) {
       await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'notion', action_id: 'update_page', input: { page_id: page, title: text }, confirm: true });
@@ -113,7 +114,7 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
       assert.equal(await visit.page.locator('.diff ins').last().textContent(), visible(text.slice(0, 100)));
       assert.equal(await visit.page.locator('.calls h3').textContent(), visible(text));
       await isTame(visit);
-      // what waits in the inbox is for the tests below
+      // the tests below need an inbox without this flow
       assert.equal((await dashboard.call(account, 'POST', `/api/flows/${flow}/cancel`)).status, 200);
     }
     const failed = await dashboard.call(account, 'POST', '/api/executions', {
@@ -189,7 +190,7 @@ begin
 end $$;`;
 const MARKUP = `"><img src=x onerror="globalThis.isHacked=1"></textarea></title><a href="javascript:globalThis.isHacked=1">x</a>&'\${7*7}\n`;
 
-// One object of each kind that the dashboard shows.
+// Creates one object of each kind that the dashboard shows.
 async function populate(person) {
   const waiting = await dashboard.startTasks(person, { maxResults: 2 });
   const asked = await dashboard.start(person, 'probe_approve', { subject: 'x' });
@@ -197,7 +198,7 @@ async function populate(person) {
   await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
   for (const input of [{}, { id: 'none' }])
     await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
-  // the server writes counts and uses some time after the calls: from now on, pages have both
+  // the server writes counts and uses some time after the calls; from here on, pages show both
   await until('the counts are written', () => dashboard.stack.cluster.sql(`select 1 from sluice.tally where account_id = '${person.id}' and outcome = 'failed'`));
   await dashboard.stack.cluster.sql(`update sluice.connection set last_used_at = now(), failed_at = now(), failure = 'refused' where account_id = '${person.id}'`);
   const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
@@ -277,8 +278,8 @@ const READ = new Set(['title', 'aria-label', 'placeholder', 'alt']);
 const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
 const decode = (text) => text.replace(/&(amp|lt|gt|quot|#39);/g, (_, name) => ENTITIES[name]);
 
-// The elements of a page with the names of their attributes, and its readable text. A field's text
-// is sent again, so it is unchanged and affects only that field.
+// The elements of a page with the names of their attributes, and its readable text. The text of a
+// field is left out: it is sent again, so it is unchanged, and it affects only that field.
 function readPage(body) {
   const elements = [], read = [];
   for (const [, text, close, name, rest] of body.matchAll(/([^<]*)(?:<(\/?)([a-z!][\w-]*)((?:[^>"]|"[^"]*")*)>)?/g)) {
@@ -319,11 +320,12 @@ test('no text of a row changes a page: its elements stay, hidden characters are 
       return readPage(reply.text);
     }));
   };
-  // these show foreign text where a person decides; the others are checked as well
+  // these pages show text from others where a person decides; the other pages are checked as well
   const decided = paths.filter((path) => path === '/approvals' || path === link || /^\/flows\/[^/]+(\/cancel|\/again)?$|\/(revoke|delete)$/.test(path));
   assert.ok(decided.length >= 12, decided.join(' '));
   const plain = await visit('plain');
-  // Texts of one character are independent of each other. The rest is tested one by one.
+  // Texts of one character do not affect each other, so they are tested together. The others are
+  // tested one by one.
   const single = HOSTILE.filter((text) => [...text].length === 3), rest = HOSTILE.filter((text) => !single.includes(text));
   for (const text of [single.slice(0, 20).join(''), single.slice(20).join(''), ...rest])
     for (const [i, page] of (await visit(text)).entries()) {
@@ -332,7 +334,7 @@ test('no text of a row changes a page: its elements stay, hidden characters are 
       for (const one of page.read) assert.equal(shapes(one), null, `${where}: ${JSON.stringify(one)}`);
       if (!decided.includes(paths[i])) continue;
       assert.ok(page.read.some((one) => one.includes(shown)), `${where} is not shown`);
-      // each value by itself, or its beginning; JSON is one value
+      // each value, or its beginning, is isolated by itself; JSON is one value
       for (const [, value] of page.read.join('\n').matchAll(/\u2068([^\u2069]*)\u2069/g)) assert.ok(/^[[{]/.test(value) || shown.startsWith(value), `${where}: ${value}`);
     }
 });
@@ -348,7 +350,7 @@ test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure with 
   assert.match(strict, /^__Host-sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
 });
 
-// With a Host header that fetch would not send.
+// Sends a Host header, which fetch would not send.
 const askAt = (base, host, path) =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base);
@@ -413,7 +415,7 @@ test('forms of other sites are refused, and do nothing', async () => {
   }
   const flow = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   assert.equal(flow.json.flow.status, 'waiting');
-  // and the same form from here is accepted
+  // the same form from this site is accepted
   const taken = await ask(`/flows/${id}/reject`, { cookie, method: 'POST', fields, headers: { origin: dashboard.base, 'sec-fetch-site': 'same-origin' } });
   assert.equal(taken.status, 303, taken.text);
   await dashboard.reaches(account, id, 'cancelled');

@@ -1,8 +1,8 @@
-// The cost of a page at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): the
-// bytes of a first visit, statements, and CPU time of the server (release build) and its database
-// together. The best of up to five rounds counts, since a host that pauses this machine makes pages
-// expensive, too. Wall time, which the server itself measures from a request to its answer, is
-// reported and not checked: `make bench` does that.
+// The cost of a page in an account with 10,000 flows (SLUICE_WEIGHT_FLOWS sets another number): the
+// bytes of a first visit, the number of statements, and the CPU time of the server (release build)
+// and its database together. The best of up to five rounds counts, since a host that pauses this
+// machine also makes pages expensive. The wall time, which the server itself measures from a
+// request to its answer, is reported and not checked: `make bench` checks it.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -18,9 +18,9 @@ const STATEMENTS_MAX = 6; // the overview: its frame, the inbox, counts, flows, 
 const PAGE_BYTES_MAX = 60e3;
 const OVERVIEW_BYTES_MAX = 16e3; // gzipped
 const PAGE_S_MAX = 0.005; // of CPU time, of the server and its database together
-// A page of one list and the frame. A slow machine, which needs more than 5 ms, allows the others
-// this many times the cost of that page in the same run. Measured there: the overview takes 9 and
-// 13 times.
+// A page with one list and the frame. On a slow machine, which needs more than 5 ms, the other
+// pages may cost this many times as much as that page in the same run. Measured on such a machine:
+// 9 and 13 times for the overview.
 const [SMALL, SMALL_TIMES_MAX] = ['/keys', 15];
 const TURN_S_MAX = 0.005;
 
@@ -34,8 +34,8 @@ before(async () => {
   await dashboard.reaches(account, done, 'completed');
   const long = await dashboard.startTasks(account, { maxResults: 20 });
   const waiting = await dashboard.startTasks(account, { maxResults: 2 });
-  // The last steps of a burst of flows are the youngest, and these are not calls: at 100 ms a step,
-  // so many on every machine.
+  // The last steps of a burst of flows are the newest, and they make no calls. With 100 ms per
+  // step, their number is the same on every machine.
   await dashboard.stack.cluster.sql(`update sluice.flow_step s set started_at = f.created_at + s.step_index * interval '100 ms',
     finished_at = f.created_at + (s.step_index + 1) * interval '100 ms' from sluice.flow f where f.id = s.flow_id and f.id = '${done}'`);
   await copyFlow(dashboard.stack, done, FLOWS - 100, 1);
@@ -53,7 +53,7 @@ before(async () => {
 });
 after(() => dashboard?.stop());
 
-// including its head; uncompressed or as it was sent
+// the length of a reply including its head, uncompressed or as sent
 const bytesOf = (one, bytes) => bytes + one.raw.join('').length + 2 * one.raw.length + 20;
 
 test('a first visit: the overview is less than 60 KB plain and 16 KB compressed, each page less than 60 KB', async (t) => {
@@ -78,7 +78,7 @@ test('a first visit: the overview is less than 60 KB plain and 16 KB compressed,
   await visit.end();
 });
 
-// CPU seconds of a process and its children: of all their threads, in nanoseconds.
+// CPU seconds of all threads of a process and its children, with a resolution of nanoseconds.
 async function cpuOf(pid) {
   let ns = 0;
   for (const name of await readdir('/proc')) {
@@ -99,7 +99,7 @@ const ms = (seconds) => `${(seconds * 1e3).toFixed(2)} ms`;
 const short = (path) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{8,}|(?<=\/connect\/).*/, '…');
 const least = (a, b) => (a === undefined || b < a ? b : a);
 
-// The costs of pages, the least of the measured rounds.
+// The costs of pages: the lowest of all measured rounds.
 class Costs {
   pages = new Map(); // path -> {own, its, statements}; CPU seconds of server and database
   routes = new Map(); // route -> 99th percentile in seconds
@@ -118,8 +118,8 @@ class Costs {
         const statements = (statementsOf(await dashboard.server.metrics()) - before) / REQUESTS;
         const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / REQUESTS);
         const known = this.pages.get(path);
-        // The server runs queries of its own at the same time. They do not belong to the page, so
-        // the lowest number of statements is taken here, too.
+        // At the same time, the server runs queries of its own, which do not belong to the page, so
+        // the lowest number of statements also counts.
         const least = !known || own + its < known.own + known.its ? { own, its } : known;
         this.pages.set(path, { ...least, statements: Math.min(statements, known?.statements ?? statements) });
       }
@@ -162,7 +162,7 @@ test(`a page at ${FLOWS} flows takes the server less than 5 ms, or ${SMALL_TIMES
   const costs = new Costs();
   for (let round = 0; round < ROUNDS_MIN || (round < ROUNDS_MAX && costs.tooLong().length > 0); round++) await costs.measure(ask);
   costs.tell(t);
-  // keys are cached for some seconds, and then looked up
+  // keys are cached for some seconds and then looked up again
   for (const [path, { statements }] of costs.pages) assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
   assert.deepEqual(costs.tooLong(), []);
   assert.ok(costs.routes.size >= 12);

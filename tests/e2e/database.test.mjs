@@ -1,6 +1,6 @@
 // The database disappears under load and comes back: restarts without a checkpoint, single killed
-// backends, an outage longer than a lease. No request hangs, and no write that was answered with
-// 200 is lost. The provider's ledger says what really happened.
+// backends, and an outage longer than a lease. No request hangs, and no write that was answered
+// with 200 is lost. The provider's ledger shows which writes it received.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
@@ -23,7 +23,7 @@ function assertTryAgain(reply) {
   assert.equal(typeof reply.json.error, 'string');
 }
 
-// Well-behaved clients: a write is sent with a key until it has a final answer, and reads come in
+// Well-behaved clients: each sends a write with a key until it has a final answer, with reads in
 // between. Anything that is neither an answer nor a 503 with Retry-After is an error, and so is a
 // lost connection.
 class Load {
@@ -70,8 +70,8 @@ class Load {
   }
 }
 
-// Every write that was answered with 200 was made once and is stored. One that was not may have
-// been made once. None was made twice.
+// Every write that was answered with 200 was made once and is stored. A write without such an
+// answer may have been made once. No write was made twice.
 async function audit(load) {
   const counts = new Map();
   for (const { marker } of await stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);
@@ -102,7 +102,7 @@ async function audit(load) {
   return unknown;
 }
 
-// The server itself never dies: it also records its calls, unless an outage took longer than its
+// The server itself never dies, so it also records its calls, unless an outage took longer than its
 // lease, which may happen on a slow machine.
 function assertKnown(unknown, from) {
   if (!/lease had expired/.test(server.log.slice(from))) assert.equal(unknown, 0);
@@ -157,7 +157,7 @@ test('while it is unreachable: 503 in bounded time, liveness stays, readiness fa
     execute('send', { subject: 'also while it is unreachable' }, { confirm: true }),
     execute('read_label', { id: 'INBOX' }),
     server.call(account.key, 'GET', `/api/executions/${id}`),
-    // a new key can be neither claimed nor refused
+    // an unknown key can be neither accepted nor refused
     server.call(`sk_${'A'.repeat(43)}`, 'GET', '/api/integrations'),
   ]);
   replies.forEach(assertTryAgain);
@@ -168,7 +168,7 @@ test('while it is unreachable: 503 in bounded time, liveness stays, readiness fa
   assert.equal((await stack.provider.ledger()).filter((entry) => entry.marker.startsWith('while away')).length, 1); // words: ok
 });
 
-// The calls have been made when the database stops. `outage` decides how long it is down. Resolves
+// The database stops after the calls have been made. `outage` decides how long it is down. Resolves
 // with the final replies and the number of first answers that were final.
 async function writesOverAnOutage(name, outage) {
   const COUNT = 20;
@@ -178,7 +178,7 @@ async function writesOverAnOutage(name, outage) {
   const send = (subject) => execute('send', { subject }, { confirm: true, idempotency_key: subject });
   const isOurs = (entry) => entry.marker.startsWith(`${name} `);
   let isDown = false;
-  // a client that has to try again before the outage (nothing was sent then) does so
+  // a client that gets 503 before the outage retries (nothing was sent then)
   const sendOnce = async (subject) => {
     for (;;) {
       const reply = await send(subject);
@@ -211,8 +211,9 @@ test('a result that waits for the database is recorded once it is back', async (
   assertKnown(replies.filter((reply) => reply.status !== 200).length, from);
 });
 
-// After that time, another node might have taken over this node's work. It must not claim to know
-// more than the database does: the result is done or unknown, and the same at every request.
+// After that time, another node might have taken over this node's work. This node must not claim to
+// know more than the database does: the result is done or unknown, and is the same for every
+// request.
 test('an outage longer than the lease', async (t) => {
   const LEASE_MS = 10_000;
   const replies = await writesOverAnOutage('long outage', () => pause(LEASE_MS + 2000));

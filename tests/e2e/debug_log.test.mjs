@@ -1,5 +1,5 @@
-// The log of a request with `--log-level debug`: the steps of its ops in their order, one line for
-// each call of the app, and no line of the process's own work, which `trace` has.
+// The log of a request with `--log-level debug` has the steps of its ops in order, one line for
+// each call of the app, and no line about the process's own work, which only `trace` logs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';

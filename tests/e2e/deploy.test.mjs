@@ -1,7 +1,7 @@
-// The files of contrib/deploy, installed as an operator would: each proxy in front of a server,
-// with requests, long polls and event streams through it, and the unit file with systemd's own
-// check. Only ports, names and the paths of certificates are replaced. A program that is not
-// installed is skipped.
+// The files of contrib/deploy, installed as an operator would: each proxy runs in front of a server
+// and passes requests, long polls and event streams, and systemd's own check reads the unit file.
+// Only ports, names and the paths of certificates are replaced. A program that is not installed is
+// skipped.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -31,7 +31,7 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
-// The file's text with all of these replaced. Each must be present.
+// Returns the file's text with all of these replaced. Each must be present.
 const read = (name) => readFile(deploy(name), 'utf8');
 function putInto(text, pairs) {
   for (const [from, to] of pairs) {
@@ -83,7 +83,7 @@ async function servesThrough(port) {
   await until('the proxy serves', async () => (await ask(port, 'GET', '/healthz').catch(() => null))?.status === 200);
   const labels = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {} });
   assert.equal(JSON.parse(labels.text).status, 'succeeded');
-  // the audit trail has the client's address, and not the one that the client claims
+  // the audit trail has the client's real address, not the address that the client claims
   const forged = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: {} }, { headers: { 'X-Forwarded-For': '203.0.113.9' } });
   assert.equal(JSON.parse(forged.text).status, 'blocked');
   const trail = await until('it is in the audit trail', async () => {
@@ -104,7 +104,7 @@ async function servesThrough(port) {
   const stream = ask(port, 'GET', `/api/flows/${flow.id}/events`, undefined, {
     onPart: (text) => text.includes('\n\n') && first(text),
   });
-  // it arrives while nothing follows it: no proxy delays it
+  // the first event arrives although nothing follows it: no proxy delays it
   assert.match(await begun, /"status":"waiting"/);
   assert.equal((await ask(port, 'POST', `/api/flows/${flow.id}/approve`)).status, 200);
   const changed = await poll;
@@ -184,7 +184,7 @@ test('the settings exist in the program', async () => {
   const file = join(home, 'sluice.conf');
   await writeFile(file, text.replace(/^workers.*$/m, 'workers = 0').replace(':8080', ':0').replace(':9464', ':0'), { mode: 0o640 });
   const end = await run(process.env.SLUICE_BIN, ['serve', '--config', file]);
-  // everything was read, and it got as far as the database, which does not exist
+  // the server read all settings, and failed only to reach the database, which does not exist
   assert.equal(end.code, 1, end.stderr);
   assert.match(end.stderr, /\.s\.PGSQL\.5432/, end.stderr);
 });

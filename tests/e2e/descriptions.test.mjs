@@ -1,8 +1,8 @@
-// Our manifests compared with the vendors' machine-readable descriptions, as npm has them: each
+// Compares our manifests with the vendors' machine-readable descriptions, as npm has them: each
 // action's method, path, parameters and body fields must be the vendor's, and everything that the
-// vendor requires must be sent. Known differences are listed here with their reasons. Any other
-// difference fails. Compared actions are marked in the manifest ("checked"), so a reader knows.
-// Actions that no description has are not marked.
+// vendor requires must be sent. Known differences are listed here with their reasons; any other
+// difference fails. Compared actions are marked "checked" in the manifest for its readers. Actions
+// that no description covers are not marked.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -47,8 +47,8 @@ function telegram() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Dropbox's package is also generated from its own description: a line for each route, and an
-// interface for its parameters.
+// Dropbox's package is also generated from Dropbox's description: it has a line for each route, and
+// an interface for its parameters.
 function dropbox() {
   const text = (name) => readFileSync(join(modules, 'dropbox', name), 'utf8');
   const interfaces = new Map();
@@ -71,7 +71,7 @@ function dropbox() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// HubSpot's dated paths are those of its package with the version at another position:
+// HubSpot's dated paths are the package's paths with the version at another position:
 // /crm/objects/2026-03/contacts is /crm/v3/objects/contacts, and associations are v4.
 const hubspotPath = (path) =>
   path
@@ -80,7 +80,7 @@ const hubspotPath = (path) =>
     .replace(/^(\/crm\/v3\/owners)$/, '$1/');
 
 // HubSpot's package is generated from its descriptions: a request factory for each operation, and a
-// class for each body. It does not say which query parameters are required.
+// class for each body. The package does not say which query parameters are required.
 function hubspot() {
   const paths = {};
   const codegen = join(modules, '@hubspot/api-client/lib/codegen/crm');
@@ -122,8 +122,8 @@ function notion() {
   return { servers: [{ url: '/' }], paths };
 }
 
-// Generated from Graph's metadata: namespaces before the names of functions, and their parameters
-// in capitals.
+// Generated from Graph's metadata: names of functions have their namespace as a prefix, and
+// parameters are capitalized.
 const graph = {
   source: DIRECTORY,
   load: directory('microsoft.com/graph'),
@@ -224,7 +224,7 @@ const vendors = {
   gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true, isDeep: true }, atLeast: 38 },
   // The finer scopes of Calendar are newer than the copy in the directory.
   google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), options: { isDeep: true }, atLeast: 29 },
-  // The path of uploads has a prefix before that of the operation.
+  // The path of an upload is the operation's path with a prefix.
   google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true, isDeep: true }, atLeast: 34, path: (path) => path.replace(/^\/upload\//, '/') },
   google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true, isDeep: true }, atLeast: 19 },
   outlook_mail: {
@@ -271,7 +271,7 @@ const vendors = {
   twilio: {
     source: DIRECTORY,
     load: directory('twilio.com/api'),
-    // They have hosts of their own, each of which is described separately.
+    // These products have their own hosts, each of which is described separately.
     elsewhere: { 'https://verify.twilio.com': directory('twilio.com/twilio_verify_v2'), 'https://conversations.twilio.com': directory('twilio.com/twilio_conversations_v1') },
     atLeast: 35,
   },
@@ -295,13 +295,13 @@ function compare(vendor, description, manifest, action) {
   const { instead = [], ...request } = { ...action.request, path };
   const base = vendor.base ?? baseOf(manifest);
   const found = differences(description, base, { ...action, request });
-  // A request that may be sent instead belongs to the vendor, too.
+  // An alternative request must match the vendor's description, too.
   for (const { when, ...other } of found[0] === 'path: unknown' ? [] : instead) {
     const given = [...when.matchAll(/\binput\.(\w+)/g)].map(([, name]) => name);
     const input_schema = { ...action.input_schema, required: [...(action.input_schema.required ?? []), ...given] };
     found.push(...differences(description, base, { ...action, input_schema, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
   }
-  // Each later request belongs to the vendor, too, unless its URL comes from a reply.
+  // Each later request must match it, too, unless its URL comes from a reply.
   for (const { request: next } of found[0] === 'path: unknown' ? [] : (action.then ?? []).filter((one) => one.request.path))
     found.push(...differences(description, base, { ...action, request: next }).map((one) => `then: ${one}`));
   return found;
@@ -330,7 +330,7 @@ for (const [id, vendor] of Object.entries(vendors))
         seen.add(`${name} ${one}`);
       }
     }
-    // A difference that does not exist any more must not stay listed.
+    // A difference that no longer exists must not stay listed.
     for (const name of Object.keys(vendor.without ?? {})) assert.ok(seen.has(name), `${name} is in the description by now`);
     for (const [name, reasons] of Object.entries(vendor.known ?? {}))
       for (const one of Object.keys(reasons)) assert.ok(seen.has(`${name} ${one}`), `${name}: "${one}" is not a difference any more`);

@@ -1,5 +1,5 @@
-// The commands that `sluice dev` prints for a new user, and those in the README and
-// contrib/deploy/README.md, are pasted into a shell, whole, as a new user would.
+// Pastes the commands that `sluice dev` prints for a new user, and those in the README and
+// contrib/deploy/README.md, into a shell, whole, as a new user would.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -17,7 +17,7 @@ after(async () => {
 
 const pagesMade = async () => (await dev.ledger()).filter((entry) => entry.path === '/v1/pages');
 
-// Runs the lines, each of which returns JSON.
+// Runs the shell lines, which print JSON, one value per line.
 async function paste(lines) {
   return (await must('bash', ['-euc', lines])).trim().split('\n').map((line) => JSON.parse(line));
 }
@@ -25,7 +25,7 @@ async function paste(lines) {
 const page = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 const blocksOf = (text, kind) => [...text.matchAll(new RegExp(`^\`\`\`${kind}\n(.*?)^\`\`\``, 'gms'))].map(([, block]) => block);
 
-// The shortened answer is contained in the answer.
+// Checks that the answer contains every member of the shortened answer.
 function contains(answer, part, at = '') {
   if (Array.isArray(part) || (part && typeof part === 'object')) {
     for (const [name, value] of Object.entries(part)) contains(answer?.[name], value, `${at}/${name}`);
@@ -86,7 +86,7 @@ test('read, blocked write, confirmed write, a flow that waits and goes on', asyn
   }
 });
 
-// The line of the banner, as printed, and then the command that it stands for.
+// Runs the line of the banner as printed, and then the command that it is an example of.
 test("an operator's command reaches its database by --data", async () => {
   const sluice = (...args) => run(process.env.SLUICE_BIN, args, { env: { DATABASE_URL: '' } });
   const [, line] = /^Operator commands use this database with --data: sluice (accounts list --data .*)$/m.exec(dev.log);
@@ -103,8 +103,8 @@ test("an operator's command reaches its database by --data", async () => {
   assert.notEqual(JSON.parse(second.stdout).account_id, id);
   const key = await sluice('keys', 'create', id, '--data', data);
   assert.equal((await dev.call('GET', '/api/integrations', undefined, { authorization: `Bearer ${key.stdout.trim()}` })).status, 200);
-  // also the master key and where calls are sent: the credential is tested with the emulated
-  // provider
+  // --data also gives the master key and the address for calls: the credential is tested with the
+  // emulated provider
   const added = await run(process.env.SLUICE_BIN, ['connections', 'add', id, 'gmail', '--credential-file', '-', '--data', data], {
     env: { DATABASE_URL: '' }, input: JSON.stringify({ access_token: 'unknown here' }),
   });

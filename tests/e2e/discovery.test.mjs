@@ -1,4 +1,4 @@
-// The catalog from a client's view: GET /api/integrations, /api/actions, /api/actions/{i}/{a},
+// The catalog as a client sees it: GET /api/integrations, /api/actions, /api/actions/{i}/{a} and
 // /api/search (src/api/README.md "Catalog"), and the operators' endpoints.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -80,7 +80,8 @@ test('filters: category, supports_action, connected_only, query, and all of them
   const page = async (query) => (await get(`/api/integrations?page_size=100&${query}`)).json;
   const ids = async (query) => (await page(query)).items.map((item) => item.integration_id);
   const all = await page('');
-  // by action id: every integration that has it; by tool name: only its own integration
+  // an action id finds every integration that has it, and a tool name finds only its own
+  // integration
   const having = (action) => all.items.filter((item) => item.capabilities.includes(action)).map((item) => item.integration_id);
   assert.ok(having('send_message').length > 1);
   assert.deepEqual(await ids('supports_action=send_message'), having('send_message'));
@@ -191,7 +192,7 @@ test('a search accepts sentences, and says how relevant its results are', async 
     assert.equal(found[0].relevance, 'high', sentence);
     for (const { relevance } of found) assert.match(relevance, /^(high|low)$/);
   }
-  // one known word is enough, and the relevance shows it
+  // one known word is enough for a result, with low relevance
   const far = await items('kilimanjaro volcano eruption guidebook chapter seven invoice');
   assert.ok(far.length > 0 && far.every(({ relevance }) => relevance === 'low'));
   // an exact name has the highest relevance
@@ -282,7 +283,8 @@ test('every detail of every integration has each field, and agrees with the list
       versions.set(path, detail.schema_version);
     }
   }
-  // another schema has another version; the whole tool name leads to the same detail
+  // actions with different schemas have different versions; a whole tool name gives the same detail
+  // as an action id
   const send = await get('/api/actions/gmail/send_message');
   assert.deepEqual((await get('/api/actions/gmail/gmail_send_message')).json, send.json);
   assert.notEqual(versions.get('/api/actions/gmail/send_message'), versions.get('/api/actions/gmail/list_labels'));
@@ -312,7 +314,7 @@ test('an unknown action is a summary', async () => {
   assert.equal(unknown.headers.get('etag'), null);
 });
 
-// A client that misspells an id gets the right one in the error, wherever it uses it.
+// A client that misspells an id gets the correct id in the error, wherever it uses the id.
 test('a misspelled id gets an error with the id that is meant', async () => {
   const post = async (path, body) => (await dev.call('POST', path, body)).json;
   const run = async (integration_id, action_id) => (await post('/api/executions', { integration_id, action_id, input: {} })).message;
@@ -340,18 +342,18 @@ test('a misspelled id gets an error with the id that is meant', async () => {
   assert.equal(await run('slack', 'send_message'), 'Slack has no action "send_message"; did you mean "post_message"? Nothing was done.');
   assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
   assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
-  // what recommended_next_action names is not an app's tool
+  // the tool that recommended_next_action names is not one of an app
   const connect = "sluice.connect_app connects an app. It is not one of an app's tools. Nothing was done.";
   assert.equal(await tool('sluice.connect_app'), connect);
   assert.equal(await run('sluice', 'connect_app'), connect);
-  // nothing is similar, and a long id
+  // no similar id exists, and an id is very long
   assert.equal(await run('qqqqqqqq', 'x'), 'There is no integration "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail', 'qqqqqqqq'), 'Gmail has no action "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail'.repeat(1e5), 'x'), `There is no integration "${'gmail'.repeat(40)}...". Nothing was done.`);
   assert.ok((await run('gmail', 'send_message'.repeat(1e5))).length < 400);
 });
 
-// A text has a length: characters after a NUL are neither lost nor a way around a check.
+// Texts have an explicit length: characters after a NUL are neither lost nor a way around a check.
 test('no text ends at a NUL', async () => {
   const post = async (path, body) => dev.call('POST', path, body);
   const run = (integration_id, action_id) => post('/api/executions', { integration_id, action_id, input: {} });
@@ -359,7 +361,7 @@ test('no text ends at a NUL', async () => {
   assert.equal((await run('gmail', 'list_labels\0x')).json.message, 'Gmail has no action "list_labels\\u0000x"; did you mean "list_labels"? Nothing was done.');
   assert.equal((await post('/api/connect/sessions', { integration_id: 'gmail\0' })).status, 404);
   assert.equal((await post('/api/flows/start', { flowTemplate: 'unread_mail_summary\0' })).status, 404);
-  // in a path or a query it is refused before anything else
+  // a NUL in a path or a query is refused before any other check
   for (const path of ['search?query=send%00message', 'integrations?category=email%00', 'actions?integration_id=gmail%00', 'actions/gmail%00/x', 'flows/templates/a%00']) {
     const refused = await get(`/api/${path}`);
     assert.deepEqual([refused.status, refused.json], [400, { error: 'the request target has an escaped NUL' }], path);

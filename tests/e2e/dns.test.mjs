@@ -1,5 +1,5 @@
 // Name look-ups that hang: calls to other hosts continue, every deadline is met, and the server can
-// still end.
+// still shut down.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

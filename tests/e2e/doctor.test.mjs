@@ -1,5 +1,5 @@
-// `sluice doctor` with a real database and a real provider: what is fine, and each fault with
-// advice. And `sluice healthcheck` and `sluice top`, for a running server.
+// `sluice doctor` with a real database and a real provider: it reports what works, and each fault
+// with advice. Also `sluice healthcheck` and `sluice top` for a running server.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
@@ -29,7 +29,7 @@ const well = ['--public-url', 'https://sluice.example.com', '--connections', '50
 async function doctor(args = [], options = {}) {
   const answer = await stack.sluice(['doctor', '--json', ...well, ...args], options);
   const list = JSON.parse(answer.stdout);
-  // each fault says in a sentence what to do
+  // each fault has a sentence of advice
   for (const one of list) assert.ok(one.result === 'ok' ? one.do === null : /^[A-Z`].*[.?]$/s.test(one.do), JSON.stringify(one));
   return { ...answer, list, of: (check) => list.filter((one) => one.check === check) };
 }
@@ -124,7 +124,7 @@ test('no secret is printed', async () => {
 
 test('names: one that does not resolve, and that of an app without a connection', async () => {
   const [, caFile] = toProvider;
-  // the first of all, by its id
+  // the first app in the order of ids
   const catalog = await writeCatalog(join(stack.dir, 'unresolved'), { a: { base_url: 'https://a.invalid', actions: { read: {} } } });
   const args = ['dns', 'fail', /a\.invalid/, /resolv\.conf/];
   await failsWith(...args, [...toProvider, '--catalog', catalog, 'a']);
@@ -178,7 +178,7 @@ test('top shows what a server did between two requests for its metrics', async (
     while (!isOver) assert.equal((await server.execute(key, 'gmail', 'list_labels', {})).status, 200);
   })();
   const number = (text, line) => Number(new RegExp(`^${line} +([\\d.]+)`, 'm').exec(text)?.[1]);
-  // a slow machine may have done nothing in between
+  // on a slow machine, no call may fall between the two samples
   const { stdout } = await until('the app was called between the two', async () => {
     const { code, stdout, stderr } = await stack.sluice(['top', '--once', '--interval', '1500ms', ...args]);
     assert.deepEqual([code, stderr], [0, '']);

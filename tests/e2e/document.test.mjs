@@ -1,4 +1,4 @@
-// src/api/openapi.json as client generators need it: rules of our own, and spectral's.
+// src/api/openapi.json as client generators need it: our own rules, and spectral's.
 // openapi.test.mjs compares the document with the server, and clients.test.mjs runs generated
 // clients. Each rule is checked with a document that breaks it.
 import assert from 'node:assert/strict';
@@ -31,7 +31,7 @@ function contents(of) {
   ].flatMap(({ name, content }) => Object.entries(content).map(([type, one]) => ({ name, type, content: one })));
 }
 
-// The examples of a content or a parameter: values.
+// The examples of a content or a parameter, as values.
 const examplesOf = (of, { example, examples = {} }) => [
   ...(example === undefined ? [] : [example]),
   ...Object.values(examples).map((one) => resolve(of, one).value),
@@ -44,7 +44,7 @@ function statusesOf({ operation }) {
   return [...every, ...keyed, ...(operation.requestBody ? ['415'] : [])];
 }
 
-// What each rule reports about a document, as texts.
+// The texts that each rule reports about a document.
 const rules = {
   'every operation has a summary, a description that names its scope, and a name for a function': (of) => {
     const all = operations(of);

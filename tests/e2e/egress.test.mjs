@@ -1,6 +1,6 @@
 // Calls to apps through the operator's proxy (https-proxy): a real CONNECT proxy, and one that
-// fails in each way. Whatever the failure, no part of the call has reached the app, and no secret
-// is in the log.
+// fails in each possible way. Whatever the failure, no part of the call has reached the app, and no
+// secret is in the log.
 import assert from 'node:assert/strict';
 import https from 'node:https';
 import net from 'node:net';
@@ -22,7 +22,8 @@ const instead = {
   garbage: (socket) => socket.end('\x00\x01 what?\r\n\r\n'),
   closes: (socket) => socket.destroy(),
   silent: () => {},
-  // once the handshake has begun: bytes that came with the head would not be an answer to CONNECT
+  // waits for the TLS handshake to begin: bytes that came with the head would not be an answer to
+  // CONNECT
   blind: (socket) => socket.once('data', () => socket.end('not TLS')).write('HTTP/1.1 200 OK\r\n\r\n'),
 };
 

@@ -1,4 +1,4 @@
-// Runs contrib/examples unchanged with `sluice dev`. The clients' settings reach it.
+// Runs contrib/examples unchanged with `sluice dev`, which the clients' settings point to.
 import assert from 'node:assert/strict';
 import { cp, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';

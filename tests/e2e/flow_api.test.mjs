@@ -1,5 +1,5 @@
-// The endpoints of flows (src/api/README.md "Flows"): their answers, their refusals, how a flow is
-// watched, and that any of two servers gives the same answer.
+// The endpoints of flows (src/api/README.md "Flows"): their answers, refusals and watches. Two
+// servers give the same answers.
 import assert from 'node:assert/strict';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -287,7 +287,7 @@ test('a failed flow can be resumed, a cancelled one cannot', async () => {
   }
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
   assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
-  // one event for each request that changed it
+  // one event for each request that changed the flow
   const { events } = (await get('/api/audit?kind=flow')).json;
   const own = events.filter((event) => event.details.flow_id === flowId).map(({ kind, reason }) => [kind, reason]);
   assert.deepEqual(own, [['flow.cancelled', 'already_cancelled'], ['flow.cancelled', null], ['flow.resumed', null]]);

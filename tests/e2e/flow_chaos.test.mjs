@@ -1,8 +1,8 @@
-// Everything at once: flows with writes, fan-outs, waits and approvals run on two servers, while
+// All faults together: flows with writes, fan-outs, waits and approvals run on two servers, while
 // servers are killed, or paused past their lease, and PostgreSQL dies. In the end every flow has
 // ended, no confirmed write was made twice, no acknowledged start or approval is lost, and the
-// flows of a dead server are adopted. This is a short run. SOAK_SECONDS=600 makes a long one: 2,000
-// flows are open at a time, and PostgreSQL dies every five seconds.
+// flows of a dead server are adopted. This is the short form. SOAK_SECONDS=600 gives a long run:
+// 2,000 flows are open at a time, and PostgreSQL dies every five seconds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
@@ -29,7 +29,7 @@ let isOver = false;
 before(async () => {
   stack = await Stack.start({ postgres: { max_connections: 100 } });
   account = await stack.account('chaos', { apps: ['probe'] });
-  // The answer to a write takes a while after the write is made. If its server dies in between, the
+  // The provider makes a write some time before it answers. If its server dies in between, the
   // write must not be made again.
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages/send' }, action: { latency_ms: 100 } }]);
   while (servers.length < SERVERS) servers.push(await stack.serve());
@@ -74,7 +74,7 @@ async function startFlows() {
   }
 }
 
-// Every waiting flow is approved sooner or later, on either server.
+// Every waiting flow is approved at some point, on either server.
 async function approve() {
   for (let n = 0; !isOver || [...flows.values()].some((flow) => flow.isApproval && !flow.isApproved); n++) {
     const ids = await sqlOr('', `select id from sluice.flow where waiting_for = 'approval' order by random() limit 20`);
@@ -82,7 +82,7 @@ async function approve() {
       const reply = await call(servers[n % servers.length], 'POST', `/${id}/approve`, {});
       if (reply.status === 200 && flows.has(id)) flows.get(id).isApproved = true;
     }
-    // An approval whose answer was lost is not known to the test. Acknowledged approvals are
+    // The test does not know of an approval whose answer was lost. Acknowledged approvals are
     // checked below.
     if (isOver && ids === '' && (await sqlOr('?', `select count(*) from sluice.flow where status = 'running'`)) === '0') return;
     await pause(100);
@@ -105,7 +105,7 @@ async function outage() {
 
 const downSince = (begin) => outages.reduce((sum, [down, up]) => sum + Math.max(0, up - Math.max(down, begin)), 0);
 
-// A server that starts while PostgreSQL dies reports that and exits. Then this returns undefined.
+// Returns undefined if the server exits with an error because PostgreSQL dies while it starts.
 async function serveAnew() {
   try {
     return await stack.serve();
@@ -119,7 +119,7 @@ async function serveAnew() {
 // Kills server i and starts another in its place. In the end, the killed server owns nothing.
 async function kill(i) {
   const server = servers[i];
-  // A process has several nodes if it began again after its lease ran out.
+  // A process has several nodes if it started a new one after its lease expired.
   const nodes = await until('its nodes are known', () => sqlOr('', `select node_id from sluice.node where name like '%:${server.process.pid}'`));
   const owners = nodes.replaceAll('\n', `', '`);
   const owned = () => sqlOr('?', `select count(*) from sluice.flow where status = 'running' and owner in ('${owners}')`);
@@ -195,8 +195,8 @@ test('flows survive kills, pauses and a database that dies', async (t) => {
   }
   assert.ok(adoptions.length > 0);
 
-  // A failed flow was interrupted in a write or, in a long run, five times in one step. Resume is
-  // the decision to make that write again, and no other.
+  // Each failed flow was interrupted in a write or, in a long run, five times in one step. A resume
+  // repeats that write only.
   const why = SOAK_SECONDS ? /The server stopped|died again and again/ : /The server stopped/;
   const reasons = await stack.cluster.sql(
     `select distinct s.error->>'message' from sluice.flow f join sluice.flow_step s

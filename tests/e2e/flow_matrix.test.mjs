@@ -1,13 +1,13 @@
-// approve, cancel, resume, a timer that fires and a step that completes: two at a time, sent in
-// both orders, on one node and on two. The answers and the flow's end are those of one of the two
-// serial orders, and as many mails are sent as in that order.
+// approve, cancel, resume, a timer that fires and a step that completes, combined in pairs, sent in
+// both orders, on one node and on two. The answers and the end of the flow are those of one of the
+// two serial orders, and as many mails are sent as in that order.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const WORK_MS = 250;
-// By how much the other event may come before or after its nominal time.
+// Offsets of the other event from its nominal time.
 const SHIFTS_MS = [-120, -50, -20, -5, 5, 30];
 
 let stack, account, one, two;
@@ -35,8 +35,8 @@ const reaches = (id, ...statuses) =>
     return statuses.includes(flow.flow.status) && flow;
   });
 
-// How a flow gets to the point where the two events meet: {id, time}. time is when the event that
-// is not a request comes by itself.
+// How a flow reaches the point where the two events meet: {id, time}. time is when the event that
+// is not a request happens by itself.
 const SCENES = {
   'waiting for approval': async (server, subject) => {
     const id = await start(server, { subject });
@@ -65,8 +65,8 @@ const SCENES = {
   },
 };
 
-// [scene, requests, how it may end: the answers in the order of the requests, status, current
-// step]. With one request, the other event is the scene's own.
+// [scene, requests, possible ends: the answers in the order of the requests, status, current step].
+// With one request, the other event comes from the scene.
 const PAIRS = [
   ['waiting for approval', ['approve', 'cancel'], ['200 200 cancelled *', '409 200 cancelled *']],
   ['waiting for approval', ['approve', 'resume'], ['200 200 completed send', '200 409 completed send']],

@@ -1,5 +1,5 @@
-// Many flows on the release build: 100,000 that wait cost next to nothing, and a running flow's row
-// is updated in place.
+// Many flows on the release build: 100,000 waiting flows cost next to nothing, and the row of a
+// running flow is updated in place.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -20,7 +20,7 @@ const HOT_MIN = 0.95;
 let stack, account;
 
 before(async () => {
-  // Autovacuum's own transactions are not counted.
+  // Turned off so that its transactions are not counted.
   stack = await Stack.start({ postgres: { autovacuum: 'off' } });
   account = await stack.account('scale', { apps: ['probe'] });
 });
@@ -48,7 +48,7 @@ async function residentBytes(server) {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
-// The one-time cost of a first request of a kind is not a flow's cost.
+// The first request of a kind has a one-time cost, which is not a flow's cost.
 async function warm(server, id) {
   for (let i = 0; i < 20; i++) {
     const reply = await server.call(account.key, 'GET', `/api/flows/${id}`);
@@ -65,7 +65,7 @@ async function model(server) {
   return id;
 }
 
-// Read from another database, which is not counted: [seconds, transactions].
+// Returns [seconds, transactions], read from another database, whose transactions are not counted.
 async function transactions() {
   const row = await stack.cluster.sql(
     `select extract(epoch from clock_timestamp()), xact_commit + xact_rollback
@@ -92,8 +92,8 @@ test(`${WAITING} waiting flows: memory, transactions, restart`, async (t) => {
   assert.ok(rate > 0 && rate <= TRANSACTIONS_MAX, `${rate} transactions a second`);
 });
 
-// The cost of that many, of which the first are due `ahead` seconds after they are made. It is
-// undefined if they were due before the measurement was complete.
+// The cost of WAITING flows. The first timers expire `ahead` seconds after the flows are made.
+// Undefined if they expired before the measurement was complete.
 async function costs(ahead) {
   const empty = await serve();
   const one = await model(empty);
@@ -101,8 +101,7 @@ async function costs(ahead) {
   const before = await residentBytes(empty);
   await stop(empty);
 
-  // Most of them are within the horizon, which costs most, and none of them is due while the test
-  // measures.
+  // Most timers are within the horizon, which costs most, and none expires while the test measures.
   await copies(stack, one, 1, WAITING, `clock_timestamp() + case when n % 4 = 0 then interval '1 hour' else interval '${ahead} s' end`);
   const began = process.hrtime.bigint();
   const server = await serve();
@@ -135,7 +134,7 @@ test('running -> running updates a row in place', async (t) => {
     return (await stack.cluster.sql(`select count(*) from sluice.flow where status = 'completed'`)) === String(flows);
   });
   await stop(server); // Its connections report their counts when they end.
-  // rev counts a row's changes. The last change was its end.
+  // rev counts the changes of a row. The last change was the flow's end.
   const changes = Number(await stack.cluster.sql(`select sum(rev - 1) from sluice.flow`));
   const counts = async () =>
     (await stack.cluster.sql(`select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = 'sluice.flow'::regclass`)).split('|').map(Number);

@@ -1,4 +1,4 @@
-// The built-in templates run: against the emulated provider, and against third-party emulators of
+// Runs the built-in templates against the emulated provider, and against third-party emulators of
 // Gmail, Slack and GitHub (npm `emulate`), with the pages in our emulated notes app.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -188,7 +188,7 @@ test('a step that needs a connection says which, and how to go on', async () => 
   });
   const second = await stack.connect(bare.id, 'gmail', { access_token: 'of nobody' }, ['--label', 'second']); // words: ok
   const call = (connectionId) => server.call(bare.key, 'POST', '/api/tools/gmail_list_labels/execute', { arguments: {}, ...connectionId });
-  // The app refuses it. From then on it counts as dead.
+  // The app refuses the credential. From then on the connection counts as dead.
   for (const _ of [1, 2]) {
     [flow, error] = await failed({ mailConnectionId: second });
     assert.deepEqual([error.code, error.recommended_next_action], ['reauth_required', next({ force_reconnect: true, connection_id: second })]);
@@ -210,7 +210,7 @@ test('a step that needs a connection says which, and how to go on', async () => 
 
 const originOf = (item) => item.input.children[0].paragraph.rich_text[0].text.content;
 
-// parent: the flow's input; expected: what is sent.
+// parent: the flow's input; expected: the parent that is sent.
 async function mailToTasks(at, who, taskParent, expected, { mails }) {
   const before = (await pagesMade()).length;
   const flow = await Flow.start(at, who, 'unread_mail_to_tasks', { maxResults: mails, taskParent });
@@ -232,7 +232,7 @@ async function mailToTasks(at, who, taskParent, expected, { mails }) {
   const { created } = flow.view.flow.context;
   assert.deepEqual([made.length, created.count, created.pages.length], [mails, mails, mails]);
   assert.deepEqual(sorted(created.pages.map((page) => page.title)), sorted(shown.items.map((item) => item.input.title)));
-  // each page holds what was shown
+  // each page has the content that the approval showed
   for (const [index, { id, title }] of created.pages.entries()) {
     const { page, blocks } = await readPage(at, who, id);
     const wanted = shown.items[index].input;

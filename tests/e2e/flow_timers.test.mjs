@@ -1,6 +1,6 @@
 // 10,000 timers fire on time and once each, on one node and on two that both have all of them in
-// memory. Lateness is measured at the end of the step that waited, by the server's clock, which is
-// later than its beginning. The release build runs. Alone, since lateness is measured.
+// memory. Lateness is measured by the server's clock at the end of the step that waited, which is
+// later than its beginning. On the release build. It runs alone, because it measures lateness.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
@@ -48,8 +48,8 @@ async function model(server) {
   return id;
 }
 
-// Each timer ran once: one take and one end, and no more changes than that. The step's beginning
-// was at the latest at its end.
+// Each timer ran once: one take, one end, and no other changes. The step began no later than it
+// ended.
 async function judgeTimers(t, what, which) {
   const of = `from sluice.flow f join sluice.flow_step s on s.account_id = f.account_id and s.flow_id = f.id and s.step_index = 0 where ${which}`;
   const late = `extract(epoch from s.finished_at - f.wake_at)`;
@@ -66,7 +66,7 @@ async function judgeTimers(t, what, which) {
 }
 
 // Runs both sets once, on new servers, and returns how late they were. However busy the machine is,
-// each timer runs once. If the servers were ready only after the first timer was due, the next
+// each timer runs once. If the servers were ready only after the first timer expired, the next
 // round leaves them more time.
 let batches = 0;
 let ahead = 5; // seconds

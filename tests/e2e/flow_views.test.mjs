@@ -1,5 +1,6 @@
-// A view is the same from every server: the server that runs a flow returns it from memory, and
-// another reads it from the database. What one server does to a flow is visible at once on all.
+// A view is the same on every server: the server that runs a flow returns the view from memory, and
+// another reads it from the database. A change that one server makes to a flow is visible on all
+// others without delay.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold } from './support/client.mjs';
@@ -25,7 +26,8 @@ async function start(flowTemplate, input, server = one) {
   return reply.json.flowId;
 }
 
-// Each revision on the way, from the server that runs it, together with the other server's.
+// Reads each revision until the flow ends, from the server that runs it, together with the other
+// server's view.
 async function follow(id) {
   const told = new Map(), read = new Map();
   let etag;

@@ -1,13 +1,13 @@
-// Crashes under flows: a server is killed at every step of every op that a flow passes through, and
-// another server adopts the flow. The test compares the flow's end with the provider's ledger. A
-// write is never silently made twice: it was made once, or not at all, or the step says that the
-// outcome is unknown.
+// Crashes during flows: a server is killed at every step of every op that a flow runs, and another
+// server adopts the flow. The test compares the flow's end with the provider's ledger. A write is
+// never silently made twice: it was made once, or not at all, or the step says that the outcome is
+// unknown.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In the order in which a flow passes through them.
+// In the order in which a flow runs them.
 const RUN_STEPS = ['begin', 'execute', 'called', 'record', 'recorded'];
 const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'record', 'recorded'];
 const COMMAND_STEPS = ['begin', 'load', 'loaded', 'template', 'decide', 'changed'];
@@ -61,15 +61,15 @@ async function dies(server) {
   const end = await server.process.gone;
   assert.equal(end.signal, 'SIGKILL', server.log.slice(-3000));
   stack.forget(server);
-  // A server that will die must not adopt them. They belong to GRAVE, a node that is not known
-  // until the heir comes.
+  // A server that will die must not adopt these flows, so they are given to GRAVE, a node that is
+  // unknown until the heir starts.
   await stack.cluster.sql(
     `update sluice.flow set owner = '${GRAVE}' where status = 'running' and owner in
      (select node_id from sluice.node where name like '%:${server.process.pid}')`,
   );
 }
 
-// A start that was cut off returned no id, but may be durable.
+// A start that was interrupted returned no id, but may be durable.
 const findBy = (subject) =>
   stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
 
@@ -97,7 +97,8 @@ const crashInStart = () => {
   return cutOff(subject, 'flow_command/started', 'probe_chain', { subject, confirm: true }, [subject]);
 };
 
-// The stages of the start itself: it is parked together with its flow, for a person or for a time.
+// The steps of a start that parks its flow in the same statement, to wait for a person or for a
+// time.
 const crashInParkedStart = () => {
   const subject = 'start that asks';
   return cutOff(subject, 'flow_command/started', 'probe_approve', { subject }, [subject]);
@@ -105,7 +106,7 @@ const crashInParkedStart = () => {
 const crashInStartOfWait = () =>
   cutOff('start that waits', 'flow_command/started', 'probe_wait', { seconds: 0.731 }, []);
 
-// Started and parked by one server, then approved on another, which dies.
+// One server starts and parks the flow; it is then approved on another server, which dies.
 let starter;
 async function crashAfterWait(op, step) {
   starter ??= stack.serve();
@@ -201,8 +202,8 @@ for (const step of LANE_STEPS)
       `select count(*) from sluice.flow_item where flow_id = '${flow.flow.id}' and fact = 'completed'`,
     );
     assert.ok(counts.filter((count) => count === 1).length >= Number(done));
-    // Resume is the explicit decision to repeat the call whose outcome is unknown, and to make the
-    // rest.
+    // A resume explicitly decides to repeat the call whose outcome is unknown, and to make the
+    // others.
     assert.equal((await post(heir, `${flow.flow.id}/resume`)).status, 200);
     const resumed = await until('resume runs the rest', async () => {
       const now = await view(heir, flow.flow.id);
@@ -250,7 +251,7 @@ test('a start that asks and whose answer was lost: the flow waits with the right
   const flow = await view(heir, id);
   assert.deepEqual([flow.flow.status, flow.steps[0].status, flow.steps[1].status], ['waiting', 'waiting', 'pending']);
   assert.equal(flow.steps[0].input.items[0].input.subject, name);
-  // as if the pause had had its own statement
+  // the same as if a separate statement had stored the pause
   assert.equal(await stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`), '2');
   assert.equal((await post(heir, `${id}/approve`)).status, 200);
   await until('it is sent', async () => (await sent(name)) === 1);

@@ -1,5 +1,5 @@
-// Flows and the life of nodes: a drain hands flows over, a paused node loses them, PostgreSQL may
-// stop and start, an idle node is quiet, and ended flows are removed.
+// Flows and the life of nodes: a drain hands flows over, a paused node loses its flows, PostgreSQL
+// may stop and start, an idle node is quiet, and ended flows are removed.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -23,8 +23,8 @@ const start = async (server, flowTemplate, input, post_ = post) => {
   assert.equal(reply.status, 200, reply.text);
   return reply.json.flowId;
 };
-// Retries as a client does that gets "Try again", since the server has as many flows in work as it
-// may.
+// Retries as a client does that gets "Try again" because the server runs its maximum number of
+// flows.
 const patiently = (server, path, body) =>
   until('it is accepted', async () => {
     const reply = await post(server, path, body);
@@ -58,8 +58,8 @@ test('a drain hands flows over: calls under way end, no write is made twice, and
 test('a node that was paused past its lease has lost its flows and writes nothing more', async () => {
   const zombie = await stack.serve();
   const heir = await stack.serve();
-  // Its first step is under way when the node is paused. If the step were a write, its outcome
-  // would be unknown.
+  // The flow's first step is under way when the node is paused. If the step were a write, its
+  // outcome would be unknown.
   const held = await hold(stack.provider, { path_prefix: '/sleep/' });
   const slow = await start(zombie, 'probe_slow', { ms: 1, subject: 'zombie slow', confirm: true });
   await held.reached(1);
@@ -73,7 +73,7 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   zombie.process.kill('SIGCONT');
   await reaches(heir, parked, 'completed');
   await until('it goes on as a new node', async () => /lease had expired/.test(zombie.log));
-  // Until its new lease is confirmed it starts nothing, and answers 503.
+  // Until its new lease is confirmed, the node starts nothing and answers 503.
   const reply = await until('it takes flows again', async () => {
     const input = { subject: 'zombie again', confirm: true };
     const started = await post(zombie, 'start', { flowTemplate: 'probe_chain', input });

@@ -9,7 +9,7 @@ import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
-// Longer than the wait for a connection. In the long form also longer than a lease.
+// Longer than the wait for a connection; in the long form also longer than a lease.
 const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
 const TIMEOUT = '2s'; // of a statement: short, but longer than any takes on a slow machine
 const SILENT = /the database has gone silent/g;
@@ -19,9 +19,9 @@ before(async () => {
   stack = await Stack.start();
   account = await stack.account('frozen', { apps: ['probe'] });
   // A connection counts as dead five seconds after the longest statement. There is only one writer.
-  // If several were paused, a connection with nothing in flight would be kept and would carry the
-  // release of a claim. When the backends resume, the claim and its release would run in any order,
-  // and nothing might be left to recover.
+  // If several were paused, a connection with nothing in flight would be kept and would send the
+  // release of a claim. After the backends resume, the claim and its release would run in any
+  // order, and nothing might be left to recover.
   const args = ['--database-writers', '1', '--database-readers', '1', '--database-timeout', TIMEOUT];
   server = await stack.serve({ args });
   await loseFlow();
@@ -39,8 +39,8 @@ const noneInFlight = () => until('no claim is in flight', async () => (await inF
 const recovered = async (as) =>
   Number(new RegExp(`^sluice_recovered_total\\{as="${as}"\\} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 
-// A timer's take whose commit came late: the row is ours, but no run here has it. The last test
-// found this.
+// A timer's take that committed late: this node owns the row, but has no run of the flow. The last
+// test found this case.
 async function loseFlow() {
   const body = { flowTemplate: 'probe_wait', input: { seconds: 3600 } };
   flowId = (await server.call(account.key, 'POST', '/api/flows/start', body)).json.flowId;
@@ -77,7 +77,7 @@ test('claims that are committed after their connection was given up', async () =
   signal(frozen, 'SIGSTOP');
   try {
     for (const reply of await Promise.all(requests.map((one) => one()))) assert.equal(reply.status, 503, reply.text);
-    // on the new connection, after the statements that released the claims
+    // sent on the new connection, after the statements that released the claims
     await until('it writes again', async () => (await send('after')).status === 200);
     assert.deepEqual(await inFlight(), [], 'there was nothing to release');
   } finally {
@@ -85,7 +85,7 @@ test('claims that are committed after their connection was given up', async () =
   }
   await until('the late claims are released', async () => (await recovered('released')) > 0);
   await noneInFlight();
-  // Nothing had been sent: the same request runs again.
+  // Nothing had been sent, so the same request runs again.
   for (const reply of await Promise.all(requests.map((one) => one()))) {
     assert.equal(reply.status, 200, reply.text);
     assert.equal(reply.headers.get('idempotent-replayed'), null);
@@ -93,8 +93,8 @@ test('claims that are committed after their connection was given up', async () =
   for (const subject of ['unkeyed', 'keyed']) assert.equal(await sent(subject), 1, subject);
 });
 
-// A start is answered once its result is known, and with 503 only if nothing began. After a lost
-// answer to a decision, the reply says to read the flow.
+// A start is answered once its result is known, and with 503 only if nothing began. If the answer
+// to a decision was lost, the reply says to read the flow.
 test('starts and an approval are in a backend when it is paused', async () => {
   const post = (path, body) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
   const start = (subject, more) => post('start', { flowTemplate: 'probe_approve', input: { subject }, ...more });
@@ -136,7 +136,7 @@ test('starts and an approval are in a backend when it is paused', async () => {
   assert.deepEqual(await rows('with a key'), [again.json.flowId]);
 });
 
-// As such a commit leaves them: claims of the live node, and of a dead one.
+// Creates the claims that such a commit leaves: claims of the live node, and of a dead one.
 test('orphans are ended according to what is known of them, and runs under way are left alone', async () => {
   const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
   const stored = await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`);
@@ -193,8 +193,8 @@ test('a keyed read whose client has disconnected ends its claim by itself', asyn
 test('a flow whose take is committed late is continued by its owner', () =>
   until('it has ended', async () => (await sql(`select status from sluice.flow where id = '${flowId}'`)) === 'completed'));
 
-// What clients do during the pauses: each subject is sent once, or with one key until the outcome
-// is known. Returns the subjects by the acknowledged result.
+// The requests of clients during the pauses: each subject is sent once, or with one key until the
+// outcome is known. Returns the subjects by the acknowledged result.
 function load(nodes) {
   const answers = new Map(); // subject -> status of the last answer
   const flows = [];
@@ -211,7 +211,7 @@ function load(nodes) {
   return { answers, flows, end: () => ((isOver = true), Promise.all(clients)) };
 }
 
-// A node without a lease, or one that waits for a database, answers with 503: a client sends its
+// A node without a lease, or one that waits for a database, answers with 503, so a client sends its
 // key again.
 const KINDS = {
   async unkeyed(node, subject, answers) {

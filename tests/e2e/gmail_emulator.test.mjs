@@ -1,6 +1,6 @@
 // Executions of Gmail actions with a third-party emulator of Gmail (npm `emulate`), served by nginx
-// with TLS. Features that it does not have (OR, -from:, newer_than:, getProfile; any token is good)
-// are left out here, and tested with our own provider.
+// with TLS. Features that the emulator lacks (OR, -from:, newer_than:, getProfile, checks of
+// tokens) are left out here, and tested with our own provider.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -65,7 +65,7 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// Google's own client, on the same mailbox: it shows what was done.
+// Google's own client reads the same mailbox to check what was done.
 async function googleClient(rootUrl) {
   const { gmail, auth } = await import('@googleapis/gmail');
   const client = new auth.OAuth2();

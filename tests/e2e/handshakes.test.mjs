@@ -1,15 +1,15 @@
-// Checks that are made when the first byte of a request is about to be sent, not when its call
-// begins. In between, a connection is made, with a handshake that may take seconds, and the process
-// may be paused. A flow that another node cancelled in that time sends nothing, nor does a node
-// whose lease is over.
+// Checks that run when the first byte of a request is about to be sent, not when its call begins.
+// In between, a connection is made, whose handshake may take seconds, and the process may be
+// paused. Nothing is sent for a flow that another node cancelled in that time, or by a node whose
+// lease has expired.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-// In front of the provider: while `isHolding`, the clients' bytes are delayed, so that their
-// handshakes last.
+// A proxy in front of the provider. While `isHolding` is set, it delays the bytes of clients, so
+// their handshakes take long.
 class Gate {
   static async start(target) {
     const gate = new Gate();
@@ -81,7 +81,7 @@ const sent = async (subject) => (await stack.provider.ledger()).filter((entry) =
 const figure = async (server, name) => Number(new RegExp(`^${name} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 const running = () => figure(slow, 'sluice_flows_running');
 
-// At the write, while its connection is being made.
+// Runs a flow up to its write, and waits until the connection for the write is being made.
 async function atItsWrite(subject) {
   const id = (await post(slow, 'start', { flowTemplate: 'probe_approve', input: { subject } })).json.flowId;
   await until('it asks', async () => (await post(slow, `${id}/approve`)).status === 200);
@@ -119,7 +119,7 @@ test('a node that was paused past its lease during a handshake sends nothing', a
   slow.process.kill('SIGSTOP');
   let answer;
   try {
-    // the other node ends its claim, and takes its flow over, too
+    // the other node ends the claim and also takes the flow over
     answer = await until('the key answers', async () => {
       const reply = await other.execute(account.key, 'probe', 'send', { subject: 'paused write' }, ask);
       return reply.status !== 503 && reply;

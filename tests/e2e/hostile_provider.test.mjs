@@ -1,5 +1,5 @@
-// Providers that hang, drip, never end, send wrong data, or are an impostor: each ends in an error
-// of its own within the deadline, and calls to others are not affected.
+// Providers that hang, trickle bytes, never end, return wrong data, or are impostors: each gives
+// its own error within the deadline, and calls to others are not affected.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, test } from 'node:test';
@@ -18,7 +18,7 @@ let stack, server, account, certificates, elsewhere, healthy;
 const servers = [];
 
 const head = (more = '') => `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${more}\r\n`;
-// More bytes every `ms`, or as fast as they are read, until the peer disconnects.
+// Sends more bytes every `ms`, or as fast as they are read, until the peer disconnects.
 const drip = (socket, next, ms) => {
   const timer = setInterval(() => socket.write(next()), ms);
   socket.on('close', () => clearInterval(timer));
@@ -34,7 +34,7 @@ const chunk = (bytes) => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 const redirect = (status, to) => (socket) =>
   socket.end(`HTTP/1.1 ${status} Moved\r\nLocation: ${to()}\r\nContent-Length: 0\r\n\r\n`);
 
-// What each does once it gets a request, and the expected error.
+// The behavior of each on a request, and the expected error.
 const replies = {
   hang: [() => {}, 'timeout', /waiting for the reply/],
   drip_head: [(s) => (s.write('HTTP/1.1 200 OK\r\nX-Slow: '), drip(s, () => 'x', 50)), 'timeout', /reply/],
@@ -58,7 +58,7 @@ const replies = {
   moved_same_method: [redirect(307, () => `${elsewhere.url}/stolen`), 'execution_failed', /redirect/],
   moved_for_good: [redirect(308, () => '//elsewhere.example.com/'), 'execution_failed', /redirect/],
 };
-// Peers that fail the handshake: no byte of the request is sent to them.
+// Peers that fail the handshake, so no byte of the request is sent to them.
 const strangers = {
   expired: /expired/,
   not_yet: /not valid (yet|before)|valid from/,
@@ -162,8 +162,8 @@ function assertFailed(name, reply, code, message) {
   if (code === 'timeout') assert.match(reply.json.message, /deadline passed/, name);
 }
 
-// The errors of a call whose deadline passes, in the order of its phases. On a slow machine, that
-// may be before the call has reached the hostile part. Then it is repeated.
+// The errors of a call whose deadline passes, in the order of its phases. On a slow machine, the
+// deadline may pass before the call reaches the hostile part; the test is then repeated.
 const WAY = ['connecting to', 'sending the request', 'waiting for the reply', 'waiting for the rest of the reply'];
 function untilThere(name, message, call = () => run(name)) {
   const early = WAY.slice(0, Math.max(0, WAY.findIndex((one) => message.test(one))));
@@ -173,8 +173,8 @@ function untilThere(name, message, call = () => run(name)) {
   });
 }
 
-// Runs all at once, with healthy calls for as long as they last: at least that many, or it is
-// repeated.
+// Runs all of `work` concurrently with healthy calls, which are made until it ends. Repeats if
+// there were fewer than `least` of these.
 async function beside(least, work) {
   for (let round = 1; ; round++) {
     const count = await besideOnce(work);

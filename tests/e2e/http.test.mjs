@@ -1,4 +1,4 @@
-// The HTTP server from a client's view: limits, time-outs, pipelining, Expect, Unix socket, slow
+// The HTTP server as a client sees it: limits, time-outs, pipelining, Expect, Unix socket, slow
 // readers, drain (src/api/README.md "HTTP").
 import assert from 'node:assert/strict';
 import { stat } from 'node:fs/promises';
@@ -38,7 +38,7 @@ function post(body, ...fields) {
 const labels = JSON.stringify({ integration_id: 'gmail', action_id: 'list_labels', input: {} });
 const echo = (value) => JSON.stringify({ integration_id: 'probe', action_id: 'echo', input: { value } });
 
-// Sends one request on a connection of its own, which the server then closes.
+// Sends one request on a separate connection, which the server then closes.
 async function lastReply(server, request) {
   const raw = await connect(server);
   try {
@@ -51,8 +51,8 @@ async function lastReply(server, request) {
   }
 }
 
-// Returns the first of several tries on the hasty server that works: it may have closed a
-// connection before a slow machine sent anything.
+// Returns the result of the first successful attempt on the hasty server, which may close a
+// connection before a slow machine has sent anything.
 const onHasty = (fn) => until('something is sent in time', () => fn().catch(() => null));
 
 function assertRefused(reply, status) {
@@ -142,7 +142,7 @@ test('Expect: 100-continue', async () => {
   await raw.send(labels);
   const done = await raw.reply();
   assert.equal(done.status, 200, done.body);
-  // without a key the body is of no use: the final status comes at once
+  // without a valid key the server does not need the body, so it sends the final status directly
   await raw.send('POST /api/executions HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n');
   assert.equal((await raw.reply()).status, 401);
   raw.close();
@@ -216,8 +216,8 @@ test('HEAD returns the head of GET and no body', async () => {
   raw.close();
 });
 
-// FIN may mean that the client has disconnected, so a read is given up. A write is made, and its
-// reply sent to a client that may still read it.
+// FIN may mean that the client has disconnected, so a read is cancelled. A write is made, and its
+// reply is sent in case the client still reads.
 test('a half-closed client gets the reply to its write', async () => {
   const raw = await connect(plain);
   const body = JSON.stringify({ integration_id: 'probe', action_id: 'send', confirm: true, input: { subject: 'half-closed' } });
@@ -267,7 +267,7 @@ test('the server listens on a Unix socket', async () => {
   await assert.rejects(stat(path), { code: 'ENOENT' });
 });
 
-// A client that sends requests and does not read delays only itself, and costs little of the
+// A client that sends requests without reading replies delays only itself, and uses little of the
 // server's memory.
 test('a slow reader', async () => {
   const raw = await connect(plain);
@@ -310,7 +310,7 @@ test('SIGTERM drains: running requests are answered, no connection is reset, exi
   }
   for (const raw of busy) await raw.send(request);
   await until('all are under way', async () => /^sluice_executions_active 20$/m.test(await server.metrics()));
-  // a request of which only a part has arrived is under way, too
+  // a request that has arrived only in part also counts as under way
   const partial = await connect(server);
   await partial.send(post(labels.slice(0, 10), `Content-Length: ${labels.length}`));
   const halfHead = await connect(server);
@@ -320,7 +320,7 @@ test('SIGTERM drains: running requests are answered, no connection is reset, exi
 
   server.process.kill('SIGTERM');
   await until('it drains', () => /draining/.test(server.log));
-  // at once: a draining server waits two seconds for requests that have not begun
+  // sent together: a draining server waits two seconds for requests that have not begun
   await Promise.all([first.send(GET), halfHead.send(GET.slice(20)), partial.send(labels.slice(10))]);
   for (const raw of idle) assert.equal(await raw.untilEnd(), '');
   await assert.rejects(connect(server), { code: 'ECONNREFUSED' });
@@ -354,7 +354,7 @@ test('SIGTERM under steady load: every request that was sent is answered', async
   const clients = Array.from({ length: 16 }, client);
   await until('it is warm', () => answered > 200);
   server.process.kill('SIGTERM');
-  // a client between two requests may find its connection closed (FIN), but never reset
+  // a client may find its connection closed (FIN) between two requests, but never reset
   for (const result of await Promise.allSettled(clients))
     if (result.status === 'rejected') assert.match(result.reason.message, /closed; got ""/);
   const end = await server.process.gone;

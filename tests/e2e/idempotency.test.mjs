@@ -1,4 +1,4 @@
-// Idempotency keys (src/api/README.md "Executions") over two processes on one database: whichever
+// Idempotency keys (src/api/README.md "Executions") with two processes on one database: whichever
 // process gets the request, the action runs once, and every client gets the same answer.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';

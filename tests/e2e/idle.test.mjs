@@ -40,7 +40,7 @@ async function longestTurnMs() {
 
 const REQUEST = 'GET /healthz HTTP/1.1\r\nHost: idle\r\n\r\n';
 
-// A connection that has made one request and then stays idle.
+// Opens a connection that makes one request and then stays idle.
 function openOne() {
   return new Promise((resolve, reject) => {
     const socket = net.connect(server.port, '127.0.0.1', () => socket.write(REQUEST));
@@ -76,7 +76,7 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   for (const reply of replies) assert.equal(reply.status, 200, reply.text);
 
   t.diagnostic(`others: longest turn ${await longestTurnMs()} ms`);
-  // they are alive, and the server frees them when they close
+  // the connections are alive, and the server frees them when they close
   const last = sockets[sockets.length - 1];
   const answered = new Promise((resolve) => last.once('data', resolve));
   last.write(REQUEST);
@@ -93,7 +93,8 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   });
   t.diagnostic(`half of them gone: longest turn ${await longestTurnMs()} ms`);
 
-  // a drain closes the rest, none is reset, and no turn is long: the exit code says so
+  // a drain closes the remaining connections and resets none, and no turn is long, as the exit code
+  // shows
   const ends = sockets.map((socket) => {
     socket.removeAllListeners();
     return new Promise((resolve, reject) => {

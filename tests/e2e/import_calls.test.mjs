@@ -1,5 +1,5 @@
-// Imported actions are called: every accepted input reaches the vendor as the document says, and
-// nothing is refused that the document does not exclude.
+// Calls imported actions: every accepted input reaches the vendor as the document says, and nothing
+// is refused that the document allows.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,5 +1,5 @@
-// Harbour, an app that does not exist (invented/README.md says how its manifest was made). Its
-// manifest passes lint and runs, unchanged, with a server written from its vendor's page. The
+// Harbour is an app that does not exist (invented/README.md says how its manifest was made). Its
+// manifest passes lint and runs, unchanged, with a server written from the vendor's page. The
 // server refuses everything that the page does not allow.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
@@ -143,7 +143,7 @@ const newcomer = async (name) => {
   await stack.connect(account.id, 'harbour', { api_key: account.credential }, ['--auth', 'api_key'], { env });
   return account;
 };
-// Harbour refuses the next call with that code.
+// Makes Harbour refuse the next call with that code.
 const refuse = (code, headers = {}) => harbour.weather.push((answer) => (answer(CODES[code], { fault: { code, text: 'Not now.' } }, headers), true));
 
 const REFUSALS = {

@@ -1,6 +1,6 @@
-// Limits over processes (src/limit/README.md): two nodes of two workers each share one account's
-// rate and a connection's limits. Calls are counted by the seconds of the database's clock, so no
-// machine is too slow.
+// Limits across processes (src/limit/README.md): two nodes with two workers each share one
+// account's rate and a connection's limits. Calls are counted per second of the database's clock,
+// so the test passes on a machine of any speed.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -43,14 +43,14 @@ const serve = () =>
   });
 const ask = async (sql) => JSON.parse(await stack.cluster.sql(sql));
 const seconds = () => ask('select extract(epoch from clock_timestamp())');
-// The parts of a limit that processes have now.
+// The parts of a limit that processes hold at the moment.
 const held = (account, name) =>
   ask(`select coalesce((select json_build_object('total', total, 'parts', (select json_agg(u.part) from unnest(parts, ends) u (part, until)
     where u.until > now())) from sluice.rate_lease where account_id = '${account.id}' and name like '${name}%'), '{}')`);
 
-// One connection, accepted by one worker of the node: its requests reach only that process. If it
-// is made again after each refusal, it reaches all of them in the end. On a busy machine, one
-// worker may accept all connections that are made at once.
+// One connection, which one worker of the node accepts, so its requests reach only that process. If
+// it is opened again after each refusal, it reaches every process in the end. On a busy machine,
+// one worker may accept all connections that are opened together.
 class Line {
   constructor(node, { isRenewed = false } = {}) {
     this.node = node;
@@ -72,8 +72,8 @@ class Line {
   }
 }
 
-// Sends requests as fast as they are answered, on these lines, until `enough` says so. Returns how
-// many were served.
+// Sends requests on these connections, each as soon as the previous one is answered, until `enough`
+// returns true. Returns the number of served requests.
 async function load(lines, account, enough) {
   const count = { served: 0, refused: 0 };
   let isOver = false;
@@ -135,7 +135,7 @@ test('one process with all of the load gets all of the rate', async () => {
   const end = await seconds();
   assert.ok(count.served <= BURST + RATE * (end - began), `${count.served} in ${end - began} s`);
   const [got, due] = [count.served - from.served, RATE * (end - from.at)];
-  // A pause of this machine saves up a burst. A part is renewed twice a second.
+  // While this machine is paused, a burst accumulates. A part is renewed twice a second.
   assert.ok(got >= due - BURST - RATE, `${got} of ${due}`);
   both[0].end();
 });
@@ -143,7 +143,7 @@ test('one process with all of the load gets all of the rate', async () => {
 test('a connection\'s cap and pace apply to all processes together', async () => {
   const account = await stack.account('connection', { apps: [] });
   const run = (line, integration_id, action_id) => line.call(account.key, 'POST', '/api/executions', { integration_id, action_id, input: {} });
-  // Within the account's own burst and rate: requests that these refuse are sent again.
+  // Stays within the account's own burst and rate: requests that these refuse are sent again.
   const runAll = async (app, action, count) => {
     const lines = nodes.flatMap((node) => linesTo(node, 6));
     let left = count;
@@ -196,7 +196,7 @@ test('a circuit that one process opens is open in all', async () => {
   fails = true;
   await until('it opens', async () => JSON.parse((await run(one)).text).status === 'blocked');
   fails = false;
-  // None of the others has had a failed call.
+  // No other process has had a failed call.
   for (const line of nodes.flatMap((node) => linesTo(node, 6))) {
     await until('the others are notified', async () => JSON.parse((await run(line)).text).status === 'blocked');
     line.end();

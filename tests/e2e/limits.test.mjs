@@ -11,7 +11,8 @@ import { Stack } from './support/stack.mjs';
 
 const CIRCUIT_VOLUME = 20;
 const OPEN_S_MAX = 75; // a minute, and up to a quarter more
-// The forms in which vendors say "not before": each action's reply has one of them, 30 s ahead.
+// The forms in which vendors say "not before": each action's reply has one of them, with a time 30
+// s in the future.
 const AHEAD_S = 30;
 const forms = {
   seconds: { headers: () => ({ 'retry-after': String(AHEAD_S) }) },
@@ -22,7 +23,7 @@ const forms = {
   body: { status: 400, headers: () => ({}), body: { slow_down: AHEAD_S } },
 };
 
-// `server` waits for a turn as long as is needed, and probes a circuit soon; `strict` does neither.
+// `server` waits for a turn as long as needed, and probes a circuit soon; `strict` does neither.
 let stack, provider, server, strict, a, b, c, answer;
 
 function on(request, reply, url) {
@@ -139,7 +140,7 @@ test('clients that disconnect leave the queue; a server that drains serves those
 test('a rate lets a burst pass and the others one after the other', async () => {
   const waited = () => metric('sluice_limits_wait_seconds_count');
   const before = await waited();
-  // on a slow machine few have to wait, and more are sent
+  // on a slow machine few calls have to wait, so more are sent
   await until('ten have waited', async () => {
     const began = performance.now();
     const replies = await times(20, () => run(a, 'brisk'));

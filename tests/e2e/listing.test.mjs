@@ -13,7 +13,8 @@ before(async () => {
   stack = await Stack.start({ catalog: false });
   a = await stack.account('lists', { apps: ['gmail', 'notion'] });
   b = await stack.account('other');
-  // Housekeeping begins a second after the start: it must not remove older rows that a test makes.
+  // Housekeeping runs a second after the start. Rows are kept for 1,000 days so that it does not
+  // remove the older rows that a test inserts.
   const keep = ['--execution-days', '1000'];
   server = await stack.serve({ args: ['--trusted-proxy', '127.0.0.1', '--trusted-proxy', '10.0.0.0/8', ...keep] });
 });
@@ -21,7 +22,7 @@ after(() => stack?.stopWell(assert));
 
 const get = (key, path, headers) => server.call(key, 'GET', path, undefined, headers);
 
-// All items of a list, page by page. Every page but the last says where to continue.
+// All items of a list, page by page. Every page except the last says where to continue.
 async function walk(key, path, name) {
   const items = [];
   for (let cursor = '', pages = 1; ; pages++) {
@@ -93,7 +94,7 @@ test('invalid queries are refused', async () => {
     assert.equal((await get(a.key, `/api/audit?${query}`)).status, 400, query);
 });
 
-// Rows as they would have been written at that time, youngest last.
+// Inserts rows as if they had been written at that time, newest last.
 async function insertOld(account, ms, count, integration = 'gmail') {
   await stack.cluster.sql(
     `insert into sluice.execution select '${account}', (lpad(to_hex(${ms} + n), 12, '0') || '70008000000000000000')::uuid,

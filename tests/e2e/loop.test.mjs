@@ -14,7 +14,7 @@ let stack, nginx, target, server, account;
 before(async () => {
   stack = await Stack.start();
   const tls = await makeCertificates(stack.dir);
-  // No kept connections and no tickets: every call is a full handshake.
+  // Without kept connections and session tickets, every call makes a full handshake.
   nginx = await startNginx(
     stack.dir,
     (port) => `
@@ -40,9 +40,9 @@ async function longestTurnMs() {
   return Number(/^sluice_loop_turn_cpu_seconds_max (\S+)/m.exec(metrics)[1]) * 1000;
 }
 
-// On a server of its own, so that the longest turn is this load's. SLUICE_LOOP_BIN measures another
-// build. One of three rounds has to be within the limit, since a host that pauses this machine
-// makes a turn long, too.
+// On a separate server, so that the longest turn is caused by this load. SLUICE_LOOP_BIN measures
+// another build. One of three rounds has to be within the limit, since a host that pauses this
+// machine also makes a turn long.
 async function isWithin(t, what, fn) {
   for (let round = 1; ; round++) {
     server = await stack.serve({
@@ -86,8 +86,8 @@ test('replies of a megabyte', async (t) => {
     });
 });
 
-// The largest bodies that are accepted. They end at the gate or as a blocked run, whatever they
-// contain.
+// The largest bodies that are accepted. They are refused by the gate or end as a blocked run,
+// whatever they contain.
 test('bodies of eight megabytes', async (t) => {
   const base = { integration_id: 'gmail', action_id: 'search_messages', input: {} };
   const bodies = {

@@ -1,10 +1,10 @@
-// Whatever a vendor does to the requests of one intent, a client that follows the replies never has
-// it done twice unless a reply had said that the outcome is unknown. No reply says that nothing was
-// done if something was. A key that was released runs again, and one that is bound replays. This
-// holds for each class of action, with and without a key of the caller's, on every surface that
-// runs actions, on two processes. The generator is seeded: a failure prints the seed and the number
-// of the intent, and SLUICE_SEED=n ONLY=i repeats that intent. With SOAK_SECONDS=n, the test runs
-// for n seconds.
+// Whatever a vendor does with the requests of one intent, a client that follows the replies never
+// has the action done twice unless a reply said that the outcome is unknown. No reply says that
+// nothing was done if something was. A released key runs again, and a bound key replays. This holds
+// for each class of action, with and without a key from the caller, on every surface that runs
+// actions, on two processes. The generator is seeded: a failure prints the seed and the number of
+// the intent, and SLUICE_SEED=n ONLY=i repeats that intent. With SOAK_SECONDS=n, the test runs for
+// n seconds.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -31,8 +31,8 @@ let stack, vendor, servers, open, lanes, mcps, env;
 const sends = new Map(); // trace id -> era of its intent
 let traces = 0;
 
-// A request of an execution belongs to the send with the same trace, also if it arrives late. A
-// request of a flow belongs to its intent's current step.
+// A request of an execution is assigned to the send with the same trace, even if it arrives late. A
+// request of a flow is assigned to the current step of its intent.
 function causeOf(request, order) {
   const by = /^00-0*([0-9a-f]+)-/.exec(request.headers.traceparent ?? '')?.[1];
   return sends.has(by) ? { by, era: sends.get(by) } : { by: 'the flow', era: order.intent.era };
@@ -86,8 +86,8 @@ after(async () => {
 
 // ---- the surfaces ----
 
-// Each returns {http, summary, retryAfter, text, isReplayed}: no summary if the reply is not an
-// envelope. Values that it does not have are undefined.
+// Each surface returns {http, summary, retryAfter, text, isReplayed}, without a summary if the
+// reply is not an envelope. Missing values are undefined.
 const SURFACES = {
   canonical: async (where, call, headers) => {
     const body = { integration_id: call.app, action_id: call.action, input: call.input, confirm: true, ...(call.key && { idempotency_key: call.key }) };
@@ -130,7 +130,7 @@ function traceOf(intent) {
   return { by, headers: { traceparent: `00-${by.padStart(32, '0')}-${by.padStart(16, '0')}-00` } };
 }
 
-// An era begins when a client repeats an intent in spite of a doubt.
+// A new era begins when a client repeats an intent although the outcome is unknown.
 const doneInEra = (intent) => intent.order.ledger.filter((one) => one.era === intent.era && intent.kind.parts.includes(one.part));
 
 function checkEffects(intent) {
@@ -144,7 +144,7 @@ function checkEffects(intent) {
 const NOTHING = /[Nn]othing was (done|sent|changed)/;
 const UNKNOWN = /outcome is unknown|is not known/;
 
-// Compares the promises of a reply with the ledger. did: what was done of its request.
+// Compares the promises of a reply with the ledger. did: the effects of its request.
 function checkReply(intent, reply, did) {
   const { summary } = reply;
   const { kind } = intent;
@@ -199,7 +199,7 @@ async function send(intent, account, surface, at) {
   return { ...reply, by, isBare: surface === 'mcp' || surface === 'batch' };
 }
 
-// Sends one request, or the same twice at once with its key.
+// Sends one request, or the same request twice concurrently with its key.
 async function ask(intent, account) {
   const { random } = intent;
   const one = () => send(intent, account, random.one(DIRECT), random.below(2));
@@ -226,7 +226,7 @@ async function checkStored(intent, account, { summary }) {
   if (status !== 200 || json.outcome !== summary.outcome || json.error_code !== summary.error_code) fail(intent, `stored otherwise than ${summary.outcome}: ${status} ${text}`);
 }
 
-// After "nothing was done": what a client does that follows the advice.
+// After "nothing was done", does what a client does that follows the advice.
 async function heed(intent, account, { summary }) {
   if (!summary || summary.retryable) return;
   const { error_code: code } = summary;
@@ -280,7 +280,7 @@ async function settled(account, id, at) {
   });
 }
 
-// A failed step's result, in the form of the other surfaces.
+// The result of a failed step, in the form of the other surfaces.
 function readStep({ flow, steps }) {
   const error = steps[0].error;
   if (flow.status === 'completed') return { http: 200, summary: { status: 'succeeded', outcome: 'done' }, retryAfter: null, isBare: true };
@@ -298,7 +298,7 @@ async function pursueFlow(intent, account) {
   if (again) assert.equal(again.flowId, flowId);
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const reply = readStep(await settled(account, flowId, random.below(2)));
-    // If the call may be repeated, and its error says so, resuming it is not a second request.
+    // If the call may be repeated, as its error says, resuming it is not a second request.
     reply.isSafe = ['keyed', 'set'].includes(kind.way) || (kind.way === 'remove' && intent.name !== 'remove_once');
     order.tell(`  the step: ${short(reply)}`);
     const outcome = checkReply(intent, reply, doneInEra(intent));

@@ -1,5 +1,5 @@
 // Mail and calendar features that no recording shows: mails that are only HTML, attendees whose
-// answers must be kept, Microsoft's pages that continue with a token.
+// answers must be kept, and Microsoft's pages that continue with a token.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Stage } from './replay/stage.mjs';
@@ -11,7 +11,7 @@ before(async () => {
 after(() => stage?.stopWell(assert));
 
 const json = (status, body) => ({ status, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-// The replies in order, to an action that makes no further request.
+// The replies, in order, to an action that makes no further requests.
 async function run(app, action, input, ...replies) {
   const { seen, summary } = await stage.run({ app }, action, input, (_, nth) => replies[nth] ?? json(500, {}));
   assert.equal(seen.length, replies.length, JSON.stringify(summary));
@@ -160,6 +160,6 @@ test('Gmail requests all of the mailbox, and its settings, on demand', async () 
     assert.deepEqual([status, json.status, json.error_code], [409, 'blocked', 'forbidden'], action);
     assert.ok(`${json.message} ${json.hint}`.includes(words), JSON.stringify(json));
   }
-  // Gmail's refusal without them is not about scopes, since they were requested.
+  // If Gmail refuses although the scopes were requested, the refusal is not about scopes.
   assert.notEqual((await execute('list_filters', {})).json.status, 'blocked');
 });

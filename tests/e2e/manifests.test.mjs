@@ -1,6 +1,6 @@
-// The manifests of the apps that the emulated provider plays, read with other implementations of
-// everything that they rely on (JMESPath, JSON Schema, templates). Each example is sent to a fresh
-// provider and must succeed, and the rules must distinguish the vendor's errors.
+// The manifests of the apps that the emulated provider plays, evaluated with other implementations
+// of everything that they rely on (JMESPath, JSON Schema, templates). Each example is sent to a
+// fresh provider and must succeed, and the rules must distinguish the vendor's errors.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { GMAIL, NOTION, Provider, mailId, root, taskId } from './support/provide
 
 const folder = join(root, 'contrib/integrations');
 const fileOf = (name) => JSON.parse(readFileSync(join(folder, name), 'utf8'));
-// Including the rules of the parts that it names.
+// Returns the manifest with the rules of the parts that it names.
 function whole(manifest) {
   const rules = (list, kind) => list.flatMap((one) => (typeof one === 'string' ? fileOf(`parts/${one}.json`)[kind] : [one]));
   const { errors, limits } = manifest;
@@ -21,7 +21,7 @@ const manifests = ['gmail.json', 'notion.json'].map((n) => [n, whole(fileOf(n))]
 const byId = Object.fromEntries(manifests.map(([, m]) => [m.integration_id, m]));
 const tokens = { gmail: GMAIL, notion: NOTION };
 
-// What mime_message makes, in the simplest form.
+// The simplest form of mime_message's result.
 function mimeMessage(m) {
   const address = (a) => [a].flat().join(', ');
   const word = (t) => (/^[\x20-\x7e]*$/.test(t) ? t : `=?UTF-8?B?${Buffer.from(t).toString('base64')}?=`);
@@ -55,7 +55,7 @@ for (const [name, [fn, signature]] of Object.entries({
   base64url_decode: string(([t]) => Buffer.from(t, 'base64url').toString('utf8')),
   mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
   header: [([list, name]) => list?.find((one) => one.name.toLowerCase() === name.toLowerCase())?.value ?? null, [{ types: [TYPE_ARRAY, TYPE_NULL] }, { types: [TYPE_STRING] }]],
-  // Enough for the mails of the emulated provider.
+  // Complete enough for the mails of the emulated provider.
   mail_parts: [([part]) => partsOf(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],
   mail_text: [([part]) => mailText(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],
   html_text: string(([t]) => htmlText(t)),
@@ -63,7 +63,7 @@ for (const [name, [fn, signature]] of Object.entries({
   truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
 }))
   registerFunction(name, fn, signature);
-// A number of things, as people say it.
+// A number with its noun in the singular or plural.
 registerFunction('counted', ([value, noun, plural]) => {
   const count = Array.isArray(value) ? value.length : value ?? 0;
   const many = plural ?? (/[^aeiou]y$/.test(noun) ? noun.replace(/y$/, 'ies') : `${noun}${/(?:s|x|ch|sh)$/.test(noun) ? 'es' : 's'}`);

@@ -1,5 +1,6 @@
-// An account with more connections than a page or a choice holds: each of them works by its id, the
-// default may be at any position, lists continue to the end, and an app's state counts all of them.
+// An account with more connections than a page or a choice lists: each of them can be used by its
+// id, the default may be at any position, lists continue to the end, and an app's state counts all
+// of them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -15,7 +16,7 @@ before(async () => {
   server = await stack.serve();
   account = await stack.account('crowd', { apps: [] });
   const { id } = account;
-  // all of them before the one real connection: they have no valid credentials
+  // all are older than the only real connection: they have no valid credentials
   await stack.cluster.sql(`insert into sluice.connection (account_id, id, integration_id, label, is_default, auth_kind,
       sealed, key_id, params, status, rev, op_token, created_at, updated_at)
     select '${id}', n, 'probe', 'user ' || n, false, 'bearer', '', '', '{}', 'live', 1, gen_random_uuid(), now(), now()

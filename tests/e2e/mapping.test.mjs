@@ -1,5 +1,5 @@
-// From an input to the provider's request, and from its reply to the output
-// (contrib/integrations/README.md "request", "response"): with the echo of the emulated provider.
+// Mapping an input to the provider's request, and the reply to the output
+// (contrib/integrations/README.md "request", "response"), with the echo of the emulated provider.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ const manifest = {
 };
 
 // Pages of three items, requested by a cursor, a page number, a link and other means. The echo
-// returns the request, so that the next mark can be computed from it.
+// returns the request, so the next cursor can be computed from the reply.
 const paged = (action_id, input, next, more = {}) => action(action_id, { path: '/pages', body: { json: { [input]: `\${input.${input}}` } } }, {
   input_schema: { type: 'object', additionalProperties: false, properties: { [input]: { description: 'The mark of a page.' }, last: { type: 'integer', description: 'The last page.' } } },
   request: { method: 'POST', path: '/echo', headers: { 'X-Page': `\${input.${input} || \`1\`}` }, body: { json: { n: `\${input.${input} || \`1\`}`, last: '${input.last || `5`}' } } },
@@ -61,7 +61,7 @@ manifest.actions.push(
     request: { method: 'POST', path: '/echo', body: { json: { n: '${input.page || `1`}' } } },
     response: { output: '[body.json.n]', pagination: { input: 'page', next: 'body.json.n < `3` && sum([body.json.n, `1`])' } },
   }),
-  // Each page has a URL from which a parameter is taken. The next page has another path.
+  // Each page names a URL, from which a parameter is taken. The next page has another path.
   action('named', {}, {
     input_schema: { type: 'object', additionalProperties: false, properties: { skip: { type: 'integer', description: 'Items before.' }, token: { type: 'string', description: 'The mark.' } } },
     request: {
@@ -220,7 +220,7 @@ test('a credential in a reply is masked, in outputs and in errors', async () => 
 const items = Array.from({ length: 3000 }, (_, i) => ({ id: i, text: `item ${i} äöü`.repeat(4) }));
 const value = { next: 'n', items, note: 'x'.repeat(90_000) };
 
-// Reads on wherever a cut says that there is more, until everything is read.
+// Continues wherever a cut says that there is more, until everything has been read.
 async function readOn(cut, part) {
   let { kept, of, more } = cut;
   while (kept < of) {

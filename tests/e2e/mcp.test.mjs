@@ -148,11 +148,12 @@ test('real tools are listed by choice, on one page', async () => {
   assert.deepEqual((await list('nothing,of_this')).tools.length, OWN.length);
   const stripe = await list('stripe_create_payment_intent');
   assert.deepEqual(Object.keys(stripe.tools[OWN.length].inputSchema.properties).filter((one) => /confirm$/.test(one)), ['confirm', 'sluice_confirm']);
-  // Five clients of seventeen read only the first page.
+  // Of seventeen known clients, five read only the first page.
   const all = await list('*');
   assert.deepEqual([new Set(all.tools.map((tool) => tool.name)).size, all.nextCursor], [128, undefined]);
   for (const tool of all.tools) assert.match(tool.name, /^[a-zA-Z0-9_-]{1,64}$/);
-  // A client that turns a bare object into one without members could send none.
+  // A client that turns an object schema without properties into one that allows none could send no
+  // members.
   for (const tool of all.tools.slice(0, OWN.length))
     for (const one of Object.values(tool.inputSchema.properties)) assert.equal(one.additionalProperties, one.type === 'object' ? true : undefined);
   for (const tools of ['*a*', Array(65).fill('gmail').join(',')])
@@ -174,7 +175,7 @@ test('no client drops a tool for its schema', async () => {
   }
   assert.equal(Object.keys(all).length, seen + OWN.length);
   assert.deepEqual(Object.values(all).flatMap(faultsOf), []);
-  // The constraints at the top of the schema are described in words, and hold as before.
+  // The constraints at the top of the schema are described in words, and are enforced as before.
   for (const [name, words] of Object.entries({
     gmail_send_message: 'Needs at least one of: text; html.',
     jira_add_comment: 'Needs exactly one of: text; adf.',
@@ -286,13 +287,13 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   const two = await mcp.call('probe_send', args, options);
   assert.equal(contentOf(two).status, 'succeeded');
   assert.deepEqual(contentOf(await mcp.call('probe_send', args, options)), replayed(two));
-  // the same as an argument, which a model can set
+  // the same key as an argument, which a model can set
   assert.deepEqual(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-2' })), replayed(two));
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 7 })).error, /^idempotency_key must be a string, got /);
   assert.match(contentOf(await mcp.call('probe_send', { ...args, idempotency_key: 'mcp-3' }, options)).error, /differ/);
   const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
   assert.equal(contentOf(other).error_code, 'validation_error');
-  // If a key is not a text, or two keys differ, nothing runs.
+  // If a key is not a string, or two keys differ, nothing runs.
   for (const key of [5, true, { a: 1 }, ['x']]) {
     const { error } = await mcp.ask('tools/call', { name: 'probe_send', arguments: args }, { meta: { 'sluice/idempotency_key': key } });
     assert.match(error.message, /^params\._meta: "sluice\/idempotency_key" must be a string, got /);
@@ -310,7 +311,7 @@ test('a large output is cut, and the rest is a resource', async () => {
   const { output, execution_id: id } = contentOf(cut);
   assert.equal(output.truncated, true);
   assert.ok(JSON.stringify(output).length < 40000);
-  // A link would end the run of some clients, and the address is in the text.
+  // A link in the content would end the run of some clients. The text has the address.
   assert.deepEqual(cut.content.map(({ type }) => type), ['text']);
   assert.ok(output.cuts[0].more.startsWith(`sluice://executions/${id}`));
   const items = [...output.preview.value];

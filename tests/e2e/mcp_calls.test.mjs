@@ -1,5 +1,5 @@
-// What a call may need or report on its way (src/mcp/README.md): a form for missing input,
-// progress, cancellation, and its trace. In both eras if both have it.
+// What a call may need or report while it runs (src/mcp/README.md): a form for missing input,
+// progress, cancellation, and its trace. In both eras if both have the feature.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -149,7 +149,8 @@ for (const version of [MODERN, LEGACY]) {
   });
 }
 
-// Sends the call and closes its connection once the provider has `least` requests; the provider keeps its reply.
+// Sends the call and closes its connection once the provider, which keeps its reply, has received
+// `least` requests.
 async function lose(held, name, args, least) {
   const abort = new AbortController();
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
@@ -170,7 +171,7 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   const held = await hold(stack.provider, { path_prefix: '/gmail/' });
   await lose(held, 'probe_send', args, 1);
   await noted();
-  // sent again while the first is under way: they wait for it
+  // sent again while the first is under way: the later calls wait for the first
   const early = [mcp, elsewhere].map((at) => at.call('probe_send', args));
   const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
   await until('the repetitions wait', async () => (await active(server)) === 2 && (await active(other)) === 1);
@@ -180,7 +181,7 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(new Set(ids).size, 1, JSON.stringify(results).slice(0, 2000));
   for (const result of results) assert.deepEqual([contentOf(result).status, contentOf(result).idempotent_replayed], ['succeeded', true]);
   assert.equal(await ledger(), before + 1);
-  // without confirm, for another key of the account, and with other arguments it is a call of its own
+  // without confirm, for another key of the account, or with other arguments, it is a separate call
   assert.equal(contentOf(await mcp.call('probe_send', { subject: 'lost once' })).error_code, 'policy_blocked');
   for (const [at, given] of [[stranger, args], [mcp, { ...args, subject: 'lost twice' }]]) {
     const { status, idempotent_replayed } = contentOf(await at.call('probe_send', given));

@@ -1,5 +1,5 @@
-// Confirmation by the protocol's own means (src/mcp/README.md): a form at the client, and a sealed
-// state that runs once, on whichever process it is sent to.
+// Confirmation by means of the protocol (src/mcp/README.md): the client shows a form, and a sealed
+// state runs once, whichever process receives it.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -104,7 +104,8 @@ test('a state that was declined cannot be accepted later, not even on another pr
   assert.equal(await ledger(), before + 1);
 });
 
-// However short the lifetime of keys is, a state is good for ten minutes, and its key outlives it.
+// However short the lifetime of keys is, a state is valid for ten minutes, and its key lives longer
+// than that.
 test('an answer is final for as long as its state is good', async () => {
   const before = await ledger();
   const brief = await stack.serve({ args: ['--idempotency-ttl', '1s'] });
@@ -164,7 +165,7 @@ test('the order of members does not matter, and a tool called by its own name is
 
 /* ---- a person decides on exactly what they read ---- */
 
-// An app with arbitrary texts, as an import may bring them or a model may write them.
+// An app with arbitrary texts, such as an import may contain or a model may write.
 const field = (more) => ({ type: 'object', required: ['f'], properties: { f: { type: 'string', ...more } } });
 const shaped = (action_id, more) => ({
   action_id, title: 'Say', description: 'Says it.', side_effect_level: 'write', request: { method: 'POST', path: '/echo/${input.part || `x`}', body: { json: '${input}' } },
@@ -184,7 +185,8 @@ const SHAPED = {
   ],
 };
 
-// Each part of a form that shows foreign text: how the text gets there, and the lines that show it.
+// Each part of a form that shows text from others: how the text gets into the form, and the lines
+// that show it.
 const json = (text) => visible(JSON.stringify(text));
 const name = (text) => (/^[\w.$-]+$/.test(text) ? text : json(text));
 const HEAD = (title, action, label = 'work') => [title, `shaped ${action}, with the connection CONNECTION: ${json(label)}`, 'POST https://shaped.example/echo/x'];
@@ -202,8 +204,8 @@ const PLACES = {
     action: `field_${i}`, input: {}, lines: [visible(text), `shaped_field_${i} needs more input: f`],
     field: { title: visible(text.replace(/[\n\r\t]/g, ' ')), description: visible(text.replace(/[\n\r\t]/g, ' ')) },
   }),
-  // A value that would not come back as it was shown is not asked for, for example one with hidden
-  // characters.
+  // A form does not ask for a value that would not be returned as it was shown, for example one
+  // with hidden characters.
   'the default of what is missing': (text, i) => ({ action: `default_${i}`, input: {}, lines: ['Say', `shaped_default_${i} needs more input: f`], field: { default: text }, isAsked: visible(text) === text }),
   'a choice of what is missing': (text, i) => ({ action: `choice_${i}`, input: {}, lines: ['Say', `shaped_choice_${i} needs more input: f`], field: { enum: [text, 'other'] }, isAsked: visible(text) === text }),
   'the name of what is missing': (text, i) => ({ action: `name_${i}`, input: {}, lines: ['Say', `shaped_name_${i} needs more input: ${text}`], isAsked: visible(text) === text }),

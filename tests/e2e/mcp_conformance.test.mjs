@@ -1,9 +1,9 @@
 // The protocol's own conformance suite, each revision over its own transport.
 // mcp_conformance/REVISION.yml lists the expected failures and their reasons. A failure that is not
-// listed fails the test, and so does a listed one that passes. Scenarios that the suite runs but
-// does not score are printed. The tools that it calls are actions of mcp_conformance/catalog if an
-// app could have them. The others are answers of fixtures.json, which a test build sends like any
-// other answer (mcp_conformance/fixture.c).
+// listed fails the test, and so does a listed scenario that passes. Scenarios that the suite runs
+// but does not score are printed. The tools that the suite calls are actions of
+// mcp_conformance/catalog if an app could have them. For the others, a test build sends an answer
+// from fixtures.json like any other answer (mcp_conformance/fixture.c).
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
@@ -14,7 +14,7 @@ const suite = new URL('node_modules/@modelcontextprotocol/conformance/dist/index
 const path = (name) => new URL(`mcp_conformance/${name}`, import.meta.url).pathname;
 let stack, proxy;
 
-// A call whose progress the suite checks reports its pages. Only run_action reads pages.
+// The suite checks the progress of this call, which reports its pages. Only run_action reads pages.
 const PAGES = { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 }, max_pages: 4 };
 
 function rename(text, headers) {
@@ -25,8 +25,8 @@ function rename(text, headers) {
   return JSON.stringify(body);
 }
 
-// The suite calls a tool of its own that changes the list of tools. Here the notice of a changed
-// connection does that.
+// The suite calls a tool of its own that changes the list of tools. Here the notification of a
+// changed connection does that.
 const CHANGE = '"test_trigger_tool_change"';
 
 // The suite sends no key, so a proxy adds it.
@@ -77,8 +77,8 @@ for (const revision of ['2026-07-28', '2025-11-25'])
   });
 
 // Without a session id, the scenario ends with a warning before it sends anything. The protocol
-// lets a server do without sessions, and this server has none. With a session id from the proxy,
-// the scenario runs.
+// makes sessions optional, and this server has none. The proxy adds a session id, so the scenario
+// runs.
 test('revision 2025-11-25: several concurrent streams in a session', async () => {
   proxy.sessionId = 'of-the-proxy';
   const args = [suite, 'server', '--url', proxy.url, '--spec-version', '2025-11-25', '--scenario', 'server-sse-multiple-streams'];

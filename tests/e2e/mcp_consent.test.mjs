@@ -1,6 +1,7 @@
-// No write without a person (src/mcp/README.md): a client that shows forms is asked about every tool
-// that writes and every start that confirms one, whatever the model claims; a key that refuses unattended writes makes
-// none without a form. Every tool of every app and every template, all connected, at a provider that counts.
+// No write without a person (src/mcp/README.md): a client that shows forms is asked about every
+// tool that writes and every start that confirms a write, whatever the model claims. A key that
+// refuses unattended writes makes none without a form. Tests every tool of every app and every
+// template, all connected, with a provider that counts calls.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Mcp, contentOf } from './support/mcp.mjs';
@@ -24,7 +25,7 @@ before(async () => {
 });
 after(() => stage?.stop());
 
-// Enough of each app for the flow of mails to a channel.
+// The replies of each app that the flow from mails to a channel needs.
 function answer({ path }) {
   const json = (body) => ({ status: 200, body: JSON.stringify(body) });
   if (path.endsWith('/messages')) return json({ messages: [{ id: 'm1', threadId: 't1' }] });
@@ -59,7 +60,7 @@ test('a client that shows forms is asked about every write, alone and under its 
     }
   });
   assert.equal(calls, 0);
-  // a file cannot come this way
+  // a file cannot be sent over /mcp
   const withFiles = new Set(writes.filter((action) => action.files).map(nameOf));
   for (const [name, code] of unasked) assert.ok(withFiles.has(name) && code === 'validation_error', `${name}: ${code}`);
 });
@@ -77,7 +78,7 @@ test('a key that refuses unattended writes makes none without a form, and says w
   assert.equal(calls, 0);
   const { hint } = contentOf(await run(keys.refuse, writes.find((action) => nameOf(action) === 'notion_create_page')));
   assert.match(hint, /, or a flow that waits for an approval: .*unread_mail_to_tasks/);
-  // with a form it can, a dry run is none, and REST is as it was
+  // with a form it can write, a dry run is not a write, and REST is unchanged
   assert.equal((await run(keys.refuse, writes[0], FORM)).resultType, 'input_required');
   assert.equal(contentOf(await run(keys.refuse, writes[0], {}, { dry_run: true })).status, undefined);
   const post = writes.find((action) => nameOf(action) === 'slack_post_message');
@@ -103,7 +104,7 @@ test('the setting refuses for all keys but those that say otherwise; forms: neve
   calls = 0;
 });
 
-// A value that a schema takes, of what it requires.
+// A value with the required members that the schema accepts.
 function example(schema) {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];
@@ -158,7 +159,7 @@ test('yes starts it once, with what the form showed', async () => {
   assert.deepEqual([flow.status, flow.input], ['completed', { channel: 'C1', confirm: true }], JSON.stringify(flow).slice(0, 2000));
   assert.equal(contentOf(await start(more)).flowId, flow.id);
   assert.equal(calls, 1);
-  // confirm by the model changes nothing, and the state serves one call
+  // a confirm argument from the model changes nothing, and the state is valid for one call
   assert.equal((await start({}, { channel: 'C1', confirm: true })).resultType, 'input_required');
   const foreign = [
     start(more, { channel: 'C2' }), start(more, START.input, { idempotency_key: 'k' }), ask(keys.never, 'start_flow', START, FORM, more),

@@ -1,6 +1,6 @@
 // The inspector's command line, in both eras: it lists the tools and calls them, with its own
-// reading of the protocol, of schemas and of results. What only its other interfaces need is not
-// installed (inspector/package.json).
+// implementation of the protocol, of schemas and of results. Packages that only its other
+// interfaces need are not installed (inspector/package.json).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { inside, contentOf } from './support/mcp.mjs';
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// Its output and its exit status: 5 for a result with isError.
+// The inspector's output and exit status: 5 for a result with isError.
 async function inspect(era, method, args = [], key = account.key) {
   const line = ['--server-url', `${server.base}/mcp?tools=probe`, '--transport', 'http', '--protocol-era', era, '--method', method, '--format', 'json', '--quiet', '--connect-timeout', '0'];
   const end = await run(process.execPath, [inspector, ...line, '--header', `Authorization: Bearer ${key}`, ...args], {

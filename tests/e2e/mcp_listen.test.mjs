@@ -1,5 +1,5 @@
-// subscriptions/listen (src/mcp/README.md): a stream carries what it was asked for and nothing
-// else, whichever process makes the change, until the server drains.
+// subscriptions/listen (src/mcp/README.md): a stream sends the events that its client subscribed to
+// and no others, whichever process makes the change, until the server drains.
 import assert from 'node:assert/strict';
 import { cp, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const start = async (subject, at = mcp) => contentOf(await at.call('start_flow',
 const approve = (id, at = server) => at.call(account.key, 'POST', `/api/flows/${id}/approve`);
 const waits = (id) => until(`${id} waits`, async () => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
 
-// Opens a stream and waits for its acknowledgement, which says what it was granted.
+// Opens a stream and waits for its acknowledgement, which lists the granted subscriptions.
 async function listen(notifications, options = CLIENT, at = mcp) {
   const stream = await at.stream('subscriptions/listen', { notifications }, options);
   assert.deepEqual([stream.status, stream.isStream], [200, true]);
@@ -86,7 +86,7 @@ test('a stream does not send what was not asked for, nor what belongs to another
   const tools = await listen({ toolsListChanged: true });
   await approve(id);
   assert.equal((await plain.next()).method, 'notifications/resources/updated');
-  // Another process makes it, and the database notifies this one.
+  // Another process makes the change, and the database notifies this one.
   await stack.connect(account.id, 'notion', { access_token: 'ntn_x' });
   assert.equal((await tools.next()).method, 'notifications/tools/list_changed');
   await stack.connect(other.id, 'probe', { token: 'ya29.demo-gmail-full' });

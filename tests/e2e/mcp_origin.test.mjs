@@ -1,5 +1,5 @@
-// Browser pages at /mcp: every reply names an allowed origin, whatever the reply is and whichever
-// code makes it. A browser's preflight request needs no key. A page in Chromium calls a tool.
+// Browser pages at /mcp: every reply names an allowed origin, whatever the reply is and wherever in
+// the code it is made. A browser's preflight request needs no key. A page in Chromium calls a tool.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';

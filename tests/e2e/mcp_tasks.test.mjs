@@ -1,5 +1,5 @@
 // Flows as tasks of the protocol's extension (src/mcp/README.md): started, read, approved and
-// cancelled by a client that knows nothing of flows. Each task is validated with the extension's
+// cancelled by a client that does not know of flows. Each task is validated with the extension's
 // schema.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -112,7 +112,7 @@ test('declining the form rejects, and the task is cancelled', async () => {
   assert.equal((await stack.provider.ledger()).length, before);
 });
 
-// Several at once, since each is shown independently of the others.
+// Tests several texts in one flow, since each is shown independently of the others.
 test('no text of a flow changes the structure of its approval form', async () => {
   const shown = (text) => visible(JSON.stringify(text));
   for (let at = 0; at < HOSTILE.length; at += 12) {
@@ -149,7 +149,7 @@ test('no form if the client shows none, or if the key may not approve', async ()
   const { key } = form(await get(taskId));
   const forged = await update(taskId, answer(key, true), CLIENT, narrow);
   assert.deepEqual([forged.status, forged.error.message], [403, 'This API key lacks the scope "approve"']);
-  // no form was shown to them, so nothing can be answered
+  // no form was shown to these clients, so they cannot answer any
   const never = new Mcp(server.base, await stack.key(account.id, ['--forms', 'never', '--unattended-writes', 'refuse']));
   for (const [options, at] of [[PLAIN, mcp], [CLIENT, never]]) await update(taskId, answer(key, true), options, at);
   const cancelled = await new Mcp(server.base, reader).ask('tasks/cancel', { taskId }, CLIENT);

@@ -1,4 +1,4 @@
-// One walk in each era, with the official SDK's client and a person with a real browser: search,
+// One session in each era, with the official SDK's client and a person with a real browser: search,
 // describe, run, connect by the link that the server gives, confirm, start a flow that the person
 // approves, and read the rest of an output that was cut.
 import assert from 'node:assert/strict';
@@ -19,7 +19,7 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// What the person does with a connect link, and with a flow that waits for approval.
+// The person's actions on a connect link, and on a flow that waits for approval.
 async function giveAccess(url, account) {
   const visit = await browser.visit(server.base);
   await visit.goto(url);
@@ -45,7 +45,7 @@ async function approve(flowId, account) {
 const ledger = async () => (await stack.provider.ledger()).length;
 
 // run: how a model gets the result of a read from an app that is not connected, and of a write.
-// Returns what the client asked its user.
+// Returns the questions that the client asked its user.
 async function walk(name, options, run) {
   const account = { name, ...(await stack.account(name, { apps: [] })) };
   const client = await connect(server.base, account.key, options);

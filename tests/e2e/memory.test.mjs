@@ -1,6 +1,6 @@
-// How much memory requests and replies under way may take: a budget, and each account's share of
-// it. On the release build, since the sanitizers' shadow memory would count. Alone: how long a slow
-// machine holds memory decides what is refused.
+// The memory that requests and replies under way may take: a budget, and each account's share of
+// it. On the release build, since the sanitizers' shadow memory would count. It runs alone: the
+// time for which a slow machine holds memory affects which requests are refused.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -15,7 +15,7 @@ const PEAK_MAX = WORK + 128 * MIB;
 const TURN_CPU_S_MAX = 0.05;
 const ROUNDS_MAX = 3; // a host that pauses this machine makes a turn long, too
 
-// As many small members as fit, which is the worst case for a parsed tree.
+// As many small members as possible, which is the worst case for a parsed tree.
 function members(bytes) {
   const items = [];
   for (let i = 0, size = 0; size < bytes; i++) {
@@ -67,7 +67,7 @@ const status = async (name) => {
 };
 const metric = async (name) => Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await server.metrics())[1]);
 
-// A request of the greedy account: {status, retry, text}. Chunked: without a Content-Length.
+// A request of the greedy account: {status, retry, text}. A chunked request has no Content-Length.
 function send(path, body, { chunked = false } = {}) {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${greedy.key}`, 'content-type': 'application/json' };
@@ -86,7 +86,7 @@ function send(path, body, { chunked = false } = {}) {
   });
 }
 
-// Runs an attack at the same time as another account's requests, none of which is refused.
+// Runs an attack concurrently with another account's requests, none of which is refused.
 async function attack(name, fn) {
   const resident = await status('VmRSS');
   await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');

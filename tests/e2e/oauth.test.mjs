@@ -1,6 +1,6 @@
 // Connections with OAuth and a strict server (npm oidc-provider) whose access tokens live 5 s and
 // whose refresh tokens rotate. Reuse of an old token revokes the whole family, so a second refresh
-// for one expiry, or a refresh token that is lost, ends in reauth_required here.
+// for one expiry, or a lost refresh token, ends in reauth_required here.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -11,10 +11,10 @@ import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
 import { sluiceBin, Stack } from './support/stack.mjs';
 
 const CRASHES = ['load', 'loaded', 'claim', 'claimed', 'ask', 'read', 'store', 'stored', 'answer'];
-// Between the reply and its commit: the new refresh token is lost with the process, and the old
-// token is used.
+// Crash points between the reply and its commit: the new refresh token is lost with the process,
+// and the old token has been used.
 const LOST = ['read', 'store'];
-// For a server that will be killed: its claim lasts 5 s longer.
+// The time-out on a server that will be killed: its claim lasts 5 s longer.
 const CRASH_TIMEOUT = '5s';
 
 let stack, oidc, catalog, one, two;
@@ -27,7 +27,7 @@ const serve = (options = {}) =>
     env: { ...env(), ...options.env },
   });
 
-// An account of that name with one connection of its own.
+// Creates an account with that name and one connection of its own.
 async function person(name, { app = 'strict', client = 'sluice', expired = false } = {}) {
   const account = await stack.account(name, { apps: [] });
   account.tokens = await oidc.tokens({ login: name, client });
@@ -182,7 +182,7 @@ test('a token that expires between two pages: the list continues at that page', 
   assert.equal(whole.status, 200, whole.text);
   assert.deepEqual(whole.json.output.items, [0, 1, 2]);
   assert.equal(oidc.refreshes('pages').length, 1);
-  // If the grant is also revoked, the pages that were read before are the result.
+  // If the grant is also revoked, the result is the pages read before that.
   oidc.onPage = async (page, token) => {
     if (page !== 1) return;
     const sealed = await oidc.provider.AccessToken.find(token);
@@ -261,7 +261,7 @@ test('a token server that is unreachable does not mean a dead token', async () =
     oidc.fault = null;
     oidc.letGo();
     assert.equal(await stateOf(account), 'live');
-    // not the hasty server: a refresh that it gives up may have been granted, and its refresh token
+    // not the hasty server: a refresh that it abandons may have been granted, and its refresh token
     // used up
     const again = await until('it works again', async () => {
       const next = await read(one, account);
@@ -380,8 +380,8 @@ test('a scope that was not granted is reported before the call', async () => {
   assert.equal(oidc.calls.length, calls);
 });
 
-// Runs `connections authorize`, with `answer` as the person: it gets the printed URL and returns
-// the one to hand back. {code, stdout, stderr, url}
+// Runs `connections authorize`, where `answer` acts as the person: it gets the printed URL and
+// returns the URL to paste. {code, stdout, stderr, url}
 function authorize(account, app, args, answer) {
   const command = ['connections', 'authorize', account.id, app, '--redirect-uri', REDIRECT, '--allow-host', '127.0.0.1'];
   const child = spawn(sluiceBin, [...command, ...args], { env: { ...process.env, ...stack.env, ...env() } });

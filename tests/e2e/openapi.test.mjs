@@ -1,7 +1,7 @@
 // GET /openapi.json is the contract of the whole server: prism proxy runs between a client and the
-// server, and compares every kind of reply with it. Each reply is then changed on its way, one
-// thing at a time, and prism must report that. tests/unit/api/test_openapi.c compares its paths
-// with the routes.
+// server, and compares every kind of reply with it. The test also changes one part of each reply at
+// a time on its way, and prism must report that. tests/unit/api/test_openapi.c compares the
+// document's paths with the routes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
@@ -37,8 +37,8 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-// The reply matches the document, and none of its changed versions does. at: further positions
-// inside.
+// The reply matches the document, and none of its changed versions does. at: further positions to
+// change in the reply.
 async function judge(status, reply, at = [], names = Object.keys(changes)) {
   const what = `${reply.again.method} ${reply.again.path}`;
   assert.deepEqual(reply.violations, [], `${what}: ${reply.real.status} ${reply.real.text.slice(0, 2000)}`);
@@ -69,8 +69,8 @@ test('a linter finds no fault in the document', async () => {
   assert.doesNotMatch(stdout, /warning/i);
 });
 
-// The document allows more members in every reply. The tests compare with a copy that does not:
-// prism has such a copy (above), and so does SLUICE_CONTRACT=1, which checks every test.
+// The document allows more members in every reply. The tests compare replies with a copy that does
+// not allow them: prism uses such a copy (above), and SLUICE_CONTRACT=1 checks every test with one.
 test('a member that the document does not have is a fault only in the tests', async () => {
   const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
   const every = new Judge(contract.served);
@@ -299,7 +299,8 @@ test('flows', async () => {
   const detail = await judge(200, await get('/api/flows/templates/unread_mail_to_tasks'), ['/steps/0']);
   await judge(304, await get('/api/flows/templates/unread_mail_to_tasks', { 'if-none-match': detail.headers.get('etag') }));
   await judge(404, await get('/api/flows/templates/nope'));
-  // a flow waits for a person, is approved and completes; another is rejected; a third is cancelled
+  // one flow waits for a person, is approved and completes; another is rejected; a third is
+  // cancelled
   const gate = () => start('api_gate', { id: 'INBOX' }, { triggerType: 'agent' });
   const begun = await judge(200, await gate(), ['/flow', '/flow/flow', '/flow/steps/0', '/flow/steps/3', '/templates/0']);
   const id = begun.json.flowId;
@@ -331,7 +332,7 @@ test('flows', async () => {
   await judge(200, await command(cancelled, 'cancel'), ['/flow', '/steps/0']);
   await judge(200, await command(cancelled, 'cancel'), ['/flow']);
   await judge(200, await command(id, 'cancel'), ['/flow']);
-  // a wait for a time, a fan-out, a step that fails
+  // a wait for a time, a fan-out, and a step that fails
   const asleep = (await start('probe_wait', { seconds: 3600 })).json.flowId;
   await rests(asleep, 'waiting');
   const sleeping = await judge(200, await get(`/api/flows/${asleep}`));
@@ -358,7 +359,7 @@ test('flows', async () => {
   await judge(404, await get(`/api/flows/${id}`, {}, other.key));
   await judge(404, await get(`/api/flows/${id}/events`, {}, other.key));
   for (const name of ['approve', 'reject', 'resume', 'cancel']) await judge(404, await command(id, name, {}, other.key));
-  // the stream of a flow that has ended is finite, so it can pass through prism; then it is 204
+  // the stream of an ended flow is finite, so it can pass through prism; a second request gets 204
   const stream = await get(`/api/flows/${id}/events`);
   assert.deepEqual([stream.status, stream.violations], [200, []], stream.text);
   assert.match(stream.headers.get('content-type'), /^text\/event-stream/);
@@ -428,8 +429,8 @@ test('guard errors', async () => {
   await judge(413, await post('/api/executions', { large: 'x'.repeat(9 * 1024 * 1024) }));
 });
 
-// Prism checks nothing if the document has no operation, and a generated client cannot send
-// requests that are refused here. The reply's schema is checked directly.
+// Prism checks nothing for an operation that is not in the document, and a generated client cannot
+// send requests that are refused here. The reply's schema is checked directly.
 function check(status, reply, pointer) {
   assert.equal(reply.status, status);
   const schema = `${pointer}/content/application~1json/schema`;

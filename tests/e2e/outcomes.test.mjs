@@ -292,7 +292,7 @@ async function startPeers() {
   const nginx = { good: null, bad: null, misnamed: null };
   nginx.good = await startNginx(dir.good, (port) => nginxConf(good, '127.0.0.1', dead)(port).replace(/server \{ listen[^}]*\}\s*$/, ''));
   nginx.bad = await startNginx(dir.bad, (port) => nginxConf(bad, '127.0.0.1', dead)(port).replace(/server \{ listen[^}]*\}\s*$/, ''));
-  // a certificate for 127.0.0.1, at 127.0.0.2
+  // a certificate for 127.0.0.1, used at 127.0.0.2
   nginx.misnamed = await startNginx(stack.dir, nginxConf(good, '127.0.0.2', dead));
   const babble = await listen((socket) => socket.on('error', () => {}).end('220 mail.example ESMTP\r\n'));
   const silent = await listen((socket) => socket.on('error', () => {}));
@@ -365,7 +365,7 @@ async function storedReason(account, row, summary, request_id) {
     stack.cluster.sql(`select 'blocked:' || reason from sluice.audit_event where account_id = '${account.id}' and request_id = '${request_id}' and kind = 'execution.blocked'`));
 }
 
-// The summary itself: what the document says about a blocked or a failed one.
+// The members that the document requires of a blocked or failed summary.
 function checkSummary(row, summary) {
   const isBlocked = row.status === 'blocked';
   const { display, message, hint, recommended_next_action: next } = summary;
@@ -406,8 +406,8 @@ function checkTool(row, reply) {
   return canonical;
 }
 
-// A call that waits for a reply until its short deadline has to be sent before that. A machine that
-// was too slow repeats it.
+// A call that waits for a reply until its short deadline has to be sent before the deadline. If the
+// machine was too slow for that, the call is repeated.
 function untilSent(row, fn) {
   const { path_prefix } = ruleOf(row, row.endpoint).match;
   const hits = async () => (await stack.provider.control('GET', '/faults')).rules.find((rule) => rule.path_prefix === path_prefix).hits;

@@ -1,5 +1,5 @@
-// Through PgBouncer in session mode: the session's settings arrive, though a pooler refuses them in
-// the startup packet, changes are notified, and a pooler may die and come back.
+// Through PgBouncer in session mode: the session's settings take effect, although a pooler refuses
+// them in the startup packet; notifications of changes arrive; and a pooler may die and come back.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';

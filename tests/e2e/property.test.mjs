@@ -1,6 +1,6 @@
 // For any input, the answer is JSON in one of the forms of src/api/README.md, and never a 5xx
-// without a reason. A failing run prints its seed and the smallest request. SLUICE_SEED repeats it,
-// SLUICE_RUNS makes it longer.
+// without a reason. A failing run prints its seed and the smallest request. SLUICE_SEED repeats the
+// run, and SLUICE_RUNS makes it longer.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// Sends one raw request on a connection of its own. Returns null if there is no readable reply.
+// Sends one raw request on a separate connection. Returns null if there is no readable reply.
 async function ask(request) {
   const raw = await Raw.connect({ port: server.port });
   try {
@@ -48,8 +48,7 @@ function assertEnvelope(reply, what) {
   if (reply.status === 200) return assert.ok(json.items ?? json.input_schema ?? json.status, told);
   assert.deepEqual(Object.keys(json), ['error'], told);
   assert.ok(typeof json.error === 'string' && json.error.length > 0, told);
-  // 500 as a guard error is a bug of ours; 501 and 505 are for methods and versions that HTTP does
-  // not have
+  // 500 as a guard error is a bug of ours; 501 and 505 are for unknown methods and versions of HTTP
   assert.ok(reply.status < 500 || [501, 503, 505].includes(reply.status), told);
   if (reply.status === 503) assert.ok(Number(reply.headers['retry-after']) > 0, told);
   return undefined;
@@ -189,7 +188,7 @@ test('any path and method', () =>
       if (method === 'HEAD' || path.startsWith('/metrics')) return;
       const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${account.key}\r\nContent-Length: 0\r\n\r\n`;
       const reply = await ask(request);
-      // outside of /api is the dashboard: pages, and the redirect to the sign-in
+      // paths outside /api belong to the dashboard: pages, and the redirect to the sign-in
       const isPage = !path.startsWith('/api') && (reply.status === 303 || reply.headers['content-type']?.startsWith('text/'));
       if (isPage) assert.ok(reply.status < 500, `${request} -> ${reply.status}`);
       else assertEnvelope(reply, request);

@@ -1,5 +1,5 @@
-// The emulated provider as a program and as a bad peer: options, certificates, faults, ledger,
-// HTTP.
+// The emulated provider as a program and as a misbehaving peer: options, certificates, faults,
+// ledger, HTTP.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';

@@ -243,7 +243,8 @@ test('data sources: retrieve, create, update', async () => {
   assert.equal(changed.properties.Sort.select.options[0].id, book);
   assert.equal(changed.title[0].plain_text, 'Reading list');
 
-  // A database counts as its data source while it has only one. Then each must be named.
+  // The id of a database also names its data source while it has only one. With several, each must
+  // be named.
   const page = (parent) => provider.notion('POST', '/pages', { body: { parent, properties: { Name: { title: rich('x') } } } });
   await invalid(page({ database_id: TASK_DATABASE }), /has 2 data sources/);
   assert.equal((await ok(page({ data_source_id: made.id }))).parent.data_source_id, made.id);

@@ -1,5 +1,5 @@
-// Behind nginx with kept connections to us, as in contrib/deploy: requests work, and for no payload
-// do the two disagree about where a request ends.
+// Behind nginx with kept connections to sluice, as in contrib/deploy: requests work, and for every
+// payload both agree where a request ends.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ let stack, server, nginx, account, base;
 before(async () => {
   stack = await Stack.start();
   account = await stack.account('proxy', { apps: ['gmail', 'probe'] });
-  // every request is in the log, so that a smuggled one would be
+  // the log has every request, so it would also have a smuggled one
   server = await stack.serve({ env: { SLUICE_LOG_LEVEL: 'debug' } });
   nginx = await startNginx(
     stack.dir,
@@ -76,8 +76,8 @@ test('large bodies in both directions, buffered and streamed', async () => {
   }
 });
 
-// nginx may refuse a payload, or forward something valid. It must get one answer for each request,
-// and no bytes after a request may have become another one.
+// nginx may refuse a payload, or forward something valid. nginx must get one answer for each
+// request, and no bytes after a request may have become another request.
 test('attacks on the head through nginx', async () => {
   for (const { name, request } of headAttacks) await attack(name, request);
 });

@@ -1,5 +1,5 @@
-// The attacks of support/attacks.mjs over a real socket, whole and byte by byte: refused, closed,
-// and never a second reply (failure 4).
+// Sends the attacks of support/attacks.mjs over a real socket, whole and byte by byte: each is
+// refused, its connection is closed, and there is never a second reply (failure 4).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { SMUGGLED, chunkAttacks, headAttacks } from './support/attacks.mjs';
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-// The server's answer to a request and to any bytes after it, until it closes.
+// The server's answer to a request and to any bytes after it, until the connection closes.
 async function answersTo(request, isByteByByte) {
   const raw = await Raw.connect({ port: server.port });
   try {
@@ -44,7 +44,7 @@ for (const isByteByByte of [false, true])
       test(name, () => isRefused(request, status, isByteByByte));
     for (const { name, body, status } of chunkAttacks)
       test(`chunked: ${name}`, () => {
-        // with a good key, since without one the body is not read
+        // with a valid key, since without one the body is not read
         const head = [
           'POST /api/executions HTTP/1.1',
           'Host: a',
@@ -56,8 +56,8 @@ for (const isByteByByte of [false, true])
       });
   });
 
-// A connection that was refused, or that said close, is not read any further: later bytes get no
-// answer.
+// After a refused request, or one with "Connection: close", the server reads no further, so later
+// bytes get no answer.
 test('nothing is read after Connection: close', async () => {
   const replies = await answersTo(`GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n${SMUGGLED}`, false);
   assert.deepEqual(replies.map((reply) => reply.status), [200]);

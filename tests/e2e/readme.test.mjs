@@ -24,7 +24,7 @@ function none(found) {
   assert.deepEqual([...new Set(found)], []);
 }
 const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).map((what) => `${page}: ${what}`));
-// A metric that is counted. A string that only reads it does not count.
+// The metrics that the source counts. A string that only reads a metric does not count.
 const isMetric = (name) => new RegExp(`METRIC_INIT\\(\\s*"${name}"`).test(source);
 const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
 const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
@@ -62,8 +62,8 @@ test('every named page exists', () => {
   }));
 });
 
-// A text counts as a file of ours if its first part is a folder here, or a room. Built files need
-// not exist.
+// A text counts as a path of this tree if its first part is a folder here, or a room. Built files
+// need not exist.
 test('every path exists', () => {
   const rooms = globSync('src/*/', { cwd: root }).map((path) => relative('src', path).replace(/\/$/, ''));
   const folders = ['src', 'tests', 'bench', 'contrib', 'deps', 'sql', 'deploy'];
@@ -156,7 +156,7 @@ test('man pages and completions have every command, flag and setting', async () 
   assert.equal(await complete('accounts', 'create', 'x', '--ag'), '--again');
   assert.equal(await complete('serve', '--work'), '--workers');
   assert.equal(await complete('serve', 'x'), '');
-  // the words for the other shells, which tests/operators/package.sh runs, are the same
+  // the commands for the other shells, which tests/operators/package.sh runs, are the same
   const [zsh, fish] = [await must(bin, ['help', '--zsh']), await must(bin, ['help', '--fish'])];
   for (const name of settings) assert.ok(zsh.includes(` '--${name}:`) && fish.includes(` -l ${name} -d '`), name);
 });

@@ -37,7 +37,7 @@ const manifest = (change) => {
   return JSON.stringify(copy);
 };
 
-// As editors or deployments do it: whole, with a rename.
+// Replaces the whole file with a rename, as editors and deployments do.
 async function put(name, text, dir = folder) {
   const draft = join(stack.dir, `draft-${name}`);
   await writeFile(draft, text);
@@ -52,7 +52,7 @@ async function hangUpAfter(of, change) {
   of.process.kill('SIGCONT');
 }
 
-// Its log, line by line, after `from`.
+// The server's log after `from`, line by line.
 const lines = (of, from = 0) => linesOfLog(of.log.slice(from));
 
 const said = (of, from, wanted) =>
@@ -179,7 +179,7 @@ test('executions under way keep the catalog that they began with', async () => {
   assert.equal((await get(`/api/executions/${json.execution_id}`)).json.action_id, 'wait');
 });
 
-// A flow that waits for an approval, and ends with a word from its template.
+// A flow that waits for an approval, and ends with a text from its template.
 const template = (word, more = {}) =>
   JSON.stringify({
     key: 'reload_gate',
@@ -253,7 +253,7 @@ test('a folder that disappears is reported, and served again once it is back', a
   await until('and watched again', async () => (await actionIds()).length === offered.length);
 });
 
-// Their queries still wait for the database. They have references to texts of the catalog.
+// The queries of these pages still wait for the database and refer to texts of the catalog.
 test('pages whose readers have disconnected do not keep the old catalog', async () => {
   const pages = new Pages(server.base);
   await pages.signIn(account.key);
@@ -289,9 +289,9 @@ test('SIGHUP at a draining server with closed listeners is not an error', async 
   assert.deepEqual(await end, { code: 0, signal: null }, leaving.log);
 });
 
-// The program itself limits its turns to 50 ms of CPU, here without sanitizers, while 10,000
-// actions are compiled and the previous 10,000 are freed. One of three servers has to be within the
-// limit, since a host that pauses this machine makes a turn long, too.
+// The program itself limits its turns to 50 ms of CPU time, here without sanitizers, while it
+// compiles 10,000 actions and frees the previous 10,000. One of three servers has to be within the
+// limit, since a host that pauses this machine also makes a turn long.
 test('a large catalog is compiled outside of the loop', async () => {
   for (let round = 1; ; round++) {
     const turn = await compileLarge(await freshFolder(`large ${round}`));
@@ -324,7 +324,8 @@ async function compileLarge(dir) {
     const line = await until('it is loaded', async () => {
       assert.equal((await fetch(`${large.base}/healthz`)).status, 200);
       answered++;
-      // unchanged: the load for the previous round's files was under way, and has read these, too
+      // The log may say "unchanged": the load of the previous round's files was under way and has
+      // read these files, too.
       return lines(large, from).find((one) => one.because === 'SIGHUP' && one.actions > 0);
     });
     assert.ok(line.actions > 10_000, JSON.stringify(line));

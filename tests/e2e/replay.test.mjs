@@ -1,8 +1,8 @@
-// Every manifest compared with what the vendors really sent (tests/e2e/replay/README.md): the real
+// Compares every manifest with what the vendors really sent (tests/e2e/replay/README.md): the real
 // server runs an action, a provider of the tests answers with a recording, and the request, the
-// outcome, the output, the next page and the display must match the recording and the case. Then
-// the vendors' documented errors. Without the corpus, the recordings are skipped. Errors, and the
-// rules for cases, do not need it. APP=github and CASE=<recording or action> run a part.
+// outcome, the output, the next page and the display must match the recording and the case. Then it
+// tests the vendors' documented errors. Without the corpus, the recordings are skipped. Errors, and
+// the rules for cases, do not need it. APP=github and CASE=<recording or action> select a part.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
@@ -22,7 +22,7 @@ const chosen = apps.filter((app) => !APP || app === APP);
 const isChosen = (one) => !CASE || [one.action, ...(one.recordings ?? [])].some((name) => name === CASE || name.startsWith(`${CASE}#`));
 const skip = isCorpusThere ? false : 'the corpus of recordings is not here';
 
-// The lines say everything. A stack trace helps no reader.
+// The lines contain everything a reader needs; a stack trace adds nothing.
 function fail(lines) {
   if (lines.length === 0) return;
   const error = new assert.AssertionError({ message: lines.join('\n') });
@@ -31,20 +31,20 @@ function fail(lines) {
 }
 
 const actionOf = (manifest, id) => manifest.actions.find((one) => one.action_id === id);
-// An id of several recordings, without ~2 after it, is the first of them that fits the action.
+// If several recordings share an id, the id without ~2 names the first that fits the action.
 function named(manifest, recordings, one, id) {
   const action = actionOf(manifest, one.action);
   const all = [...recordings.values()].filter((each) => each.id === id || each.id.startsWith(`${id}~`));
   return (action && all.find((each) => fits(manifest, action, each))) ?? all[0];
 }
 
-// The case with its recordings, and with the values that it takes from them.
+// Returns the case with its recordings, and with the values that it takes from them.
 function prepared(manifest, recordings, one) {
   const wants = one.recordings.map((id) => named(manifest, recordings, one, id) ?? assert.fail(`there is no recording ${id}`));
   return { ...caseWith(one, wants), wants };
 }
 
-// A documented error with current times: {epoch+30} and {time+30} are half a minute ahead.
+// A documented error with current times: {epoch+30} and {time+30} are half a minute in the future.
 function timed({ status, headers, body }) {
   const now = Date.now();
   const at = (form, ahead) => (form === 'epoch' ? Math.floor(now / 1000) + ahead : new Date(now + 1000 * ahead).toJSON());
@@ -66,7 +66,7 @@ const plan = chosen.map((app) => {
     }
   });
   const errors = errorsOf(app).filter(isChosen);
-  // A connection that was refused is not used again.
+  // A connection whose credential was refused is not used again.
   for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: ['reauth_required', 'unauthorized'].includes(one.error_code) ? one.line : 'errors' }));
   return { app, manifest, recordings, cases, errors };
 });
@@ -103,7 +103,7 @@ async function replay({ manifest }, one, change = (reply) => reply) {
   return { ...taken, lines: lines.length > 0 && found.length > 0 ? lines : [...lines, ...outcome], input, wants, base };
 }
 
-// The next page's request is an input that makes another request.
+// The next page is requested by running the action again with another input.
 async function nextProblems(one, { summary, input, seen }) {
   const next = summary.pages?.next;
   if (!next) return [];
@@ -116,7 +116,7 @@ async function nextProblems(one, { summary, input, seen }) {
   return isSame ? ['the next page has the same request'] : [];
 }
 
-// A recording that is changed at one position must not match like the replayed one.
+// If a recording is changed at one position, the comparison must report that.
 function controlProblems(one, { seen, wants, base }) {
   return wants.flatMap((recording, nth) => {
     const usual = unexcused(requestDifferences(recording, seen[nth], base), one.differs);
@@ -127,7 +127,7 @@ function controlProblems(one, { seen, wants, base }) {
   });
 }
 
-// Another reply must not match like the recorded one.
+// If the reply is changed, its result must not match the case.
 async function replyControlProblems(each, one) {
   if (one.error_code || actionOf(each.manifest, one.action).response?.body === 'none') return [];
   const odd = (reply) => (reply.body ? { ...reply, body: reply.body.trimStart().startsWith('[') ? '[{"odd":[]}]' : '{"odd":[]}' } : { ...reply, status: 500 });
@@ -135,8 +135,8 @@ async function replyControlProblems(each, one) {
   return lines.length > 0 ? [] : ['control: another reply is not noticed: give the action response.required or an output_schema with required members, or the case a summary'];
 }
 
-// {date, source}: an action's request matched the recorded one, and the vendor's reply counted as
-// its success.
+// {date, source}: proof that an action's request matched the recorded one, and that sluice accepted
+// the vendor's reply as a success.
 function proofOf(one, { wants, seen, base }) {
   const isElsewhere = wants.some((recording, nth) => seen[nth].method !== recording.method || !isSamePath(seen[nth].path, recording.path, base));
   if (one.error_code || isElsewhere) return undefined;
@@ -144,14 +144,14 @@ function proofOf(one, { wants, seen, base }) {
   return { date, source: `recording ${one.recordings.join(' ')}` };
 }
 
-// action_id -> the latest of its proofs; the first in the file if there are several.
+// action_id -> the latest of its proofs; if several are equally late, the first in the file.
 function metOf({ manifest, cases }) {
   const wanted = new Map(manifest.actions.map((action) => [action.action_id, undefined]));
   for (const { action, proves } of cases) if (proves && !(wanted.get(action)?.date >= proves.date)) wanted.set(action, proves);
   return wanted;
 }
 
-// Replies that are retried take time, so both run at once.
+// Retried replies take time, so both suites run concurrently.
 describe('through the real server', { concurrency: 2 }, () => {
   describe('recorded', { concurrency: 5 }, () => {
     for (const each of plan)
@@ -302,7 +302,7 @@ describe('every error rule of an app has a documented error', () => {
 describe('documented errors say where they were read', () => {
   for (const app of chosen)
     test(app, () => {
-      // No vendor documents the answers to http.
+      // The http app has no vendor that documents its answers.
       fail(documentedProblems(`errors/${app}.jsonl`, errorsOf(app), nonesOf(app), app !== 'http'));
     });
 });

@@ -1,6 +1,6 @@
-// The exact wording of requests (src/api/README.md "HTTP", "Requests"): methods of literal paths,
-// misspelled names, numbers above any integer, booleans as programs write them, idempotency keys by
-// characters and in quotes.
+// The exact form of requests (src/api/README.md "HTTP", "Requests"): methods of literal paths,
+// misspelled names, numbers above any integer, booleans as programs write them, and idempotency
+// keys by characters and in quotes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -83,7 +83,7 @@ test('a query parameter that is one of ours but for case, hyphen or underscore i
   await refused(await get('/api/flows?Limit=1'), /use limit/);
   for (const path of ['/api/integrations?pages=1&utm_source=x&since=1&=&-=1', '/api/flows?sort=asc', '/api/flows/templates?limit=x', '/api/connections?page=1'])
     assert.equal((await get(path)).status, 200, path);
-  // the key, the path and the scope are checked before
+  // the key, the path and the scope are checked before the names in the query
   assert.equal((await server.call('sk_no', 'GET', '/api/flows?Limit=1')).status, 401);
   assert.equal((await get('/api/nothing?Limit=1')).status, 404);
 });
@@ -136,7 +136,7 @@ test('members of a similar endpoint are refused with the right spelling', async 
       assert.match(json.results[0].error, member(name, right));
       assert.equal(json.results[1].status, 200);
     }
-  // the misspelled name is reported even if it leaves a required member missing
+  // the misspelled name is reported even if a required member is missing because of it
   await refused(await call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', arguments: {} }), member('arguments', 'input'));
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'misnamed').length, 0);
   // the rest is ignored
@@ -192,7 +192,8 @@ test('a member of the schema belongs inside', async () => {
   assert.equal((await call('POST', '/api/tools/gmail_list_threads/execute', { maxResults: 3 })).status, 200);
   await refused(await call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, id: 'x' }), misplaced('id', 'input'));
   assert.equal((await call('POST', '/api/executions', { ...run, maxResults: undefined, min: 3 })).status, 200);
-  // An action that has no such member, or none at all, reports it as unknown.
+  // An action without such a member in its input, and an action that does not exist, get their
+  // usual answers.
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'list_labels', input: {} })).status, 200);
   assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'nope' })).json.error_code, 'action_not_found');
 });
@@ -313,7 +314,7 @@ test('a key has 1 to 255 characters, however many bytes they take', async () => 
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'é').length, 1);
 });
 
-// By hand: fetch does not send bytes above Latin-1 in a header.
+// Written to a socket, since fetch does not send bytes above Latin-1 in a header.
 async function byHand(header, body = { integration_id: 'gmail', action_id: 'list_labels', input: {} }, path = '/api/executions') {
   const connection = await Raw.connect({ port: server.port });
   const text = Buffer.from(JSON.stringify(body));

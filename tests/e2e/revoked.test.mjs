@@ -1,5 +1,6 @@
-// Long-lived connections end with their key, and say why: event streams, long polls, a page's
-// stream. The servers would cache a key for an hour, so whatever they notice was notified.
+// Long-lived connections end when their key does, and say why: event streams, long polls, and a
+// page's stream. The servers would cache a key for an hour, so they see a change only if they are
+// notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
@@ -78,8 +79,8 @@ test('a key that is bound to addresses is refused from others, also through a tr
   const from = (address, path = '/api/executions') => servers[0].call(key, 'GET', path, undefined, address && { 'X-Forwarded-For': address });
   for (const address of ['192.0.2.77', '198.51.100.1, 192.0.2.1', '2001:db8::1', '[2001:db8::1]:443', '::ffff:192.0.2.1'])
     assert.equal((await from(address)).status, 200, address);
-  // Without the header, the proxy itself is the client. What a client wrote to the left of its
-  // address is not trusted.
+  // Without the header, the proxy itself counts as the client. Whatever a client wrote to the left
+  // of its address is not trusted.
   for (const address of [undefined, '192.0.3.1', '192.0.2.1, 198.51.100.1', '2001:db8::2', 'unknown']) {
     const reply = await from(address);
     assert.equal(reply.status, 403, address);

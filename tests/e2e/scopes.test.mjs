@@ -1,5 +1,6 @@
-// What a key may run (src/api/README.md "HTTP"): every action of every app and every template, by a key that
-// may only read and by one that may only write, over REST, in batches, by the tool endpoint and over /mcp.
+// What a key may run (src/api/README.md "HTTP"): every action of every app and every template, with
+// a key that may only read and one that may only write, over REST, in batches, at the tool endpoint
+// and over /mcp.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Mcp, contentOf } from './support/mcp.mjs';
@@ -33,7 +34,7 @@ const isRead = (action) => action.side_effect_level === 'read';
 const needed = (action) => (isRead(action) ? 'read' : 'write');
 const toolOf = ({ integration_id, action_id }) => `${integration_id}_${action_id}`;
 
-// A call without an input: the needed scope is decided before its input is read.
+// A call without an input: the scope is checked before the input is parsed.
 async function inBatches(key, list, more) {
   const statuses = new Map();
   for (let at = 0; at < list.length; at += BATCH) {

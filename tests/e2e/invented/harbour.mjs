@@ -1,5 +1,5 @@
-// Harbour, as harbour.md describes it: written from that page, not from the manifest. One server
-// for its three hosts (api, login, files), which it tells apart by the Host header. It refuses
+// Harbour, as harbour.md describes it. Written from that page, not from the manifest. One server
+// for its three hosts (api, login, files), which it distinguishes by the Host header. It refuses
 // everything that the page does not allow.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -51,8 +51,8 @@ export class Harbour {
     this.access.clear();
   }
 
-  // What a person's browser does: opens that address, agrees to those scopes, and follows the
-  // redirect, which is returned.
+  // Acts as a person's browser: opens that address, agrees to those scopes, and returns the
+  // redirect that it follows.
   consent(address, scopes = null) {
     const url = new URL(address);
     const asked = Object.fromEntries(url.searchParams);

@@ -34,7 +34,7 @@ function parseJson(text) {
   }
 }
 
-// The leaves of a recorded body: an object, JSON or a form as text, or another text.
+// The leaves of a recorded body, which is an object, JSON or a form as text, or another text.
 function recordedBody(body) {
   if (body === null || body === undefined || body === '') return { leaves: [] };
   if (typeof body !== 'string') return { leaves: Object.keys(body).length ? leavesOf(body, 'body') : [] };
@@ -44,7 +44,7 @@ function recordedBody(body) {
   return { leaves: [['body', body]] };
 }
 
-// The body that the server sent. isText: values are texts, whatever they stand for.
+// The body that the server sent. isText: all values are strings, whatever their type was.
 function sentBody({ headers, body }) {
   const type = headers['content-type'] ?? '';
   const text = body.toString('utf8');
@@ -56,7 +56,7 @@ function sentBody({ headers, body }) {
   return { leaves: [['body', text]], isText: true };
 }
 
-// [name, text] of the parts. A file counts with its text.
+// [name, text] of each part. A file is represented by its text.
 function partsOf(text, type) {
   const boundary = type.match(/boundary="?([^";]+)/)[1];
   const parts = text.split(`--${boundary}`).slice(1, -1);
@@ -75,7 +75,7 @@ function decode(segment) {
 }
 const plainPath = (path) => path.split('/').map(decode).join('/');
 
-// A GraphQL document counts by its root fields: "mutation issueCreate".
+// A GraphQL document is represented by its root fields: "mutation issueCreate".
 export function rootsOf(query) {
   const tokens = query.replace(/"(?:[^"\\]|\\.)*"|#[^\n]*/g, '').match(/\w+|[{}():]/g) ?? [];
   const kind = ['mutation', 'subscription'].includes(tokens[0]) ? tokens[0] : 'query';
@@ -125,8 +125,7 @@ const show = (value) => {
   return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 };
 
-// differs: [{at, why, ours?}]. Returns lines: differences that are not excused, and excuses that
-// are not needed.
+// differs: [{at, why, ours?}]. Returns lines: differences that are not excused, and unused excuses.
 export function unexcused(found, differs = []) {
   const lines = [];
   const used = new Set();
@@ -140,7 +139,7 @@ export function unexcused(found, differs = []) {
   return lines;
 }
 
-// Changed recordings that must not match a faithful replay: [what was changed, recording].
+// Changed recordings that must not match a correct replay: [what was changed, recording].
 export function changedRecordings(recording) {
   const change = (what, more) => [what, { ...recording, ...more }];
   const changed = [

@@ -1,5 +1,5 @@
-// What a case copies from its recordings instead of naming it: ids, and texts of three words and
-// more. A word that anyone could have made up may occur twice.
+// Finds what a case copies from its recordings instead of naming it: ids, and texts of three or
+// more words. A word that anyone could have made up may occur in both.
 const leavesOf = (value, at, out = []) => {
   if (value === null || typeof value !== 'object') out.push([at, value]);
   else for (const [key, one] of Object.entries(value)) leavesOf(one, `${at}.${key}`, out);
@@ -35,7 +35,7 @@ function contentOf({ path, query, body, reply }) {
   return { whole: new Set(values), text: values.join('\n') };
 }
 
-// The parts of one value that belong to a recording.
+// The parts of one value that also occur in a recording.
 function copiesIn(value, { whole, text }, isWhole) {
   const own = String(value);
   if (isWhole && (isProse(own) || isMail(own)) && whole.has(own)) return [own];
@@ -44,7 +44,7 @@ function copiesIn(value, { whole, text }, isWhole) {
 
 const PLACES = ['input', 'params', 'next', 'output', 'differs', 'summary', 'message', 'hint', 'body', 'headers'];
 
-// Lines: where a case contains what one of the recordings contains.
+// A line for each place where a case contains a value of one of the recordings.
 export function copiedProblems(file, one, recordings) {
   const contents = recordings.map(contentOf);
   const lines = [];

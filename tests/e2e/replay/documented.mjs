@@ -1,5 +1,5 @@
-// The members of a documented error, so that its source can be found again, and the statuses that
-// an app must cover: each has a case, or a line with `none` that says why there is none.
+// Checks the members of a documented error, so that its source can be found again, and the statuses
+// that an app must cover: each has a case, or a line with `none` that says why there is none.
 const STATUSES = ['401', '403', '404', '409', '429', '5xx'];
 const NONE_KEYS = ['status', 'none', 'source', 'seen', 'quote', 'app', 'line', 'params'];
 
@@ -27,7 +27,7 @@ function noneProblems(one, errors) {
   return lines;
 }
 
-// Returns lines, or none if all is well. errors: the cases of an app. nones: its lines with `none`.
+// Returns one line for each problem. errors: the cases of an app. nones: its lines with `none`.
 export function documentedProblems(file, errors, nones, isWhole = true) {
   const at = (one, lines) => lines.map((text) => `${file}:${one.line}: ${text}`);
   const spoken = new Set([...errors, ...nones].map(statusOf));

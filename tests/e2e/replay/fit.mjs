@@ -1,5 +1,5 @@
-// Whether a recorded request could belong to an action: method and path, the GraphQL document, and
-// what an action always sends.
+// Decides whether a recorded request could belong to an action, from the method and path, the
+// GraphQL document, and what the action always sends.
 import { rootsOf } from './compare.mjs';
 
 const isVersion = (segment) => /^v\d+\.\d+$|^\d{4}-\d{2}$|^v\d+$/.test(segment);
@@ -14,7 +14,7 @@ function decoded(segment) {
   }
 }
 
-// Compares one segment with one of a template, in which ${...} is any non-empty text, and
+// Compares one segment with a segment of a template, in which ${...} is any non-empty text, and
 // ${input.x} only what the input_schema allows for x.
 function segmentFits(wanted, segment, properties) {
   if (isVersion(wanted) && isVersion(segment)) return true;
@@ -31,7 +31,8 @@ function pathFits(wanted, path, properties) {
   return ours.length === theirs.length && ours.every((one, i) => segmentFits(one, theirs[i], properties));
 }
 
-// A path without versions, which vendors move: /crm/v3/objects, /crm/objects/2026-03.
+// A path without its version, which vendors put in different positions: /crm/v3/objects,
+// /crm/objects/2026-03.
 const unversioned = (path) => segmentsOf(path).map(decoded).filter((one) => !isVersion(one)).join('/');
 export const isSamePath = (ours, recorded, base) => [recorded, base + recorded].some((one) => unversioned(one) === unversioned(ours));
 

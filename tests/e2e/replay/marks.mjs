@@ -1,7 +1,7 @@
 // The proofs of an action in its manifest: `met` (a recording, by replay.test.mjs) and `checked`
-// (the vendor's description, by descriptions.test.mjs), and the list of what is unproven in
-// contrib/integrations/README.md. `make met` makes the tests write these, in place: text that
-// people wrote keeps its form.
+// (the vendor's description, by descriptions.test.mjs), and the list of unproven actions in
+// contrib/integrations/README.md. With `make met`, the tests write these in place and keep the form
+// of text that people wrote.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { apps, manifestFile, manifestOf } from './recordings.mjs';
@@ -9,7 +9,7 @@ import { apps, manifestFile, manifestOf } from './recordings.mjs';
 export const isWriting = process.env.SLUICE_MET === 'write';
 const readme = new URL('../../../contrib/integrations/README.md', import.meta.url).pathname;
 
-// The end of a match of the pattern, which is sticky, that begins at `at` in the text.
+// Matches the sticky pattern at `at` in the text, and returns the end of the match.
 function after(pattern, text, at) {
   pattern.lastIndex = at;
   pattern.exec(text);
@@ -56,8 +56,8 @@ const itemsOf = (text, at) => {
   return items;
 };
 
-// The text of a manifest with the action's member set, after one of `anchors`, or removed
-// (undefined).
+// The text of a manifest with the action's member set, after one of `anchors`, or removed if the
+// value is undefined.
 export function withMember(text, actionId, key, value, anchors) {
   const { value: list } = membersOf(text, afterSpace(text, 0)).find((one) => one.key === 'actions');
   for (const item of itemsOf(text, list)) {
@@ -79,8 +79,8 @@ export function withMember(text, actionId, key, value, anchors) {
 
 const BEHIND = { checked: ['description', 'docs_url'], met: ['description', 'docs_url', 'checked'] };
 
-// wanted: action_id -> value or undefined. Returns lines with the differences. When writing, it
-// returns none and changes the manifest.
+// wanted: action_id -> value or undefined. Returns a line for each difference. In writing mode, it
+// changes the manifest and returns none.
 export function markProblems(app, key, wanted) {
   const lines = [];
   let text = readFileSync(manifestFile(app), 'utf8');

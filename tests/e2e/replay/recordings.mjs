@@ -1,5 +1,5 @@
-// The data of the replay: the recordings of the corpus, the cases, the documented errors, and what
-// is not used, with the reason.
+// The data of the replay: the recordings of the corpus, the cases, the documented errors, and the
+// unused recordings, with the reason.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { completed } from './shortened.mjs';
@@ -62,12 +62,12 @@ export const casesOf = (app) =>
   withParams(linesOf(join(here, `${app}.jsonl`))).map((one) => ({ ...one, app, recordings: [one.recording].flat() }));
 const documentedOf = (app) => withParams(linesOf(join(here, 'errors', `${app}.jsonl`))).map((one) => ({ ...one, app }));
 export const errorsOf = (app) => documentedOf(app).filter((one) => !('none' in one));
-// [{status, none: why there is no case of it, source, seen}]
+// [{status, none: the reason why it has no case, source, seen}]
 export const nonesOf = (app) => documentedOf(app).filter((one) => 'none' in one);
 // [{why, recordings, fits?}]
 export const unusedOf = (app) => linesOf(join(here, 'unused', `${app}.jsonl`));
 
-// When it was recorded, as far as its headers say: the month, "2026-04".
+// The month of the recording according to its headers: "2026-04".
 export function monthOf(recording) {
   const { date, 'x-ratelimit-reset': reset } = recording.headers;
   const at = date ? new Date(date) : new Date(Number(reset) * 1000);
@@ -97,7 +97,7 @@ function formOf(text) {
   return form;
 }
 
-// What cases refer to: the path as its segments, a form as an object.
+// The parts that cases refer to: the path as its segments, a form as an object.
 function sourceOf({ path, query, body, reply }) {
   const isForm = typeof body === 'string' && /^[^=&\s{]+=/.test(body);
   return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? formOf(body) : body, reply };
@@ -130,8 +130,8 @@ function referred({ $: path, part, as }, source) {
 
 export const isReference = (value) => typeof value?.$ === 'string' && Object.keys(value).every((key) => ['$', 'part', 'as'].includes(key));
 
-// A value of a case. {"$": "body.name"} stands for the recorded request's value there, and {"$":
-// "path[-1]"} for the last segment of its path. Throws if the recording has none.
+// A value of a case. {"$": "body.name"} is replaced by that value of the recorded request, and
+// {"$": "path[-1]"} by the last segment of its path. Throws if the recording has none.
 export function inputOf(input, recording) {
   if (Array.isArray(input)) return input.map((one) => inputOf(one, recording));
   if (input === null || typeof input !== 'object') return input;
@@ -139,8 +139,8 @@ export function inputOf(input, recording) {
   return Object.fromEntries(Object.entries(input).map(([key, one]) => [key, inputOf(one, recording)]));
 }
 
-// A case with the values that it takes from its recordings: what is sent from the first, what is
-// returned from the last.
+// A case with the values that it takes from its recordings: sent values come from the first, and
+// returned values from the last.
 export function caseWith(one, recordings) {
   const whole = { ...one };
   for (const name of ['input', 'params', 'differs']) if (one[name]) whole[name] = inputOf(one[name], recordings[0]);

@@ -1,13 +1,13 @@
 // Some recordings have ids that are shorter than the vendor's: their author replaced the real ids
-// by numbers with too few digits. Manifests require ids as the vendor documents them, so a
-// recording is completed when it is read: an id becomes the same longer id in request and reply,
-// and different ids stay different.
+// with numbers that have too few digits. Manifests require ids as the vendor documents them, so
+// reading a recording completes its ids: an id becomes the same longer id in request and reply, and
+// different ids stay different.
 
-// For each app: the pattern of an id (its prefix, the rest), and how long the rest is.
+// The pattern of an id (its prefix and the rest) in each app, and the length of the rest.
 const IDS = {
-  // A page's token is "PA" before the SID that it begins with.
+  // The token of a page is "PA" and the SID with which the page begins.
   twilio: { id: /(?<![A-Za-z0-9])((?:PA)?[A-Z]{2})([0-9a-f]{20,31})(?![A-Za-z0-9])/g, length: 32 },
-  // Not a word of a scope or a text: those have no digits.
+  // Requires a digit, because words in a scope or a text have none.
   airtable: { id: /(?<![A-Za-z0-9])(app|tbl|rec|fld|viw|wsp|com|usr)(?=[A-Za-z]*[0-9])([A-Za-z0-9]{10,13})(?![A-Za-z0-9])/g, length: 14 },
 };
 
@@ -22,7 +22,7 @@ function inValue(value, ids) {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, inValue(one, ids)]));
 }
 
-// The recording with ids of the vendor's length. Names of members stay.
+// The recording with ids of the vendor's length. Names of members are unchanged.
 export function completed(app, recording) {
   const ids = IDS[app];
   if (!ids) return recording;

@@ -1,5 +1,5 @@
-// The real server in front of a provider of the tests: one connection for each lane. Its credential
-// says to which lane a request belongs, so that many lanes can run at once.
+// The real server in front of a provider of the tests, with one connection for each lane. The
+// credential of a request identifies its lane, so many lanes can run concurrently.
 import { mkdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
@@ -27,11 +27,11 @@ const credentialOf = (manifest, token) =>
 // "https://x.example.com/base" for a manifest whose base_url has parameters.
 const baseOf = (manifest, params) => manifest.base_url.replace(/\$\{connection\.params\.(\w+)\}/g, (_, name) => params[name]);
 
-// Origins that requests of actions use instead of base_url's.
+// Origins that requests of actions use instead of that of base_url.
 const hostsOf = ({ actions }) =>
   actions.flatMap(({ request }) => [request, ...(request.instead ?? [])]).flatMap(({ base_url: url }) => (url ? [new URL(url).origin] : []));
 
-// The lane's token, wherever the credential is sent.
+// The lane's token, wherever the request has the credential.
 function laneIn(request) {
   const { authorization = '', ...headers } = request.headers;
   const basic = authorization.startsWith('Basic ') ? Buffer.from(authorization.slice(6), 'base64').toString() : '';

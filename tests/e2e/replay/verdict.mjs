@@ -1,5 +1,4 @@
-// Compares the result of a replayed action with its case, and returns lines, or none if all is
-// well.
+// Compares the result of a replayed action with its case, and returns one line for each problem.
 import Ajv from 'ajv/dist/2020.js';
 import { valueAt } from './recordings.mjs';
 
@@ -19,7 +18,8 @@ const show = (value) => {
 };
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// "1 records", "undefined", and sluice's own text instead of one of the action's.
+// Finds texts such as "1 records" and "undefined", and sluice's own text where the action should
+// have one.
 function displayProblems(action, { display }, expected) {
   const { title, summary } = display ?? {};
   if (expected !== undefined) return summary === expected ? [] : [`display.summary: ${show(summary)}, the case says ${show(expected)}`];
