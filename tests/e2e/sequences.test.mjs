@@ -1,6 +1,6 @@
 // Several requests in one action (contrib/integrations/README.md "then"): what is sent and where,
-// the result of a run whose second request fails, and that nothing is done twice: not by a retry,
-// by a key that is used again, by a process that dies in between, or by a flow.
+// and the result of a run whose second request fails. Nothing is done twice, whether by a retry, by
+// a key that is used again, by a process that dies in between, or by a flow.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ const integrations = {
         ],
         files: { travel: 'raw', request: 2 },
       },
-      // both may be repeated, so the whole may
+      // both requests may be repeated, so the whole action may
       sync: { ...share, idempotent: true },
       // only the second may
       again: { ...share, then: [{ ...post, idempotent: true }] },
@@ -74,7 +74,8 @@ const TEMPLATE = {
   steps: [{ key: 'share', type: 'tool_call', tool: 'store_share', input: { name: '${input.name}' }, confirmed_by: 'start' }],
 };
 
-// plan[path]: the answers to its next requests, in order. The last answer is repeated.
+// plan[path]: the answers to the next requests for that path, in order. The last answer is
+// repeated.
 let stack, provider, server, account, folder, plan, seen, held;
 const reply = (status, body, headers = {}) => ({ status, body, headers });
 const FILES = 'https://files.example.com';

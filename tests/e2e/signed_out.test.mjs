@@ -1,6 +1,6 @@
-// Signing out ends the session wherever its cookie was copied to: on every worker and node, at
-// once, with everything that it has open. The servers would cache a session for an hour, so
-// whatever they notice was notified.
+// Signing out ends the session wherever its cookie was copied to: on every worker and node, without
+// delay, with all its open requests. The servers would cache a session for an hour, so they see a
+// change only if they are notified.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -27,7 +27,7 @@ async function signedIn() {
   return pages;
 }
 
-// Each request opens a connection of its own, so that every worker gets some of them.
+// Each request opens its own connection, so every worker gets some of them.
 const look = (cookie, server = workers) => fetch(`${server.base}/flows`, { redirect: 'manual', headers: { cookie, connection: 'close' } });
 
 async function looks(cookie) {
@@ -61,7 +61,7 @@ test('no copy of the cookie works after signing out, and streams end', async () 
   await endOf(open);
   assert.ok((await looks(kept)).every((status) => status === 200), 'another session of the key has ended');
   assert.ok(others.every((one) => !one.isOver));
-  // a node that starts later knows it, too, and the key itself still works
+  // a node that starts later also knows of the sign-out, and the key itself still works
   const late = await stack.serve();
   assert.equal((await look(stolen, late)).status, 303);
   assert.equal((await look(kept, late)).status, 200);

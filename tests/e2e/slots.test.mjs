@@ -1,5 +1,5 @@
-// Outbound slots: the calls of one account leave room for the others, in an origin and in total,
-// though calls that hang cannot be stopped (contrib/deploy/README.md, account-connections).
+// Outbound slots: the calls of one account leave slots for the others, in an origin and in total,
+// although calls that hang cannot be stopped (contrib/deploy/README.md, account-connections).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -46,12 +46,12 @@ const serve = (...args) =>
       '--execution-timeout', `${OPEN_S}s`, '--head-timeout', `${OPEN_S}s`, ...args],
   });
 const run = (server, account, app, input = {}) => server.execute(account.key, app, 'read', input);
-// Answers the calls that hang, and later calls until more are meant to hang.
+// Answers the calls that hang, and all later calls until hang() is called.
 function release() {
   isHolding = false;
   held.forEach(answer);
 }
-// Starts this many calls that hang. release() ends all of them.
+// Starts this many calls that hang until release() is called.
 function hang(server, account, count, app, input) {
   isHolding = true;
   const replies = Array.from({ length: count }, (_, i) => run(server, account, app(i), input));

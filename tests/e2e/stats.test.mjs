@@ -1,4 +1,5 @@
-// GET /api/stats: calls that were counted in memory, once they are written, from either server.
+// GET /api/stats: calls that were counted in memory are reported once they are written, by either
+// server.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -20,7 +21,7 @@ const stats = async (server, key, query = '') => {
 };
 const add = (sums, name) => sums.reduce((total, sum) => total + sum[name], 0);
 
-// A server writes its counts when it stops, so nothing here waits for ten seconds.
+// A server writes its counts when it stops, so no test has to wait for ten seconds.
 test('executions, calls of flows and blocked runs are counted, also across a restart', async () => {
   const first = await stack.serve();
   for (let i = 0; i < 4; i++) assert.equal((await first.execute(account.key, 'gmail', 'list_labels', {})).status, 200);
@@ -66,7 +67,7 @@ test('executions, calls of flows and blocked runs are counted, also across a res
     const reply = await second.call(account.key, 'GET', `/api/stats?hours=${hours}`);
     assert.equal(reply.status, 400, reply.text);
   }
-  // the same rows again: they add up
+  // counts for the same rows again are added to them
   await second.execute(account.key, 'gmail', 'list_labels', {});
   await second.stop('SIGTERM');
   const third = await stack.serve();

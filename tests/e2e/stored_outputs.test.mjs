@@ -1,6 +1,6 @@
-// Large stored outputs: they are read separately, once for all readers of the same one, and passed
-// on unchanged. One account's many readers cost little memory, do not hold a turn of the loop, and
-// delay no others. On the release build, since the sanitizers' shadow memory would count.
+// Large stored outputs are read separately, once for all readers of the same output, and passed on
+// unchanged. Many readers of one account cost little memory, do not make a turn of the loop long,
+// and delay no others. On the release build, since the sanitizers' shadow memory would count.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ const TURN_CPU_S_MAX = 0.05;
 const ROUNDS_MAX = 3; // a host that pauses this machine makes a turn long, too
 const COUNT = 8; // outputs, each of another request
 
-// Members of a mail, as in lists.
+// Members of a mail, as lists return them.
 function body(k) {
   const items = [];
   const text = 'x'.repeat(900);
@@ -42,7 +42,7 @@ before(async () => {
   serve = () => stack.serve({
     bin: process.env.SLUICE_RELEASE_BIN,
     env: { SLUICE_CATALOG: catalog },
-    // a head may be late while hundreds of connections are opened at once
+    // a head may be late while hundreds of connections are opened together
     args: [...overrides(provider.url, 'big'), '--allow-host', '127.0.0.1', '--head-timeout', '60s'],
   });
   server = await serve();
@@ -66,7 +66,7 @@ const status = async (name) => {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)[1]) * 1024;
 };
 
-// The peak of resident memory while fn runs, above the value before.
+// The peak of resident memory while fn runs, minus the value before.
 async function peak(fn) {
   await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');
   const begin = await status('VmRSS');
@@ -96,8 +96,8 @@ function get(path, key = account.key) {
   });
 }
 
-// Whether a reply has these bytes, compared as they arrive: what the client does with 2 GB of them
-// must not take so long that the server gives up a reader.
+// Whether a reply has these bytes, compared as they arrive: the client must not process 2 GB of
+// them so slowly that the server disconnects a reader.
 function isReply(path, expected) {
   return new Promise((resolve, reject) => {
     const options = { port: server.port, host: '127.0.0.1', path, agent, headers: { Authorization: `Bearer ${account.key}` } };
@@ -218,7 +218,7 @@ reading('clients that do not read cost no copy of it, and are disconnected', asy
       socket.pause();
       sockets.push(socket);
     }
-    // the kernel has the first bytes for each
+    // for each reader, the kernel has the first bytes
     await until('all are being answered', async () => sockets.every((socket) => socket.bytesWritten > 0));
     const reply = await get(`/api/executions/${stored[4].id}`);
     assert.equal(sumOf(reply.text), stored[4].sum);

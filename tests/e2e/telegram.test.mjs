@@ -1,5 +1,5 @@
 // A credential in the path, as Telegram requires: it arrives complete, percent-encoded as one
-// segment, and appears nowhere else: not in a dry run, reply, log, metric or row of the database.
+// segment. It appears in no dry run, reply, log, metric or row of the database.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';

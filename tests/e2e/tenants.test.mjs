@@ -1,5 +1,5 @@
-// Tenants and secrets: no account sees or uses another's objects, no secret leaves in a log, a
-// dump, a metric or a reply, and a sealed credential opens only in its row.
+// Tenants and secrets: no account sees or uses another's objects, no secret leaves the server in a
+// log, a dump, a metric or a reply, and a sealed credential opens only in its row.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -7,7 +7,7 @@ import { until } from './support/client.mjs';
 import { requestsWith } from './support/matrix.mjs';
 import { Stack } from './support/stack.mjs';
 
-// Unlike anything else, so that finding them means that they leaked.
+// Unique strings, so that finding one means that it leaked.
 const TOKEN_A = 'ya29.sentinel-of-a-Zx81';
 const TOKEN_B = 'ya29.sentinel-of-b-Qw47';
 
@@ -53,7 +53,7 @@ test('an execution belongs to its own account', async () => {
   const other = await call(b.key, 'GET', path);
   assert.equal(other.status, 404);
   assert.deepEqual(other.json, { error: 'Execution not found' });
-  // the same reply as for one that never existed
+  // the same reply as for an execution that never existed
   const none = await call(b.key, 'GET', '/api/executions/01900000-0000-7000-8000-000000000000');
   assert.equal(none.text, other.text);
   const failed = await execute(a.key, 'get_message', { id: 'ffffffffffffffff' });
@@ -134,8 +134,8 @@ test('scopes of a key', async () => {
   }
 });
 
-// Every id of an object of an account in any table, and of no other account: all of them, and one
-// of each kind, which means of each column.
+// Every id of an object in any table that belongs to this account and not to the other: all of
+// them, and one of each kind (of each column).
 async function idsOf(account, other) {
   const columns = (await stack.cluster.sql(
     `select c.relname || ' ' || a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -151,8 +151,8 @@ async function idsOf(account, other) {
   return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set(new Map(own).values())] };
 }
 
-// Rows as they are stored, one on a line. Last uses of keys and connections, and failures, are
-// written some time later.
+// Stored rows, one per line. Last uses of keys and connections, and failures, are written some time
+// later.
 const rowsOf = async (account) =>
   (await stack.must(['accounts', 'export', account])).replace(/"(last_used_at|failed_at|failure)":("(\\\\.|[^"\\\\])*"|[^,}]*)/g, '').split('\n').sort();
 
@@ -164,7 +164,7 @@ test('no route shows or changes another account’s objects', async () => {
   const failed = await execute(a.key, 'get_message', { id: 'id-that-only-a-knows' });
   assert.equal(failed.status, 500, failed.text);
   assert.equal((await execute(a.key, 'action-that-only-a-knows', {})).status, 409);
-  // one flow that waits for an approval, one that has ended
+  // one flow that waits for an approval, and one that has ended
   const flows = [];
   for (const [flowTemplate, input, status] of [
     ['mail_with_reminder', { ...mail('flow-that-only-a-knows') }, 'waiting'],
@@ -190,7 +190,7 @@ test('no route shows or changes another account’s objects', async () => {
   const before = await rowsOf(a.id);
   const unknown = new Map();
   let count = 0;
-  // Reads first: objects made by other requests would then be in b's own lists.
+  // Reads come first: the other requests create objects, which would then be in b's own lists.
   const requests = [...ids, 'key-that-only-a-knows', LABEL].flatMap((id) => requestsWith(document, id).map((one) => ({ id, ...one })));
   for (const isRead of [true, false]) {
     for (const { id, method, route, path, body, isPathId } of requests.filter((one) => (one.method === 'GET') === isRead)) {
@@ -211,7 +211,7 @@ test('no route shows or changes another account’s objects', async () => {
   }
   assert.ok(count > 300 && unknown.size > 0, `${count} requests`);
   assert.deepEqual(await rowsOf(a.id), before);
-  // and its own account reaches each, if it can be reached at all
+  // the account itself still reaches each object that can be reached
   for (const { execution_id } of (await call(a.key, 'GET', '/api/executions?limit=100')).json.executions)
     assert.equal((await call(a.key, 'GET', `/api/executions/${execution_id}`)).status, 200);
   for (const id of flows) assert.equal((await call(a.key, 'GET', `/api/flows/${id}`)).status, 200);
@@ -297,8 +297,8 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
 });
 
-// The connection's own host, which a tenant may choose freely: one that is refused, and one that
-// does not answer.
+// The host of a connection, which a tenant may choose freely: one host is refused, and one does not
+// answer.
 test('the address of an internal name is not revealed', async () => {
   const host = (await readFile('/etc/hosts', 'utf8')).match(/^127[.0-9]*\s+(\S+)/m)[1];
   const inside = await stack.serve({ args: ['--allow-host', `${host}:2`] });
@@ -319,7 +319,7 @@ test('the address of an internal name is not revealed', async () => {
 });
 
 test('no secret has leaked', async () => {
-  // replies that quote what they refuse
+  // replies that quote what they refuse must not contain a secret
   await call(a.key, 'POST', '/api/executions', `{"x": "${TOKEN_A}`);
   await call(`${a.key}x`, 'GET', '/api/integrations');
   await call(a.key, 'GET', `/api/executions/${a.key}`);

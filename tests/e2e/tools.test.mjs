@@ -1,5 +1,5 @@
 // POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): envelopes and statuses
-// of every way in which an execution can end, connections, arguments, files.
+// of every way in which an execution can end, and connections, arguments and files.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
@@ -84,7 +84,7 @@ const typed = {
   },
 };
 
-// Files go to another host, and each customer has one of their own.
+// Files go to another host, which is different for each customer.
 const regional = {
   ...queried,
   integration_id: 'regional',
@@ -538,21 +538,21 @@ test('the largest files fit; larger ones are refused', async () => {
   assert.equal(put.data, bytes.toString('base64').length);
   const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
   assert.match(assertError(over, INVALID).error.message, /5242881 bytes and may have at most 5242880/);
-  // attached to a mail they are in base64 twice, and are returned unchanged
+  // files attached to a mail are encoded in base64 twice, and are returned unchanged
   const withFiles = (...sizes) => ({ ...mail('with files'), confirmed: true, files: sizes.map((n) => file(`${n}.bin`, bytes.subarray(0, n))) });
   const half = 512 * 1024;
   const sent = assertOk(await run('gmail_send_message', withFiles(half, half - 1)), 'gmail_send_message');
   const { data } = assertOk(await run('gmail_get_message', { id: sent.data.id }), 'gmail_get_message');
   assert.deepEqual(data.attachments.map((one) => [one.filename, one.size]), [half, half - 1].map((n) => [`${n}.bin`, n]));
   assert.match(assertError(await run('gmail_send_message', withFiles(half + 1)), INVALID).error.message, /at most 524288/);
-  // as many as the provider accepts, hashed one by one for a key
+  // as many files as the provider accepts, each hashed separately for the key
   const many = { files: Array(7).fill(file('x', bytes)) };
   for (const replayed of [null, 'true']) {
     const reply = await run('upload_many', many, undefined, { 'idempotency-key': 'many' });
     assert.equal(assertOk(reply, 'upload_many').data, 200);
     assert.equal(reply.headers.get('idempotent-replayed'), replayed);
   }
-  // larger than other routes accept, but still answered by the checks
+  // a body larger than other routes accept is read and then refused by the checks
   const two = await run('upload_put_large', { files: Array(2).fill(file('x', bytes)) });
   assert.match(assertError(two, INVALID).error.message, /at most 1 file,/, /^Correct the files, then send the same request again/);
   const other = await run('', { input: 'x'.repeat(9 << 20) }, '/api/executions');

@@ -1,6 +1,6 @@
 // Traces: spans of executions, attempts, batches and flow steps at a receiver of OTLP, compared
-// with OpenTelemetry's own package; and a receiver that is slow, refuses, sends nonsense and dies,
-// which affects no execution.
+// with OpenTelemetry's own package. A receiver that is slow, refuses, answers nonsense or dies
+// affects no execution.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -20,8 +20,8 @@ let asked = []; // of the app: its headers
 let failing = 0; // of its next replies
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
-// FEW records no trace that begins here. It records incoming traces with the ids below: the last 56
-// bits decide.
+// With the ratio FEW, no trace that begins here is recorded. Incoming traces with the ids below
+// are: the last 56 bits decide.
 const FEW = '0.000001';
 // A parent in another program: {traceId, spanId, headers}
 const parent = (flags = '01', bits = `000000${hex(4)}`) => {
@@ -86,7 +86,7 @@ test('an execution and its attempts are spans under the caller, and the app gets
     [2, 'succeeded', 2, reply.json.execution_id, account.id]);
   assert.deepEqual(attempts.map((one) => [one.kind, one.is['http.response.status_code'], one.status?.code, one.is['server.address']]),
     [[3, 503, 2, 'app.example.com'], [3, 200, undefined, 'app.example.com']]);
-  // the parent is in another program, an attempt's parent is not
+  // the parent of the execution is in another program, the parent of an attempt is not
   assert.deepEqual(spans.map((one) => (one.flags & 0x200) !== 0), [true, false, false]);
   assert.deepEqual(spans.map((one) => one.traceState), Array(3).fill('vendor=1'));
   assert.deepEqual(asked.map((one) => [one.traceparent, one.tracestate]), attempts.map((one) => [`00-${from.traceId}-${one.spanId}-01`, 'vendor=1']));
@@ -105,7 +105,7 @@ test('an unsampled trace is passed on unchanged, without a span; a malformed one
   assert.equal((await run(server, {})).status, 200);
   assert.deepEqual(asked.map((one) => one.traceparent), [not.headers.traceparent, undefined, undefined]);
   assert.deepEqual(asked.map((one) => one.tracestate), ['vendor=1', undefined, undefined]);
-  // Later spans have arrived, so these would have arrived, too.
+  // Later spans have arrived, so these would also have arrived.
   const last = parent();
   await run(server, last.headers);
   await receiver.trace(last.traceId, 2);
@@ -118,7 +118,7 @@ test('a blocked, a failed and an unknown execution say so with sluice’s own wo
   await run(server, from.headers, { input: { [INPUT]: INPUT } });
   failing = 100;
   await run(server, from.headers);
-  // the attempts of the third may be exported before it has ended
+  // the attempts of the third execution may be exported before it has ended
   const ended = () => receiver.spans.filter(({ traceId, parentSpanId }) => traceId === from.traceId && parentSpanId === from.spanId);
   const spans = await until('all three have ended', () => ended().length === 3 && ended());
   const wholes = spans.map((span) => [span.name, span.status.code, span.status.message, span.is['error.type']]);
@@ -148,7 +148,7 @@ test('a batch is a span over its executions; MCP has its trace in _meta', async 
   }
 });
 
-// If headers fill the head, a trace has no room.
+// If other headers fill the head, the trace headers are left out.
 test('a trace never prevents a request from being sent', async () => {
   const from = parent();
   from.headers.tracestate = `a=${'x'.repeat(500)}`;
@@ -246,7 +246,7 @@ test('a receiver that refuses, sends nonsense, keeps a part or dies costs spans,
   const was = await counts(to);
   assert.equal((await run(to, {})).status, 200);
   await until('undelivered spans have failed', async () => (await counts(to)).failed === was.failed + 2);
-  // one line when it begins to fail, not one for each export
+  // one line when exports begin to fail, not one for each export
   const lines = to.log.split('\n').filter((line) => line.includes('spans could not be exported'));
   assert.ok(lines.length > 0 && lines.length <= 4, lines.join('\n'));
   await stopWell(to);
@@ -264,11 +264,11 @@ test('a receiver that never answers fills a bounded queue, and delays nothing', 
     for (const reply of replies) assert.deepEqual([reply.status, reply.json.results.every((one) => one.status === 200)], [200, true], reply.text.slice(0, 500));
     ended += 10 * SPANS;
   }
-  // at most a queue for each request that was made, and for one that waits: the rest is dropped
+  // each request that was made or that waits has at most one queue of spans; the rest is dropped
   const { dropped: lost } = await counts(to);
   assert.ok(lost >= ended - (slow.requests.length + 1) * 2048, `${lost} of ${ended}, ${slow.requests.length} requests`);
   for (const { text } of slow.requests) assert.ok(text.length < 2 * 1024 * 1024 + 4096, String(text.length));
-  // it recovers, and what was queued arrives
+  // the export recovers, and the queued spans arrive
   slow.on = (request, reply) => slow.take(reply, request.text);
   for (const reply of held.splice(0)) reply.end('{}');
   await until('all spans are accounted for', async () => {

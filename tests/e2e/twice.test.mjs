@@ -1,5 +1,5 @@
-// A decision's form is sent twice, without a script: the second answer says what was decided, not
-// that it failed.
+// A decision's form is sent twice without a script. The second answer says what was decided, and
+// does not report a failure.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -25,7 +25,7 @@ async function waiting() {
   return { id: flowId, page: await pages.go(`/flows/${flowId}`) };
 }
 
-// The form of the decision, sent with a button that HTML does not distinguish from others.
+// The form of the decision, found by its button, which HTML does not distinguish from others.
 const decides = (page) => formsOf(page.text).find((one) => one.buttons.some((words) => words.startsWith('Approve')));
 const send = (page, action) => {
   const form = decides(page);

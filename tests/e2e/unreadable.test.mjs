@@ -1,6 +1,6 @@
 // A 2xx that is not what the action returns (a login page, a block page, another kind of JSON) is
-// not a success, wherever an action runs: alone, in a batch, page by page, in a flow. What is then
-// known about a write, and what happens to its key. And that every "too fast" says until when.
+// not a success, wherever an action runs: alone, in a batch, page by page, or in a flow. The tests
+// check what is then known about a write, and its key. Every "too fast" reply also says until when.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { startDev, until } from './support/dev.mjs';

@@ -1,6 +1,6 @@
 // Files of Slack, Drive and Dropbox, in both directions, with a provider that enforces each
-// vendor's protocol: where bytes are sent, what announces them, which header may hold what, and
-// which host gets the token.
+// vendor's protocol: where bytes are sent, which request announces them, what each header may
+// contain, and which host gets the token.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, beforeEach, test } from 'node:test';

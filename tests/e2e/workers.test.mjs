@@ -1,4 +1,4 @@
-// `sluice serve --workers N`: processes that share the listening sockets below one parent, and a
+// `sluice serve --workers N`: processes with one parent that share the listening sockets, and a
 // hand-over to a successor that no client notices.
 import assert from 'node:assert/strict';
 import { copyFile, readFile, readdir, rename, writeFile, chmod } from 'node:fs/promises';
@@ -43,7 +43,7 @@ const ends = async (server) => {
   assert.deepEqual([end.code, end.signal], [0, null], server.log.slice(-20000));
 };
 
-// Load while `fn` does something to the server: all of it must succeed.
+// Runs a load while `fn` does something to the server: every request must succeed.
 async function loadWhile(server, args, fn) {
   const load = run(bench, ['--base', server.base, '--duration', '6', '--warmup', '0', ...args], { env: { SLUICE_KEY: account.key } });
   await fn();
@@ -81,7 +81,8 @@ test('connections are distributed, also those of one burst and to a restarted wo
       const reply = await fetch(`http://127.0.0.1:${port + i}/metrics`).catch(() => null); // while it starts
       return Number(/^sluice_http_connections (\d+)/m.exec((await reply?.text()) ?? '')?.[1] ?? -1);
     }));
-  // A worker that this machine pauses for a while gets none of them: seldom, so not in five rounds.
+  // A worker that this machine pauses for a while gets no connections. That is rare, so it does not
+  // happen in five rounds.
   async function areShared() {
     const least = [];
     while (least.length < 5 && !(least.at(-1) >= 60 / 3)) {

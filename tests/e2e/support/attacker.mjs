@@ -1,7 +1,7 @@
-// An attacker. It is a process of its own, so that it does not slow the test's own clock, and has
-// the lowest priority, since an attacker in the field has processors of its own. attack() below
-// starts it. Its task, {name, ...options}, comes as the first message. Its result goes back once it
-// is asked to stop.
+// An attacker. It is a separate process, so that it does not slow the test's own clock, and has the
+// lowest priority, since a real attacker has its own processors. attack() below starts it and sends
+// its task, {name, ...options}, as the first message. The attacker returns its result when it is
+// asked to stop.
 import { fork } from 'node:child_process';
 import http from 'node:http';
 import net from 'node:net';
@@ -9,7 +9,8 @@ import os from 'node:os';
 
 const NICE = 10;
 
-// Starts one, and resolves with it once its first requests are under way. stop(): {status: count}.
+// Starts an attacker, and resolves with it once its first requests are under way. stop(): {status:
+// count}.
 export async function attack(name, options) {
   const child = fork(new URL(import.meta.url).pathname, [], { execArgv: [] });
   const messages = [];
@@ -68,7 +69,7 @@ const get = (path, key) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${authorization(k
 const many = (number, fn) => Promise.all(Array.from({ length: number }, (_, i) => fn(i)));
 
 const attacks = {
-  // requests: [{path, body?, key?}], in turn on that many connections
+  // requests: [{path, body?, key?}], spread over that many connections
   flood: (o) => many(o.connections, (i) => {
     const { path, body, key = o.key } = o.requests[i % o.requests.length];
     return repeat(o, body === undefined ? get(path, key) : json(path, key, JSON.stringify(body)));
@@ -81,8 +82,8 @@ const attacks = {
     const body = `{"integration_id":"big","action_id":"small","input":{${parts.join(',')}}}`;
     return many(o.connections, () => repeat(o, json('/api/executions', o.key, body)));
   },
-  // A body that is refused by its head: all of it is sent, and at the first byte of the reply the
-  // next one follows
+  // Sends bodies that are refused by their heads: it sends all of a body, and the next request at
+  // the first byte of the reply
   unread: (o) => many(o.connections, () => new Promise((resolve) => {
     const text = json(o.requests[0].path, '', 'x'.repeat(o.bytes));
     const again = () => {
@@ -97,7 +98,7 @@ const attacks = {
     };
     again();
   })),
-  // Half a head, byte by byte, and then again on a new connection
+  // Sends half a head, byte by byte, and then starts again on a new connection
   halves: (o) => many(o.connections, () => new Promise((resolve) => {
     const again = () => {
       if (isOver) return resolve();

@@ -1,5 +1,5 @@
-// Requests that two parsers could read in two ways, as raw text. Each must be refused, and the
-// connection closed: `SMUGGLED` after it is never handled as a request.
+// Requests that two parsers could read in different ways, as raw text. Each must be refused, and
+// the connection closed: `SMUGGLED` after it is never handled as a request.
 
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: smuggled\r\n\r\n';
 

@@ -1,5 +1,5 @@
-// A suite of bench/, run with the release programs in a folder of its own, so that the test sees
-// the files that it leaves.
+// Runs a suite of bench/ with the release programs in a separate folder, so that the test sees the
+// files that the suite leaves.
 import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { makeFolder, removeFolder, run } from './process.mjs';

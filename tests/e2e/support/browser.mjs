@@ -1,8 +1,8 @@
-// Debian's Chromium, driven by playwright-core. Each Visit is a person with a browser of their own
-// (a context). All its requests go through a proxy that records every exchange, so that tests can
+// Debian's Chromium, driven by playwright-core. Each Visit is a person with their own browser (a
+// context). All its requests go through a proxy that records every exchange, so that tests can
 // check each byte that was received, with JavaScript and without. Every complaint of the browser
-// (errors in the console, violations of the content security policy, exceptions) fails the visit at
-// its end.
+// (errors in the console, violations of the content security policy, exceptions) fails the visit
+// when it ends.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
@@ -12,7 +12,7 @@ import { chromium } from 'playwright-core';
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 const WAIT_MS = 180_000;
 const WIDTH = 1000;
-// Text for the pages. An import would run it in this process.
+// Read as text for the pages, since an import would run it in this process.
 const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 export const COLOR_RULES = ['color-contrast', 'link-in-text-block']; // axe-core's rules that another color scheme may break
 
@@ -100,7 +100,7 @@ export class Browser {
 }
 
 export class Visit {
-  // Complaints about other sites' pages are not counted (an authorization server's, on the way).
+  // Complaints about pages of other sites, such as an authorization server, are not counted.
   static async of(context, page, base) {
     const visit = Object.assign(new Visit(), { context, page, problems: [], navigations: 0 });
     await context.exposeBinding('sluiceViolation', (source, text) => visit.problems.push(`policy: ${text}`));
@@ -115,7 +115,7 @@ export class Visit {
       dialog.dismiss();
     });
     page.on('console', (message) => {
-      // Error pages (401, 404, ...) count as pages, too.
+      // Error pages (401, 404, ...) also count as pages.
       const isPage = message.location().url === page.url() && /status of 4\d\d/.test(message.text());
       const isOurs = page.url().startsWith(base);
       if (['error', 'warning'].includes(message.type()) && isOurs && !isPage) visit.problems.push(`console: ${message.text()}`);
@@ -148,7 +148,7 @@ export class Visit {
     else assert.match(text, pattern, this.page.url());
   }
 
-  // axe-core's findings on the page in its present state, as texts. rules: check only these.
+  // axe-core's findings on the page in its present state, as texts. rules: checks only these rules.
   async findings(rules) {
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
     const check = `axe.run(document, ${JSON.stringify(options)})`;

@@ -1,4 +1,4 @@
-// Certificates of every bad kind, made with openssl. Each is wrong in one way only.
+// Invalid certificates of every kind, made with openssl. Each has exactly one fault.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { must } from './process.mjs';

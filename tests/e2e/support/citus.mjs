@@ -44,7 +44,7 @@ export class CitusCluster {
     return { table: `${table}_${id}`, node: await this.nodeOf(account) };
   }
 
-  // Like a worker whose standby replaces it: it dies, and another address serves its data.
+  // Replaces a worker as by its standby: the worker dies, and another address serves its data.
   async readdress(name) {
     const id = await this.sql(`select nodeid from pg_dist_node where nodeport = ${this.portOf(name)}`);
     await this.killOne(name);
@@ -53,13 +53,13 @@ export class CitusCluster {
     await this.sql(`select citus_update_node(${id}, '127.0.0.1', ${this.ports[name]})`);
   }
 
-  // A PostgreSQL that does not know of any other yet.
+  // Creates a PostgreSQL that does not yet know of any other.
   async make(name) {
     const args = ['-D', join(this.home, name), '-U', 'sluice', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
     await must(join(bin, 'initdb'), args, this.user);
     await this.upOne(name);
-    // Newer minor versions of PostgreSQL ask which libraries may decode. The writes of a split
-    // shard are decoded.
+    // Newer minor versions of PostgreSQL need the list of libraries that may decode. The writes of
+    // a split shard are decoded.
     const setting = `from pg_settings where name = 'output_plugin_libraries'`;
     if ((await this.sql(`select count(*) ${setting}`, 'postgres', name)) === '1') {
       const plugins = await this.sql(`select concat_ws(',', nullif(setting, ''), 'citus') ${setting}`, 'postgres', name);
@@ -74,7 +74,7 @@ export class CitusCluster {
     return this.sql(`select citus_add_node('127.0.0.1', ${this.portOf(name)})`);
   }
 
-  // Adds a worker. A port is reserved for it.
+  // Adds a worker, for which a port is reserved.
   async add(name) {
     this.names.push(name);
     await this.make(name);
@@ -107,7 +107,7 @@ export class CitusCluster {
     await until(
       `Citus' ${name} answers`,
       async () => {
-        // After a kill -9, its shared memory is in use until the last backend has ended.
+        // After a kill -9, the shared memory is in use until the last backend has ended.
         if (!this.servers[name].isRunning && /still in use|lock file/.test(this.servers[name].log)) this.servers[name] = begin();
         this.servers[name].check();
         if (name === 'c') this.server = this.servers.c;
@@ -117,7 +117,7 @@ export class CitusCluster {
     );
   }
 
-  // Like a kill -9 of the postmaster: its backends notice that and end.
+  // Kills the postmaster with SIGKILL; its backends notice that and end.
   async killOne(name) {
     await this.servers[name].stop('SIGKILL');
   }
@@ -132,7 +132,7 @@ export class CitusCluster {
     await Promise.all(this.names.map((name) => this.servers[name].stop(signal)));
   }
 
-  // In turn: all nodes, the coordinator, a worker.
+  // Stops all nodes, the coordinator, or a worker, in rotation.
   async outage() {
     this.outages = (this.outages ?? -1) + 1;
     const names = [this.names, ['c'], ['w1']][this.outages % 3];

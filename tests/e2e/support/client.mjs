@@ -1,23 +1,23 @@
-// A client of the service: what the tests of `sluice dev` and of `sluice serve` have in common.
+// A client of the service, shared by the tests of `sluice dev` and of `sluice serve`.
 import https from 'node:https';
 
 const [PAUSE_MS, PAUSE_MS_MAX] = [20, 100]; // between two checks. The second one applies once a second has passed.
 export const WAIT_MS_MAX = 180_000; // for a condition that never comes true, however slow the machine is
 const CONNECT_MS_MAX = 120_000;
 
-// fetch gives up a connection that takes more than ten seconds. With many of them, a slow machine
-// needs longer. The agent exists once fetch was called.
+// fetch abandons a connection that takes more than ten seconds to open. With many connections, a
+// slow machine needs longer. The agent exists only after the first fetch.
 const AGENT = Symbol.for('undici.globalDispatcher.1');
 await fetch('data:,');
 globalThis[AGENT] = new globalThis[AGENT].constructor({ connect: { timeout: CONNECT_MS_MAX } });
 
-// Its validator takes long to load.
+// Imported on demand because its validator takes long to load.
 export const { judge = () => {} } = process.env.SLUICE_CONTRACT === '1' ? await import('./judge.mjs') : {};
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// Waits for a condition, never for a time: calls fn until it returns a true value. The limit only
-// ends the wait for a condition that never comes true. It does not check how fast it is.
+// Waits for a condition instead of a fixed time: calls fn until it returns a true value. The limit
+// only ends the wait for a condition that never becomes true; it does not test the speed.
 export async function until(what, fn, ms = WAIT_MS_MAX) {
   const begin = Date.now();
   for (;;) {
@@ -37,8 +37,8 @@ function parse(text) {
   }
 }
 
-// Sends one request. The body is sent as JSON unless it is a string or bytes. A header that is
-// undefined is left out.
+// Sends one request. The body is sent as JSON unless it is a string or bytes. Headers that are
+// undefined are left out.
 export async function call(base, key, method, path, body, headers = {}) {
   const init = { method, headers: { authorization: `Bearer ${key}`, ...headers } };
   for (const name of Object.keys(init.headers))
@@ -57,10 +57,10 @@ export async function call(base, key, method, path, body, headers = {}) {
   return taken;
 }
 
-// Makes the emulated provider keep its replies to matching requests until letGo() is called, so a
-// call is under way for as long as a test needs it, however slow the machine is. provider: the
-// emulated provider's faults() and control(). options: count (of requests, all by default), action
-// (the reply).
+// Makes the emulated provider hold its replies to matching requests until letGo() is called, so a
+// call is under way for as long as a test needs, however slow the machine is. provider: the
+// emulated provider's faults() and control(). options: count (number of requests, all by default),
+// action (the reply).
 export async function hold(provider, match, { count = -1, action = {} } = {}) {
   await provider.faults([{ match, count, action: { ...action, hold: true } }]);
   const held = async () => (await provider.control('GET', '/faults')).rules[0].hits;

@@ -1,6 +1,6 @@
 // An authorization server whose consent page has a checkbox for each scope. It can be made to
-// misbehave like a sloppy app or like an attacker. It holds its clients to the rules: one redirect
-// URI, the client's secret, PKCE, and a code that is good once.
+// misbehave like a sloppy app or like an attacker. It enforces the rules for its clients: one
+// redirect URI, the client's secret, PKCE, and a code that is valid once.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
@@ -29,9 +29,10 @@ export class Consent {
     return consent;
   }
 
-  // iss: of the redirect. hasRefresh: it issues a refresh token, too. token: an answer [status,
-  // text] instead of the token endpoint's own. isSlow: a link to follow instead of the redirect.
-  // login: the person that consents, or null if the app does not say.
+  // iss: the iss parameter of the redirect. hasRefresh: whether it also issues a refresh token.
+  // token: the answer [status, text] of the token endpoint, instead of its own. isSlow: the page
+  // has a link to follow instead of a redirect. login: the person who consents, or null if the app
+  // does not say.
   behave({ iss = null, hasRefresh = true, token = null, isSlow = false, login = 'sam@example.com' } = {}) {
     Object.assign(this, { iss, hasRefresh, token, isSlow, login });
   }
@@ -96,7 +97,7 @@ export class Consent {
     return json(200, answer);
   }
 
-  // An app that connects to it, with a read and a write, each with a scope.
+  // An app that connects to this server, with a read and a write, each with a scope.
   manifest(id) {
     const action = (action_id, scope) => ({
       action_id,

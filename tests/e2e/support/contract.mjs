@@ -1,7 +1,6 @@
-// Checks the contract of the interface: client -> prism -> Between -> sluice. Prism compares each
-// reply with openapi.json. Between can change a reply on its way, and prism must report that. This
-// shows that prism works: it treats a schema that does not compile as one that everything
-// satisfies.
+// Checks the API contract: client -> prism -> Between -> sluice. Prism compares each reply with
+// openapi.json. Between can change a reply on its way, and prism must report that. This shows that
+// prism works: it treats a schema that does not compile as satisfied by every reply.
 import http from 'node:http';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,8 +12,8 @@ import { Running, freePort } from './process.mjs';
 const prismBin = new URL('../node_modules/@stoplight/prism-cli/dist/index.js', import.meta.url).pathname;
 const START_MS = 180_000;
 
-// The changes that Between makes to a remembered reply, one at a time: [what, reply -> whether it
-// applies].
+// The changes that Between makes to a remembered reply, one at a time: [name, function that changes
+// the reply and returns whether it applies].
 export const changes = {
   'a member more': (reply, at = '') => {
     let place = reply.json;
@@ -94,8 +93,8 @@ function send(out, { status, headers, text }) {
 }
 
 export class Contract {
-  // dir: for the document's files. base: the server. Its own document is checked, and no reply may
-  // have more than the document says.
+  // dir: the folder for the document's files. base: the server's URL. The server's own document is
+  // used, and no reply may have a member that the document does not list.
   static async start(base, dir) {
     const contract = new Contract();
     contract.served = await (await fetch(`${base}/openapi.json`)).json();
@@ -127,7 +126,7 @@ export class Contract {
     return contract;
   }
 
-  // The violations that prism reports for a reply. It is empty if there are none.
+  // The violations that prism reports for a reply, empty if there are none.
   static violations(reply) {
     const found = reply.headers.get('sl-violations');
     if (found) return found.startsWith('[') ? JSON.parse(found) : [found]; // "Too many violations"
@@ -144,7 +143,7 @@ export class Contract {
     return { ...reply, real, name, violations: Contract.violations(reply), again: { key, method, path, body, headers } };
   }
 
-  // The same reply, changed on its way, or undefined if that change does not apply to it.
+  // The same reply, changed on its way. Undefined if that change does not apply to the reply.
   async changed({ name, again, real }, change, at = '') {
     if (!changes[change](structuredClone(real), at)) return undefined;
     const headers = { ...again.headers, 'x-case': name, 'x-change': change, 'x-at': at };
@@ -154,7 +153,7 @@ export class Contract {
   }
 
   // Prism does not check a reply if the document has no operation for it. This checks the reply
-  // with the schema at this pointer, and returns the problems as text, '' if there are none.
+  // with the schema at this pointer, and returns the problems as text, or '' if there are none.
   problems(pointer, value) {
     const validate = this.ajv.getSchema(`contract#${pointer}`);
     return validate(value) ? '' : this.ajv.errorsText(validate.errors);

@@ -1,6 +1,6 @@
-// What the dashboard's tests share: a deployment whose mail app is connected through a strict OAuth
-// server (npm oidc-provider) that the emulated mail provider trusts, people with a session, and the
-// checks of every page that was received.
+// Shared code of the tests of the dashboard: a deployment whose mail app is connected through a
+// strict OAuth server (npm oidc-provider) that the emulated mail provider trusts, people with a
+// session, and checks of every page that was received.
 import assert from 'node:assert/strict';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,8 +15,8 @@ const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
 
 export class Dashboard {
-  // options: oidc (the mail app is connected there), apps (with it: further manifests), and those
-  // of Stack.serve
+  // options: oidc (connects the mail app there), apps (with oidc: further manifests), and the
+  // options of Stack.serve
   static async start({ oidc = false, apps = [], ...options } = {}) {
     const dashboard = new Dashboard();
     try {
@@ -69,8 +69,8 @@ export class Dashboard {
     return this.stack.account(name, options);
   }
 
-  // A person on the overview, with a session that was made without the form, which has tests of its
-  // own.
+  // A person on the overview page, whose session was made without the sign-in form. The form has
+  // its own tests.
   async signIn(account, options = {}) {
     const pages = new Pages(this.base);
     // An address may sign in ten times in a burst, then once per second.
@@ -91,7 +91,7 @@ export class Dashboard {
     return reply.json.flowId;
   }
 
-  // The mail-to-tasks flow, with its pages waiting for approval.
+  // The mail-to-tasks flow, which waits for the approval of its pages.
   async startTasks(account, input = {}) {
     const id = await this.start(account, TEMPLATE, { taskParent: this.taskParent, maxResults: 2, ...input });
     await this.reaches(account, id, 'waiting');
@@ -105,10 +105,10 @@ export class Dashboard {
     });
   }
 
-  // Stores what a server would have counted for an account in the last hours (exec/tally.c): rows
-  // of [app, action, outcome, error code, calls], each repeated for that number of hours. said: the
-  // last failure's message. buckets: the calls by duration. ago: the age of the latest rows in
-  // hours.
+  // Stores the counts that a server would have written for an account in the last hours
+  // (exec/tally.c): rows of [app, action, outcome, error code, calls], each repeated for that
+  // number of hours. said: the message of the last failure. buckets: the calls by duration. ago:
+  // the age of the latest rows in hours.
   async counted({ id }, rows, hours = 3, ago = 0) {
     const values = rows.map(([app, action, outcome, code, calls, said, bucket = 5]) => {
       const buckets = Array.from({ length: 16 }, (_, i) => (outcome !== 'blocked' && i === bucket ? calls : 0));
@@ -131,9 +131,9 @@ export class Dashboard {
     );
   }
 
-  // What must be true of everything that was exchanged: nothing is from other sites (except
-  // `elsewhere`), each page has its security headers, and no body, header or URL contains a secret.
-  // shown: a page that may show one of them.
+  // Checks all exchanges: nothing comes from other sites (except `elsewhere`), each page has its
+  // security headers, and no body, header or URL contains a secret. shown: whether a page may show
+  // a secret.
   judge(secrets, { elsewhere = [], shown = () => false } = {}) { // words: ok
     assert.ok(this.pages.length > 0);
     for (const page of this.pages) {

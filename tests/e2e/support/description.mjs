@@ -6,8 +6,8 @@ const PLACEHOLDER = /\$\{[^}]*\}/g;
 export class Description {
   // options: prefix, the start of each path in the vendor's URLs if the servers do not include it;
   // rename, path -> path in the vendor's documentation; credentials, parameters that auth fills in;
-  // isCaseIgnored, for body fields; hasScopes, the description has every scope that suffices;
-  // isDeep, nested fields are compared, too
+  // isCaseIgnored, the case of body fields does not matter; hasScopes, the description has every
+  // scope that suffices; isDeep, nested fields are compared, too
   constructor(document, { prefix, rename = (path) => path, credentials = [], isCaseIgnored = false, hasScopes = false, isDeep = false } = {}) {
     this.document = document;
     this.isCaseIgnored = isCaseIgnored;
@@ -34,8 +34,8 @@ export class Description {
   }
 
   // The operation that the action calls: method and path are the same, except for the names of
-  // placeholders. A placeholder of the description may be a literal in ours ("me" for a user). The
-  // operation with the fewest of those wins.
+  // placeholders. A placeholder of the description may be a literal in ours ("me" for a user). If
+  // several match, the operation with the fewest such placeholders is used.
   find(base, action) {
     const ours = segmentsOf(base + action.request.path.replace(PLACEHOLDER, '{}'));
     const words = (one) => ours.filter((segment, i) => segment !== one.segments[i]).length;
@@ -45,8 +45,9 @@ export class Description {
       .sort((a, b) => words(a) - words(b))[0];
   }
 
-  // {properties: name -> schema, required: [name], open}, of all parts of the schema. With
-  // alternatives, the properties of all count, and the members that all of them require.
+  // {properties: name -> schema, required: [name], open}, over all parts of the schema. For
+  // alternatives, properties has those of all of them, and required the members that all of them
+  // require.
   shape(schema, depth = 0) {
     const node = this.resolve(schema) ?? {};
     const shape = { properties: { ...node.properties }, required: [...(node.required ?? [])], isOpen: false };
@@ -84,7 +85,7 @@ function segmentsOf(path) {
   return path.split('/').slice(1).map((segment) => segment.replace(/\{[^}]*\}/g, '{}'));
 }
 
-// The members of the object in `ascii_json({path: input.path, ...})`, which a header contains, each
+// The members of the object that a header contains as `ascii_json({path: input.path, ...})`, each
 // as a template.
 function headerFields(text) {
   const fields = {};
@@ -97,8 +98,8 @@ function headerFields(text) {
   return fields;
 }
 
-// The names of what our request sends, each with its template. It is undefined if the whole is a
-// single template.
+// The names of the fields that our request sends, each with its template. Undefined if the whole is
+// a single template.
 function fieldsOf(request) {
   const body = request.body ?? {};
   if (request.headers?.['Dropbox-API-Arg']) return headerFields(request.headers['Dropbox-API-Arg']);
@@ -107,7 +108,7 @@ function fieldsOf(request) {
   return body.json && typeof body.json === 'object' && !Array.isArray(body.json) ? body.json : undefined;
 }
 
-// Whether the value is always present: it is constant, or made from a required input.
+// Whether the value is always present: it is constant, or computed from a required input.
 function isAlwaysSent(template, schema) {
   const text = JSON.stringify(template);
   const single = typeof template === 'string' && template.match(/^\$\{([^]*)\}$/);
@@ -119,7 +120,7 @@ function isAlwaysSent(template, schema) {
 // "line_items[0][price]": a field of line_items.
 const plain = (name) => name.replace(/\[.*$/, '');
 
-// Names within `template` that the schema does not have, as paths.
+// Names within `template` that the schema does not define, as paths.
 function unknownWithin(description, template, schema, path) {
   const node = description.resolve(schema);
   if (Array.isArray(template)) return node?.items ? template.flatMap((one) => unknownWithin(description, one, node.items, path)) : [];

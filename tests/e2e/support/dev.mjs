@@ -1,6 +1,6 @@
-// Starts the real program as `sluice dev` and talks to it. Tests that need only what a user has
-// start here. The binary is $SLUICE_BIN (the sanitizer build in `make test`). Each start has its
-// own data folder below the system's temporary folder. stop() removes it unless the test keeps it.
+// Starts the real program as `sluice dev` and talks to it. For tests that need no more than a user
+// has. The binary is $SLUICE_BIN (the sanitizer build in `make test`). Each start has its own data
+// folder in the system's temporary folder. stop() removes the folder unless the test keeps it.
 import { existsSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,11 +13,11 @@ const bin = process.env.SLUICE_BIN;
 const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
 const START_MS = 180_000;
 
-// No turn of the loop may take longer than 50 ms of thread CPU time. If other tests run at the same
-// time, five of each thousand may take up to ten times that, since a virtual machine that the host
-// stops for a while charges that time to the running thread (turns that freed some blocks or sent a
-// reply took up to 230 ms). A turn that is too long by itself is too long each time. loop.test.mjs
-// runs alone and allows none.
+// No turn of the loop may take longer than 50 ms of thread CPU time. If other tests run
+// concurrently, five turns in a thousand may take up to ten times that, since a virtual machine
+// that the host pauses for a while charges that time to the running thread (turns that freed some
+// blocks or sent a reply took up to 230 ms). A turn that is too long by itself is too long each
+// time. loop.test.mjs runs alone and allows no such turn.
 export const TURN_LIMITS = { SLUICE_TURN_CPU_MS_MAX: '50', SLUICE_TURNS_OVER_MAX: '5' };
 
 export class Dev {
@@ -39,7 +39,7 @@ export class Dev {
     return this.process.log;
   }
 
-  // One request with the demo key; body is sent as JSON unless it is a string.
+  // Sends one request with the demo key. The body is sent as JSON unless it is a string.
   async call(method, path, body, headers = {}) {
     try {
       return await call(this.base, this.key, method, path, body, headers);
@@ -76,7 +76,7 @@ export class Dev {
     return this.process.gone;
   }
 
-  // Sends SIGTERM. The caller asserts a clean exit with what it returns.
+  // Sends SIGTERM. The caller checks the returned value for a clean exit.
   async stop({ keep = false } = {}) {
     const end = await this.process.stop();
     if (!keep) await removeFolder(this.dir);
@@ -84,8 +84,8 @@ export class Dev {
   }
 }
 
-// On a cluster (SLUICE_CITUS_BIN): a server with the same account and apps, since `sluice dev`
-// starts its own PostgreSQL.
+// On a cluster (SLUICE_CITUS_BIN), this is a server with the same account and apps, since `sluice
+// dev` starts its own PostgreSQL.
 class Sharded extends Dev {
   async stop() {
     const [end] = await this.stack.stop();

@@ -1,8 +1,8 @@
-// The document of the interface allows more members in every reply, so that generated clients still
-// work when a member is added. The tests compare replies with a copy that allows no further member.
-// There, a member that the document does not have is an error.
+// The API document allows more members in every reply, so that generated clients still work when a
+// member is added. The tests compare replies with a copy that allows no further members: a member
+// that the document does not list is an error.
 
-// The schema, response or other object that a node is or refers to.
+// The schema, response or other object that a node contains or refers to.
 export function resolve(document, node) {
   if (typeof node?.$ref !== 'string') return node;
   const keys = node.$ref.slice(2).split('/');
@@ -11,7 +11,7 @@ export function resolve(document, node) {
 
 export const isObject = (schema) => [schema.type].flat().includes('object');
 
-// A schema and every schema inside it, each once. seen: schemas that were returned already.
+// A schema and every schema inside it, each once. seen: schemas that have already been returned.
 export function* schemasIn(document, schema, seen = new Set()) {
   const found = resolve(document, schema);
   if (typeof found !== 'object' || seen.has(found)) return;
@@ -56,7 +56,7 @@ export function* requestSchemas(document) {
 
 // A copy in which no reply allows a member that is not listed. A schema that allOf or if adds to
 // another schema has no type of its own and stays open: the other schema is closed. The schema of
-// an event stream describes each event's data, as client generators read it. The whole stream is
+// an event stream describes each event's data, as client generators expect. The whole stream is
 // text.
 export function closed(document) {
   const copy = structuredClone(document);

@@ -1,5 +1,5 @@
-// npm emulate's services: Gmail, Slack and GitHub in memory, for the official clients. The test
-// that starts one owns it: emulator.process.stop() ends it.
+// The services of npm emulate: Gmail, Slack and GitHub in memory, for the official clients. A test
+// that starts an emulator also ends it with emulator.process.stop().
 import assert from 'node:assert/strict';
 import { until } from './client.mjs';
 import { freePort, Running } from './process.mjs';

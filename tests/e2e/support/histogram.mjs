@@ -1,7 +1,7 @@
 // The server's histograms (/metrics).
 
-// Observations since `before`, cumulative: by all labels except the bound, [bound, count] of each
-// bucket.
+// Cumulative observations since `before`: [bound, count] of each bucket, by all labels except the
+// bound.
 function bucketsOf(name, text, before) {
   const buckets = (metrics) =>
     [...metrics.matchAll(new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"\\} (\\d+)`, 'gm'))].map(([, labels, bound, count]) => [labels, Number(bound.replace('+Inf', 'Infinity')), Number(count)]);
@@ -15,7 +15,7 @@ function bucketsOf(name, text, before) {
 }
 
 // The 99th percentile of the observations since `before`, from a histogram's text form,
-// interpolated within the bucket. It is by route, or "all" without one.
+// interpolated within the bucket. The key is the route, or "all" without a route.
 export function p99(name, text, before) {
   const result = {};
   for (const [route, list] of bucketsOf(name, text, before)) {
@@ -28,7 +28,7 @@ export function p99(name, text, before) {
   return result;
 }
 
-// The share of them above a bucket's bound, in the same form.
+// The share of the observations above a bucket's bound, in the same form.
 export function shareAbove(name, text, before, bound) {
   return Object.fromEntries(bucketsOf(name, text, before).map(([route, list]) => [route, 1 - list.find(([one]) => one >= bound)[1] / list.at(-1)[1]]));
 }

@@ -1,4 +1,4 @@
-// Texts that could change what surrounds them: move it, hide it, end its line, or imitate our own
+// Texts that could change the text around them: move it, hide it, end its line, or imitate our own
 // text. A person who decides must see them as they are (mcp_confirm.test.mjs,
 // dashboard_safety.test.mjs).
 const between = [
@@ -21,12 +21,13 @@ export const HOSTILE = [
   '"><b>forged</b></textarea></title>',
 ];
 
-// Characters that are invisible by themselves, and characters in a wrong position: a second mark on
-// a letter, a selector after a character with a single form.
+// Characters that are invisible by themselves, and characters in an invalid position: a second mark
+// on a letter, or a selector after a character that has a single form.
 export const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\u{13441}\u{13442}\u{16fe4}\u{1d159}\u{e0100}-\u{e01ef}]/u;
 const SURPLUS = /(?<=[\u0300-\u036f\u0e47]{8})[\u0300-\u036f\u0e47]|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\u{1f000}-\u{1faff}])[\ufe0e\ufe0f]/u;
 const SHAPING = new RegExp(`${HIDDEN.source}|${SURPLUS.source}`, 'gu');
 
-// The text as it is shown: each such character is written as \uXXXX, except for those in `kept`.
+// The text in its visible form: each such character is written as \uXXXX, except for those in
+// `kept`.
 export const visible = (text, kept = '') =>
   text.replace(SHAPING, (c) => (kept.includes(c) ? c : [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')));

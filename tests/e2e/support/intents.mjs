@@ -1,5 +1,5 @@
 // The intents for the test of lost replies: an action of each class, their manifests and templates,
-// and, for a seed and a number, one intent with everything that happens to it.
+// and, for a seed and a number, one intent with everything that the vendor does to it.
 import { Order, isProof } from './vendor.mjs';
 
 const FATES_MAX = 5;
@@ -92,7 +92,7 @@ export const template = (name, { app, action, way }) => ({
 
 // ---- what may happen ----
 
-// Random numbers that depend only on the seed and the number.
+// Pseudorandom numbers that depend only on the seed and the number.
 function dice(seed, number) {
   let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(number + 1, 0xc2b2ae35)) >>> 0;
   const next = () => {
@@ -108,7 +108,8 @@ function dice(seed, number) {
 const STATUSES = [301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 412, 413, 415, 418, 422, 423, 425, 429, 451, 460, 499, 500, 501, 502, 503, 504, 520, 599];
 const COMMON = [400, 401, 403, 404, 409, 422, 429, 429, 500, 502, 503];
 
-// did: the vendor made the requested change anyway. Never if the reply proves the opposite.
+// did: the vendor made the requested change anyway, which it never does if the reply proves the
+// opposite.
 function status(random, { way, isKnown }, did) {
   const status = random.one(random.chance(0.6) ? COMMON : STATUSES);
   if (way === 'remove' && (status === 404 || status === 410)) return { what: 'ok' }; // only if the object does not exist
@@ -123,7 +124,7 @@ function huge(random, { isKnown }, did) {
   return { what: 'huge', status, did: status < 300 || (did && !isProof(status, isKnown)) };
 }
 
-// The first whose share of a hundred is not used up. A fate that an app's manifest cannot tell from
+// [percentage, fate], of which one is drawn. A fate that an app's manifest cannot distinguish from
 // a success, or has no limit for, becomes a reset.
 const FATES = [
   [30, (random, kind, did) => ({ what: 'reset', did })],

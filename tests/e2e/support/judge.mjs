@@ -1,12 +1,12 @@
-// With SLUICE_CONTRACT=1, every reply that any end-to-end test gets is compared with the server's
-// own document: its status, its headers, its body. tests/e2e/openapi.test.mjs checks the document
-// with a tool that is not ours. This one checks every odd reply that the tests cause.
+// With SLUICE_CONTRACT=1, every reply in any end-to-end test is compared with the server's own
+// document: its status, its headers and its body. tests/e2e/openapi.test.mjs checks the document
+// with a third-party tool. This check covers every unusual reply that the tests cause.
 import Ajv2020 from 'ajv/dist/2020.js';
 import { closed, resolve } from './document.mjs';
 
 const documents = new Map(); // base -> promise of the document's check, null if it has no document
 
-// recommended_next_action must help with error_code: connect, or connect again. There is none if a
+// recommended_next_action must help with error_code: connect, or reconnect. It must be missing if a
 // connection would not help, for example for an app that needs none, or for an id that is not a
 // connection.
 function adviceProblem(json) {
@@ -18,13 +18,13 @@ function adviceProblem(json) {
   return isAgain ? '' : `${code} does not recommend to connect again`;
 }
 
-// rate_limited says when to try again.
+// A reply with rate_limited must say when to retry.
 function waitProblem(status, headers, json) {
   const isLimited = [409, 500].includes(status) && (json?.canonical ?? json)?.error_code === 'rate_limited';
   return isLimited && !headers.get('retry-after') ? 'rate_limited without Retry-After' : '';
 }
 
-// A member of a reply that the document does not have is a fault, too.
+// A member of a reply that the document does not list is also a fault.
 export class Judge {
   constructor(served) {
     const document = closed(served);
@@ -55,7 +55,7 @@ export class Judge {
     return found && this.document.paths[found.path][name];
   }
 
-  // The faults of the reply, as text; '' if there are none.
+  // The faults of the reply as text, or '' if there are none.
   problem(method, url, { status, headers, text, json }) {
     const any = this.document['x-any-path'].responses;
     const operation = this.operation(method, url);

@@ -1,7 +1,7 @@
 // How much processor time a virtual machine gets from its host.
 import { readFile } from 'node:fs/promises';
 
-// Processor time since the machine's start, of all processors, in ticks: all of it, the idle time,
+// Processor time of all processors since the machine's start, in ticks: the total, the idle time,
 // and the time that the host gave to others while this machine needed it.
 async function ticks() {
   const [, ...counts] = (await readFile('/proc/stat', 'utf8')).split('\n')[0].split(/\s+/).map(Number);

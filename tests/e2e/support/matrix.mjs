@@ -1,5 +1,5 @@
 // Every route of the server, as the server lists them, with ids in every possible position: for
-// tests of what a caller must not reach.
+// tests that a caller cannot reach what it must not.
 import { randomUUID } from 'node:crypto';
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];

@@ -1,6 +1,6 @@
-// What the MCP tests share: raw requests to POST /mcp in both eras, the official SDK's clients, and
-// the specification's own schema, with which every message is validated. SCHEMAS is false without
-// the corpora, which have the schema.
+// Shared by the MCP tests: raw requests to POST /mcp in both eras, the official SDK's clients, and
+// the specification's own schema, with which every message is validated. SCHEMAS is false if the
+// corpora, which have the schema, are missing.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const results = {
   'tasks/cancel': ['EmptyResult'],
 };
 
-// The extension of tasks has no schema of its own in the corpora. This is its text (SEP-2663).
+// The corpora have no schema for the extension of tasks. This one follows its text (SEP-2663).
 const time = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?Z$' };
 const absent = (...names) => ({ not: { anyOf: names.map((name) => ({ required: [name] })) } });
 const status = (name, required, forbidden, properties = {}) => ({
@@ -49,7 +49,7 @@ export const DETAILED = {
     status('failed', ['error'], ['result', 'inputRequests'], { error: { $ref: `${MODERN}#/$defs/Error` } }),
   ],
 };
-// of a creation, without anything else
+// the task in the reply to its creation, without further members
 const CREATED = { ...task, properties: { ...task.properties, status: { const: 'working' } }, ...absent('result', 'error', 'inputRequests', 'task') };
 
 const folder = join(process.env.SLUICE_CORPORA ?? '', 'mcp');
@@ -59,7 +59,8 @@ if (SCHEMAS)
   for (const version of [MODERN, LEGACY]) ajv.addSchema(JSON.parse(readFileSync(join(folder, version, 'schema.json'), 'utf8')), version);
 const tasks = { task: SCHEMAS && ajv.compile(CREATED), complete: SCHEMAS && ajv.compile(DETAILED) };
 
-// A task in the form of tasks/get and notifications/tasks, or in that of its creation.
+// A task in the form of tasks/get and notifications/tasks, or in the form of the reply to its
+// creation.
 export function checkTask(value, type = 'complete') {
   if (SCHEMAS) assert.ok(tasks[type](value), `${ajv.errorsText(tasks[type].errors)}: ${JSON.stringify(value).slice(0, 3000)}`);
 }
@@ -95,7 +96,7 @@ const notifications = {
   'notifications/progress': 'ProgressNotification',
 };
 
-// Checks that a notification is one of the specification's, or one about a task.
+// Checks that a notification is defined by the specification, or is about a task.
 function checkNotification(version, message) {
   if (!SCHEMAS) return;
   const about = `${version}: ${JSON.stringify(message).slice(0, 3000)}`;
@@ -112,7 +113,7 @@ export const meta = (capabilities = {}, more = {}) => ({
 });
 
 export class Mcp {
-  // path: /mcp, with ?tools= if wanted
+  // path: /mcp, optionally with ?tools=
   constructor(base, key, path = '/mcp') {
     Object.assign(this, { base, key, path });
     this.id = 0;
@@ -147,9 +148,9 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A request whose reply may be a stream: {status, headers, next, until, close}. next() returns
-  // its next message, or undefined at its end. until() returns the first that the test is true of,
-  // and skips others.
+  // Sends a request whose reply may be a stream: {status, headers, next, until, close}. next()
+  // returns the next message of the stream, or undefined at its end. until() returns the first
+  // message that passes the test, and skips others.
   async stream(method, params = {}, options = {}) {
     const version = options.version ?? MODERN;
     const name = params.uri ?? params.taskId ?? params.name;
@@ -212,14 +213,14 @@ export class Mcp {
   }
 }
 
-// What a model reads of a result: the JSON between two lines with the same id.
+// The part of a result that a model reads: the JSON between two lines with the same id.
 export function inside(result) {
   const found = result.content[0].text.match(/^BEGIN ([0-9a-f]{16})\n([^]*)\nEND \1$/);
   assert.ok(found, result.content[0].text);
   return { id: found[1], json: JSON.parse(found[2]) };
 }
 
-// The result's JSON without the id. It is undefined for text that is not a result.
+// The JSON of a result without the id. Undefined for text that is not a result.
 export const contentOf = (result) => result && inside(result).json;
 
 // The SDK's client, connected. mode: 'legacy', 'auto' or {pin}. Each of its replies is validated.

@@ -1,6 +1,6 @@
 // A mixed load of several accounts on two servers: reads, confirmed writes with keys, and flow
-// starts. A client repeats a write until it gets a final answer, as clients have to. The answers
-// are stored, and check() verifies all of them.
+// starts. A client repeats a write until it gets a final answer, as clients must. The answers are
+// stored, and check() verifies all of them.
 import assert from 'node:assert/strict';
 import { pause, until } from './client.mjs';
 
@@ -16,9 +16,9 @@ async function each(items, check) {
 }
 
 export class Mixed {
-  // rate: rounds a second, each of two executions and one flow start. After an outage, the load
-  // catches up. Without a rate, each client begins its next round at once. bins: a program for each
-  // of the servers.
+  // rate: rounds per second, each with two executions and one flow start. After an outage, the load
+  // catches up. Without a rate, each client begins its next round as soon as the previous one ends.
+  // bins: a program for each server.
   static async start(stack, { accounts = 4, clients = 12, rate, bin, bins = [bin, bin] } = {}) {
     const mixed = new Mixed();
     Object.assign(mixed, { stack, clients, rate, turn: 0, accounts: [], writes: new Map(), flows: new Map(), refusals: [], requests: 0 });
@@ -27,7 +27,7 @@ export class Mixed {
     return mixed;
   }
 
-  // A reply with status 200 or any other than 503. A 503 is counted, and the request is sent again.
+  // A reply with any status except 503. A 503 is counted, and the request is sent again.
   async #ask(account, method, path, body) {
     for (let n = 0; ; n++) {
       const server = this.servers[(this.requests + n) % this.servers.length];
@@ -62,7 +62,7 @@ export class Mixed {
     this.isOver = false;
     this.begun = Date.now();
     this.work = Array.from({ length: this.clients }, (_, i) => this.#client(i));
-    // A client that fails ends the load. Its error goes to the code that waits for the load.
+    // A client that fails ends the load. Its error is thrown to the code that waits for the load.
     Promise.all(this.work).catch(() => (this.isOver = true));
   }
 
@@ -92,7 +92,7 @@ export class Mixed {
   }
 
   // Every write that was answered with 200 was made once and is stored as answered, and no other
-  // was made twice. Every flow whose start was answered exists, and ends.
+  // write was made twice. Every flow whose start was answered exists, and ends.
   async check() {
     const counts = new Map();
     for (const { marker } of await this.stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);

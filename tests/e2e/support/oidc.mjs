@@ -1,12 +1,12 @@
 // A strict OAuth server (npm oidc-provider: PKCE required, refresh tokens rotate, reuse of an old
-// one revokes the whole family), an API that accepts its tokens, and a browser without a screen
-// that fills in its login and consent pages.
+// token revokes the whole family), an API that accepts its tokens, and a headless browser that
+// fills in its login and consent pages.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
 
 export const REDIRECT = 'http://127.0.0.1:9/callback';
-// For a server whose --public-url is PUBLIC, where nothing listens.
+// The public URL of servers that set it. Nothing listens there.
 export const PUBLIC = 'http://127.0.0.1:9';
 const CLIENTS = [
   { client_id: 'sluice', client_secret: 'client-secret-0123456789', token_endpoint_auth_method: 'client_secret_basic' },
@@ -17,8 +17,8 @@ export const clientOf = (id) => CLIENTS.find((one) => one.client_id === id);
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
 
 export class Oidc {
-  // ttl: the lifetime of an access token in seconds, may be changed at any time. scopes: those that
-  // it knows besides its own.
+  // ttl: the lifetime of an access token in seconds, which may be changed at any time. scopes:
+  // scopes that it knows in addition to its own.
   static async start({ ttl = 5, scopes = [] } = {}) {
     const oidc = new Oidc();
     oidc.ttl = ttl;
@@ -45,7 +45,7 @@ export class Oidc {
     this.handler = this.provider.callback();
   }
 
-  // Adds a redirect URI that was not known at the start. Earlier grants are lost.
+  // Adds a redirect URI that was unknown at the start. Earlier grants are lost.
   allowRedirect(uri) {
     this.redirects.push(uri);
     this.#setUp();
@@ -64,7 +64,7 @@ export class Oidc {
       })),
       scopes: ['openid', 'offline_access', 'notes.read', 'notes.write', ...this.scopes],
       pkce: { required: () => true },
-      // as with apps: some rotate, some return the same one forever
+      // as with apps: some rotate refresh tokens, others always return the same token
       rotateRefreshToken: (ctx) => ctx.oidc.client.clientId === 'sluice',
       findAccount: (ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
       features: { clientCredentials: { enabled: true }, devInteractions: { enabled: true } },
@@ -192,7 +192,7 @@ export class Oidc {
     };
   }
 
-  // Does what a person does with an authorization URL: {code, state, iss ...} of the redirect.
+  // Acts as a person at an authorization URL, and returns {code, state, iss ...} of the redirect.
   // options: login, deny (at the consent page)
   async consent(url, { login = 'sam', deny = false } = {}) {
     const browser = new Browser();

@@ -1,5 +1,5 @@
-// A receiver of OTLP/HTTP, checked with OpenTelemetry's own package: each request is parsed into
-// the package's spans and serialized again, and must be the same.
+// A receiver of OTLP/HTTP that checks requests with OpenTelemetry's own package: each is parsed
+// into the package's spans and serialized again, and must be the same.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { JsonTraceSerializer } from '@opentelemetry/otlp-transformer';
@@ -23,7 +23,7 @@ const readable = (span, resource, scope) => ({
   resource, instrumentationScope: scope,
 });
 
-// Where the format leaves a member out, the serializer writes an empty value.
+// For a member that the format leaves out, the serializer writes an empty value.
 const NOTHING = { droppedAttributesCount: 0, events: [], droppedEventsCount: 0, links: [], droppedLinksCount: 0 };
 const whole = ({ resourceSpans }) => ({
   resourceSpans: resourceSpans.map(({ resource, scopeSpans }) => ({

@@ -1,5 +1,5 @@
-// A browser without a screen for the dashboard: it keeps cookies, reads forms from the page, and
-// follows redirects within the site.
+// A headless browser for the dashboard: it keeps cookies, reads forms from the page, and follows
+// redirects within the site.
 
 const unescape = (text) =>
   text
@@ -8,7 +8,7 @@ const unescape = (text) =>
     .replaceAll('&quot;', '"')
     .replaceAll('&#39;', "'")
     .replaceAll('&amp;', '&');
-// The words of an element. An icon does not count. Text for screen readers does.
+// The words of an element, with the text for screen readers and without icons.
 const words = (body) => unescape(body.replace(/<svg[\s\S]*?<\/svg>|<\/?span[^>]*>/g, '').trim());
 const attributes = (tag) =>
   Object.fromEntries([...tag.matchAll(/([\w-]+)(?:="([^"]*)")?/g)].slice(1).map(([, name, value]) => [name, unescape(value ?? '')]));
@@ -57,7 +57,7 @@ export class Pages {
     return { status: reply.status, location: reply.headers.get('location'), headers: reply.headers, text: await reply.text() };
   }
 
-  // As ask(), but follows redirects within the site. path is the last path.
+  // Like ask(), but follows redirects within the site. path is the last path.
   async go(path, options) {
     let reply = await this.ask(path, options);
     for (let hops = 0; reply.location?.startsWith('/') && hops < 5; hops++) {
@@ -67,7 +67,7 @@ export class Pages {
     return { ...reply, path };
   }
 
-  // Fills in the form with that button (its name for assistive technology) and presses it.
+  // Fills in and submits the form that has a button with this name for assistive technology.
   async press(page, button, fields = {}, { follow = true } = {}) {
     const form = formsOf(page.text).find((one) => one.buttons.includes(button));
     if (!form) throw new Error(`no button "${button}" in: ${page.text}`);

@@ -1,4 +1,4 @@
-// A daily partition of a past day, as a server would have made it then, for a table that is
+// Creates a daily partition for a past day, as a server would have done then, in a table that is
 // partitioned by id.
 export async function makePartition({ cluster }, table, at) {
   const date = new Date(at).toISOString().slice(0, 10);

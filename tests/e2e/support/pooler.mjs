@@ -22,7 +22,7 @@ export class Pooler {
     return `host=127.0.0.1 port=${this.port} user=sluice dbname=sluice`;
   }
 
-  // Sets the target of its connections from the next start or reload() on.
+  // Sets the target of its connections, which applies from the next start or reload().
   point(target) {
     const lines = ['[databases]', `sluice = ${target}`, '[pgbouncer]', 'pool_mode = session', 'auth_type = trust'];
     lines.push(`auth_file = ${join(this.home, 'users')}`, 'listen_addr = 127.0.0.1', `listen_port = ${this.port}`);

@@ -14,7 +14,7 @@ function message(type, body) {
   return Buffer.concat([head, text]);
 }
 
-// Version 3.0 of the protocol, and names with their values.
+// Version 3.0 of the protocol, and parameter names with their values.
 const startup = (settings) => message('', `\0\x03\0\0${Object.entries(settings).flat().concat('').map((one) => `${one}\0`).join('')}`);
 
 function rowOf(body) {
@@ -32,8 +32,8 @@ function errorOf(body) {
   return [`${fields.S}:  ${fields.M}`, fields.D, fields.H].filter(Boolean).join('\n');
 }
 
-// at: as net.connect takes it. Each query opens a connection of its own, as psql would. Resolves
-// with {code, stdout, stderr}: code is 0, 1 if the query failed, or 2 if the connection failed.
+// at: the options of net.connect. Each query opens its own connection, as psql would. Resolves with
+// {code, stdout, stderr}: code is 0, 1 if the query failed, or 2 if the connection failed.
 export function query(at, user, database, text) {
   return new Promise((resolve) => {
     const rows = [];

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 const EXIT_MS_MAX = 500;
 const LAST_LINES = 12;
 
-// Runs a program to its end. It never rejects for an exit code, which the caller checks. options:
-// env (added to ours), input (stdin), uid, gid, cwd
+// Runs a program to its end. It never rejects because of the exit code, which the caller checks.
+// options: env (added to ours), input (stdin), uid, gid, cwd
 export function run(program, args, options = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
@@ -72,13 +72,13 @@ export class Running {
     this.child.kill(signal);
   }
 
-  // Throws with its output if it has ended already. Use it inside until().
+  // Throws an error with the process's output if it has already ended. Use this inside until().
   check() {
     if (!this.isRunning) throw new Error(`${this.name} ended early:\n${this.log}`);
   }
 
-  // The error to throw for a failed request to it. If the process has died (its exit is noticed a
-  // little later than the end of its connections), its last lines are in the message.
+  // The error to throw for a failed request to the process. If it has died (its exit is noticed a
+  // little later than the end of its connections), the message contains its last lines.
   async explain(error) {
     await Promise.race([this.gone, new Promise((resolve) => setTimeout(resolve, EXIT_MS_MAX))]);
     if (this.isRunning) return error;
@@ -116,9 +116,9 @@ const isFree = (port) =>
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 
-// A free port, and `more` free ones after it, for programs that cannot report which one they took,
-// and for addresses where nothing may listen. They are below the range that systems assign, so that
-// none is taken before its use.
+// A free port, and `more` free ports after it, for programs that cannot report which port they use,
+// and for addresses where nothing may listen. They are below the range that systems assign
+// automatically, so none is taken before its use.
 export async function freePort(more = 0) {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);

@@ -89,7 +89,7 @@ export class Provider {
     return provider;
   }
 
-  // Stops it, and returns how it ended: {code, signal, stderr}.
+  // Stops the provider, and returns how it ended: {code, signal, stderr}.
   async stop() {
     this.agent.destroy();
     this.child.kill('SIGTERM');

@@ -1,4 +1,5 @@
-// HTTP/1.1 by hand, over a plain socket, for requests that a real client would not send.
+// HTTP/1.1 over a plain socket, without a client library, for requests that a real client would not
+// send.
 import net from 'node:net';
 
 export class Raw {
@@ -46,7 +47,7 @@ export class Raw {
     for (const resolve of waiters) resolve();
   }
 
-  // All that was received so far.
+  // Everything that has been received.
   get text() {
     if (this.parts.length > 0) {
       this.bytes = Buffer.concat([this.bytes, ...this.parts]);
@@ -64,7 +65,7 @@ export class Raw {
     const bytes = Buffer.from(data, 'latin1');
     for (let i = 0; i < bytes.length && !this.hasEnded && !this.error; i++) {
       await this.send(bytes.subarray(i, i + 1));
-      // the other process gets the chance to read this byte alone
+      // the other process may read this byte alone
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
@@ -88,8 +89,8 @@ export class Raw {
     return this.text;
   }
 
-  // The next complete reply (with Content-Length or without a body), removed from what was
-  // received.
+  // The next complete reply (with Content-Length or without a body), removed from the received
+  // text.
   async reply() {
     let reply;
     await this.until('a reply', (text) => (reply = readReply(text)) !== null);
@@ -119,7 +120,7 @@ export function readReply(text) {
   return { status, headers, body: text.slice(end + 4, length), length };
 }
 
-// All replies in a text, in order. A rest is an error of the server.
+// All replies in a text, in order. Text after the last reply is an error of the server.
 export function readReplies(text) {
   const replies = [];
   while (text.length > 0) {

@@ -1,11 +1,11 @@
-// A provider that answers as the test says, and manifests for it. It is for tests that need a badly
-// behaved provider, or that test its limits.
+// A provider whose answers the test defines, and manifests for it. For tests that need a
+// misbehaving provider, or that test its limits.
 import { mkdir, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import { join } from 'node:path';
 
-// on(request, reply, url): answers one request. `seen` counts them by path. `most` is the largest
-// number of concurrent requests.
+// on(request, reply, url): answers one request. `seen` counts requests by path. `most` is the
+// largest number of concurrent requests.
 export class Scripted {
   static async start(on, options = {}) {
     const scripted = new Scripted();
@@ -45,8 +45,8 @@ const action = (action_id, more) => ({
   ...more,
 });
 
-// Manifests in a folder of their own: {integration_id: {actions: {action_id: {...}}, ...members}}.
-// Each has the base URL https://<integration_id>.example.com unless it sets another.
+// Writes manifests to a separate folder: {integration_id: {actions: {action_id: {...}},
+// ...members}}. Each has the base URL https://<integration_id>.example.com unless it sets another.
 export async function writeCatalog(dir, integrations) {
   const folder = join(dir, 'scripted-catalog');
   await mkdir(folder, { recursive: true });
@@ -66,5 +66,5 @@ export async function writeCatalog(dir, integrations) {
   return folder;
 }
 
-// The arguments that send calls for these integrations to a URL.
+// The arguments that redirect calls of these integrations to a URL.
 export const overrides = (url, ...ids) => ids.flatMap((id) => ['--origin-override', `https://${id}.example.com=${url}`]);

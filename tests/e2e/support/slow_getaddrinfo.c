@@ -1,7 +1,6 @@
-/* For LD_PRELOAD: names that begin with "slow" take SLOW_LOOKUP_S seconds and then fail, and those
- * that begin with "fast" resolve to this machine. Each look-up of either adds a line to
- * SLOW_LOOKUP_LOG.
- */
+/* For LD_PRELOAD: a look-up of a name that begins with "slow" takes SLOW_LOOKUP_S seconds and
+ * then fails, and a name that begins with "fast" resolves to this machine. Each such look-up
+ * adds a line to SLOW_LOOKUP_LOG. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

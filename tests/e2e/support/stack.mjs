@@ -1,7 +1,7 @@
 // The parts of a deployment, each started by the test itself: a private PostgreSQL, the emulated
-// provider, and `sluice serve`. Accounts and connections are made with the operator commands. This
-// is for tests that must stop or break one part while another keeps running, which `sluice dev`
-// does not allow.
+// provider, and `sluice serve`. Accounts and connections are made with the operator commands. For
+// tests that must stop or break one part while another keeps running, which `sluice dev` does not
+// allow.
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { query } from './postgres.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
-// The emulator is not under test here, and its TLS costs several times as much in a sanitized
-// build. It has tests of its own (provider_faults.test.mjs).
+// Not the sanitized build: the provider is not under test here, and its TLS costs several times as
+// much in that build. It has its own tests (provider_faults.test.mjs).
 const { SLUICE_RELEASE_BIN, SLUICE_PROVIDER_BIN } = process.env;
 const providerBin = SLUICE_RELEASE_BIN ? `${SLUICE_RELEASE_BIN}-provider` : SLUICE_PROVIDER_BIN;
 const catalogDir = new URL('catalog', import.meta.url).pathname;
@@ -87,8 +87,8 @@ export class Cluster {
     );
   }
 
-  // Like `pg_ctl stop -m`: smart, fast or immediate (without a checkpoint, so the next start is a
-  // recovery).
+  // Stops like `pg_ctl stop -m`: smart, fast or immediate (without a checkpoint, so the next start
+  // runs a recovery).
   async down(mode = 'fast') {
     await this.server.stop({ smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' }[mode]);
   }
@@ -110,7 +110,7 @@ export class Cluster {
     return answer.stdout.trim();
   }
 
-  // {table, node}: where an account's rows of a table are, as arguments of psql and sql.
+  // {table, node}: the location of an account's rows of a table, as arguments of psql and sql.
   async shardOf(table) {
     return { table };
   }
@@ -194,7 +194,7 @@ export class Server {
 export class Stack {
   // options: postgres (settings of the cluster), cluster (its class), isSharded, provider (false:
   // none), tokens (APP=TOKEN: further tokens that the provider accepts), catalog (false: only the
-  // built-in apps, without `probe`; then a sanitized server is ready in a fifth of the CPU time,
+  // built-in apps, without `probe`; a sanitized server then starts in a fifth of the CPU time,
   // since it checks and packs nothing)
   static async start(options = {}) {
     const stack = new Stack();
@@ -204,7 +204,7 @@ export class Stack {
     stack.servers = [];
     stack.started = 0;
     try {
-      // These tests are not about power cuts, nor about a disk's speed.
+      // These tests are not about power failures or the speed of a disk.
       const settings = { fsync: 'off', ...options.postgres };
       stack.cluster = stack.isSharded ? await CitusCluster.start(stack.dir, settings, await databaseUser()) : await (options.cluster ?? Cluster).start(stack.dir, settings);
       if (options.provider !== false) stack.provider = await Provider.start(stack.dir, options);
@@ -226,7 +226,7 @@ export class Stack {
     };
   }
 
-  // An operator command: {code, stdout, stderr}.
+  // Runs an operator command: {code, stdout, stderr}.
   sluice(args, options = {}) {
     return run(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
   }
@@ -236,7 +236,7 @@ export class Stack {
   }
 
   // Like must, with the release build, for preparations. Tests run hundreds of these commands, and
-  // a sanitized one costs three to eight times as much. integration/test_commands.c tests the
+  // the sanitized build takes three to eight times as long. integration/test_commands.c tests the
   // commands themselves.
   prepare(args, options) {
     return this.must(args, { bin: process.env.SLUICE_RELEASE_BIN, ...options });
@@ -264,7 +264,7 @@ export class Stack {
     return JSON.parse(text).id;
   }
 
-  // options: args, env, bin, provider (the address of calls; this stack's own by default)
+  // options: args, env, bin, provider (the address that calls go to; this stack's own by default)
   async serve(options = {}) {
     const ready = join(this.dir, `ready-${++this.started}.json`);
     const args = ['serve', '--listen', '127.0.0.1:0', '--ready-file', ready];
@@ -275,7 +275,7 @@ export class Stack {
         args.push('--origin-override', `${origin}=${target.url}`);
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
-      // the emulated provider does not have the limits of the manifests, as in `sluice dev`
+      // the emulated provider does not enforce the limits of the manifests, as in `sluice dev`
       env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...(this.isSharded ? { SLUICE_DATABASE_BATCH: 'sharded' } : {}), ...options.env },
     });
     this.servers.push(process);
@@ -290,12 +290,12 @@ export class Stack {
     return new Server(process, JSON.parse(await readFile(ready, 'utf8')));
   }
 
-  // A server that is meant to die. The test checks how it ends.
+  // Removes a server that is meant to die. The test checks how it ends.
   forget(server) {
     this.servers = this.servers.filter((one) => one !== server.process);
   }
 
-  // Stops everything, and resolves with how each server ended. The caller checks that.
+  // Stops everything, and resolves with how each server ended, which the caller checks.
   async stop() {
     const ends = await Promise.all((this.servers ?? []).map(async (one) => ({ ...(await one.stop()), log: one.log })));
     await this.provider?.process.stop();
@@ -304,8 +304,8 @@ export class Stack {
     return ends;
   }
 
-  // Like stop, and every server must have ended well: exit code 0 means that no sanitizer reported
-  // anything and no turn of the loop was too long.
+  // Like stop, and checks that every server ended well: exit code 0 means that no sanitizer
+  // reported anything and no turn of the loop was too long.
   async stopWell(assert) {
     for (const end of await this.stop()) assert.deepEqual([end.code, end.signal], [0, null], end.log.slice(-30000));
   }

@@ -1,7 +1,7 @@
-// For what clients of models drop or refuse a tool: Claude Code leaves out a tool whose schema has
-// anyOf, oneOf, allOf or not at its top, OpenAI refuses an array without items and a description
-// over 1,024 characters, and Anthropic a property's name with other characters. Few clients follow
-// a $ref.
+// Reasons for which clients of models drop or refuse a tool: Claude Code leaves out a tool whose
+// schema has anyOf, oneOf, allOf or not at its top. OpenAI refuses an array without items and a
+// description over 1,024 characters. Anthropic refuses a property whose name has other characters.
+// Few clients follow a $ref.
 const TOP = ['type', 'properties', 'required', 'additionalProperties'];
 const TEXT_MAX = 1000;
 const MAPS = ['properties', 'patternProperties', 'dependentSchemas'];

@@ -1,4 +1,4 @@
-// A vendor's interface in the types of npm packages, read with TypeScript's own compiler.
+// A vendor's interface, extracted from the types of npm packages with TypeScript's own compiler.
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
@@ -31,7 +31,7 @@ export class Types {
     return names.map((name) => ({ name, isOptional: parts.some((one) => one.get(name) ?? true) }));
   }
 
-  // The parameters of a class's method, of all its overloads: [{name, isOptional, type}]
+  // The parameters of a method of a class, over all its overloads: [{name, isOptional, type}]
   parameters(className, method) {
     const property = this.checker.getPropertyOfType(this.typeOf(className), method);
     if (!property) return [];
@@ -78,7 +78,7 @@ const shapeOf = (path) => path.replace(/\$?\{[^}]*\}/g, '{}');
 const snake = (name) => name.replace(/[A-Z]+(?![a-z])|[A-Z]/g, (one, at) => `${at ? '_' : ''}${one.toLowerCase()}`);
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
-// GitLab: calls every method of its client package, with "{}" for each argument, and sends none of
+// GitLab: calls every method of its client package, with "{}" for each argument, without sending
 // the requests. The other parameters are in the types of "options".
 export async function gitlabDescription(folder) {
   const { BaseResource: _base, ...client } = await import(`${folder}/dist/index.mjs`);

@@ -1,13 +1,13 @@
 // A vendor that carries out, refuses and loses requests as its script says, and keeps a ledger of
 // what it has done. It is truthful: if its refusal proves that it did nothing, it did nothing. If
-// its reply proves nothing, it may have made the change or not, as the script says.
+// its reply proves nothing, the script decides whether it made the change.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import https from 'node:https';
 import { makeCertificates } from './nginx.mjs';
 import { Scripted } from './scripted.mjs';
 
-// Replies that prove a refusal. isKnown: the manifest's author knows the vendor.
+// Statuses that prove a refusal, or prove nothing. isKnown: the manifest's author knows the vendor.
 const NO_PROOF = [302, 303, 304, 402, 408, 460, 499];
 const PROOF_OF_ANY = [401, 403, 404, 405, 413, 415, 429];
 export const isProof = (status, isKnown) =>
@@ -20,9 +20,9 @@ const HUGE = 'x'.repeat(300_000); // longer than the manifests' timeouts
 const idIn = (text) => /intent_(\d+)_/.exec(text)?.[1];
 const json = (status, body, headers) => ({ status, headers, body: body === undefined ? '' : JSON.stringify(body) });
 
-// One intent of a client, as the vendor sees it. way: the kind of its effect (act). ways: that of
-// a part of it that differs. script: what happens to its requests, one after the other. Later
-// requests succeed.
+// One intent of a client, as the vendor sees it. way: the kind of its effect (act). ways: the kinds
+// of parts that have another one. script: the fates of its requests, in order. Later requests
+// succeed.
 export class Order {
   constructor(id, way, script, { isKnown = true, ways = {}, exists = true, gone = 404 } = {}) {
     Object.assign(this, { id, way, ways, script: [...script], isKnown, exists, gone, ledger: [], keys: new Map(), requests: 0, faults: [], story: [] });
@@ -32,7 +32,7 @@ export class Order {
     this.story.push(line);
   }
 
-  // cause: the client's request that caused it, {by, era}
+  // cause: the client's request that caused the effect, {by, era}
   #enter(part, cause) {
     this.ledger.push({ part, ...cause });
     this.tell(`    the vendor does ${part} (${cause.by})`);
@@ -80,7 +80,7 @@ async function bodyOf(request) {
   return Buffer.concat(parts).toString();
 }
 
-// A reset, as when the peer dies, not an orderly end.
+// Resets the connection, as when the peer dies, instead of ending it in order.
 function reset({ socket }) {
   const raw = socket._parent ?? socket;
   if (raw.resetAndDestroy && raw._handle) raw.resetAndDestroy();
@@ -89,7 +89,7 @@ function reset({ socket }) {
 
 export class Vendor {
   // causeOf(request, order): the cause that the ledger records. token(request, body): the answer of
-  // its token endpoint.
+  // the vendor's token endpoint.
   static async start(dir, { causeOf, token }) {
     const vendor = new Vendor();
     Object.assign(vendor, { orders: new Map(), causeOf, token });

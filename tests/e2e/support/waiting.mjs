@@ -1,7 +1,8 @@
-// Many waiting flows, made as copies of one, since starting them one by one would take too long.
+// Creates many waiting flows as copies of one, since starting them one by one would take too long.
 
-// `count` flows like `model`, which waits for a time. due: SQL of each one's time, n from 1 on.
-// `batch` distinguishes them. Returns SQL that is true for these rows `f`.
+// Creates `count` copies of `model`, a flow that waits for a time. due: SQL of each copy's time,
+// where n counts from 1. `batch` distinguishes the copies of different calls. Returns SQL that is
+// true for these rows `f`.
 export async function copies(stack, model, batch, count, due) {
   await stack.cluster.sql(`
     create table made as select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '7000'
@@ -20,7 +21,7 @@ export async function copies(stack, model, batch, count, due) {
   return `substr(f.id::text, 20, 4) = '8${batch.toString(16).padStart(3, '0')}'`;
 }
 
-// The same flow under new ids, each a millisecond older than the next. Its steps are, too.
+// Copies a flow and its steps under new ids, each a millisecond older than the next.
 export async function copyFlow({ cluster }, id, count, first) {
   const fresh = `(lpad(to_hex((extract(epoch from f0.created_at) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
   const insert = (table, row, member, more = '') => `insert into sluice.${table} select copy.* from sluice.flow f0, generate_series(${first}, ${first + count - 1}) n, sluice.${table} ${row},
@@ -28,7 +29,7 @@ export async function copyFlow({ cluster }, id, count, first) {
   await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id', ", 'started_at', s.started_at - n * interval '1 ms', 'finished_at', s.finished_at - n * interval '1 ms'") + insert('flow', 'f', 'id'));
 }
 
-// More flows that wait for a decision than a list returns at once.
+// More flows that wait for a decision than one page of a list has.
 export async function lengthen({ cluster }, where) {
   await cluster.sql(`update sluice.flow_doc set waiting_input = (left(waiting_input::text, -1) || ',"pad":"' || repeat('x', 20000) || '"}')::json where waiting_input is not null and ${where}`);
 }
