@@ -174,8 +174,9 @@ void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */
 
-/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has neither
- * input nor context. Everything is derived from the row, the document and the finished attempts. */
+/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has no
+ * input, context or output. Everything is derived from the row, the document and the finished
+ * attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl, bool is_summary);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,

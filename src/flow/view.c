@@ -120,7 +120,7 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
 }
 
 /* A waiting step has no row yet: its input is in the flow's document. After a retry's pause the
- * last attempt's input is shown again. */
+ * last attempt's input is shown again. A summary has only the error. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
                           const struct step_view *step, bool is_summary)
 {

@@ -172,7 +172,7 @@ enum op_result web_connect_callback(struct web_request *request)
         .iss = web_query(request, "iss"),
         .error = web_query(request, "error"),
     };
-    /* The state's prefix selected the link's cookie, so the session tells whether a link is
+    /* The state's prefix selected the link's cookie, so the session shows whether a link is
      * used. */
     it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
     it->catalog = catalog_ref(*request->web->config.catalog);
