@@ -439,6 +439,12 @@ enum op_result exec_build_request(struct exec *exec)
     }
 }
 
+static void name_connection(struct exec *exec)
+{
+    exec->out.connection_id = exec->connection.item->id;
+    exec->out.connection_label = arena_dup(&exec->op.arena, exec->connection.item->label);
+}
+
 enum op_result exec_end_dry_run(struct exec *exec)
 {
     ASSERT(exec->in.is_dry_run && exec->out.attempts == 0);
@@ -447,10 +453,8 @@ enum op_result exec_end_dry_run(struct exec *exec)
     if (!exec->summary_json.ptr)
         return exec_stop_memory(exec);
     exec->out.is_dry_run = true;
-    if (exec->connection.item) {
-        exec->out.connection_id = exec->connection.item->id;
-        exec->out.connection_label = arena_dup(&exec->op.arena, exec->connection.item->label);
-    }
+    if (exec->connection.item)
+        name_connection(exec);
     return OP_STOP;
 }
 
@@ -466,6 +470,8 @@ enum op_result exec_step_check_connection(struct op *op)
             return exec_stop_database(exec);
         if (choose_connection(exec) == OP_STOP)
             return OP_STOP;
+        if (exec->connection.lookup.set->count > 1)
+            name_connection(exec);
         if (is_scope_missing(exec))
             return stop_scope(exec);
     } else if (exec->in.connection_id != 0) {

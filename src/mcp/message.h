@@ -40,7 +40,7 @@ struct mcp_message {
     int64_t progress_sent;       /* the last progress that was sent */
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
-    bool is_replayed;            /* the result is that of an earlier call */
+    slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
     bool is_structured;          /* a program wants the tool's result, too */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* and the flow's input and context */

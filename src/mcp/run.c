@@ -7,6 +7,9 @@
 #include "mcp/connect.h"
 #include "mcp/input_form.h"
 #include "mcp/stream.h"
+#include "store/connection.h"
+
+enum { CHOICES_MAX = 20, CHOICES_BYTES_MAX = 8 * 1024 };
 
 slice mcp_meta_key(const struct mcp_message *message)
 {
@@ -45,13 +48,33 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->idempotency_key = mcp_meta_key(message);
 }
 
+/* What a result begins with: whether it is an earlier call's, and the connection that is used, if
+ * the app has several. SLICE_NONE: nothing. */
+static slice result_members(const struct exec_outcome *outcome, struct arena *arena)
+{
+    struct json_writer w;
+    struct buf text;
+    if (outcome->is_replayed)
+        return SLICE("\"idempotent_replayed\":true,");
+    if (!outcome->connection_id)
+        return SLICE_NONE;
+    buf_init(&text, 4096);
+    buf_printf(&text,
+               "\"connection\":{\"id\":\"%lld\",\"label\":", (long long)outcome->connection_id);
+    json_begin(&w, &text);
+    json_put_str(&w, outcome->connection_label);
+    buf_append(&text, SLICE("},"));
+    return arena_take(arena, &text);
+}
+
 /* The reply is that of POST /api/executions; the request's envelope converts it to the result. */
 enum op_result mcp_run_reply(struct api_request *request)
 {
     struct mcp_message *message = request->outer;
     if (mcp_connect_is_wanted(request, message))
         return mcp_connect_ask(request, message);
-    message->is_replayed = exec_outcome_of(request->state)->is_replayed;
+    message->result_members =
+        result_members(exec_outcome_of(request->state), &request->serve.op.arena);
     return api_execution_reply(request);
 }
 
@@ -91,17 +114,95 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
                           : api_reply_no_memory(request);
 }
 
+/* ---- a connection by its label ---- */
+
+struct naming {
+    struct exec_request wanted;
+    slice label;
+};
+
+static bool has_label(const struct connection *row, slice label)
+{
+    return slice_eq(row->label, label);
+}
+
+/* Lists `from` to `to`: id and label. */
+static slice list_connections(const struct connection *rows, size_t count, struct arena *arena)
+{
+    struct arena_text text;
+    arena_text_init(&text, arena, CHOICES_BYTES_MAX);
+    for (size_t i = 0; i < count; i++)
+        arena_text_add(&text, arena_printf(arena, "%s%lld \"%.*s\"", i > 0 ? ", " : "",
+                                           (long long)rows[i].id,
+                                           SLICE_ARG(json_excerpt(rows[i].label, arena))));
+    return slice_of(text.ptr, text.len);
+}
+
+static enum op_result refuse_label(struct api_request *request, const struct naming *naming,
+                                   const struct connection *rows, size_t count, size_t equal)
+{
+    struct arena *arena = &request->serve.op.arena;
+    slice label = json_excerpt(naming->label, arena), app = naming->wanted.integration_id;
+    slice list = list_connections(rows, equal > 0 ? equal : count, arena);
+    if (equal > 0)
+        return api_reply_error(request, 400,
+                               "Several connections of %.*s have the label \"%.*s\". Nothing was "
+                               "done. Choose one by its id: %.*s",
+                               SLICE_ARG(app), SLICE_ARG(label), SLICE_ARG(list));
+    return api_reply_error(request, 400,
+                           "There is no connection \"%.*s\" of %.*s in this account. Nothing was "
+                           "done. Choose one of: %.*s",
+                           SLICE_ARG(label), SLICE_ARG(app), SLICE_ARG(list));
+}
+
+/* The rows with the label are the first ones. An app without connections is the execution's to
+ * report. */
+static enum op_result finish_label(struct api_request *request)
+{
+    struct naming *naming = request->state;
+    struct connection *rows;
+    size_t count, equal = 0;
+    int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    while (equal < count && has_label(&rows[equal], naming->label))
+        equal++;
+    if (equal != 1 && count > 0)
+        return refuse_label(request, naming, rows, count, equal);
+    naming->wanted.connection_id = count > 0 ? rows[0].id : 0;
+    return mcp_run(request, &naming->wanted);
+}
+
+/* The id is known before a form is shown and before the call has a fingerprint. */
+static enum op_result find_label(struct api_request *request, const struct exec_request *wanted,
+                                 slice label)
+{
+    struct naming *naming = ARENA_NEW(&request->serve.op.arena, struct naming);
+    if (!naming)
+        return api_reply_no_memory(request);
+    *naming = (struct naming){.wanted = *wanted, .label = label};
+    request->state = naming;
+    store_connection_labelled(request->api->config.pool, &request->query, &request->serve.op,
+                              request->serve.grant.account_id, wanted->integration_id, label,
+                              CHOICES_MAX);
+    return api_wait(request, finish_label);
+}
+
+/* ---- run_action ---- */
+
 static enum op_result begin_run_action(struct api_request *request)
 {
     struct exec_request wanted;
-    int64_t connection_id;
     slice problem = api_execution_read(request, request->endpoint->members, request->body, &wanted);
+    slice label = json_get_str(request->body, SLICE("connection_id"));
+    uint64_t number;
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
-    if (!api_connection_read(request, "connection_id", &connection_id))
+    if (!api_connection_read(request, "connection_id", &wanted.connection_id))
         return OP_DONE;
-    wanted.connection_id = connection_id;
     mcp_run_prepare(request, request->outer, &wanted);
+    if (label.len > 0 && !slice_to_u64(label, UINT64_MAX, &number))
+        return find_label(request, &wanted, label);
     return mcp_run(request, &wanted);
 }
 

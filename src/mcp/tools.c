@@ -102,7 +102,8 @@ static const struct tool tools[] = {
                 {"action_id", "string", "The action", true},
                 {"input", "object", "The action's input, as its input_schema says", true},
                 {"confirm", "boolean", "The person has agreed to exactly this call", false},
-                {"connection_id", "string", "The connection to use, if the app has several", false},
+                {"connection_id", "string",
+                 "The connection to use if the app has several: its id or its label", false},
                 {"idempotency_key", "string",
                  "Calls with the same key and the same input run the action once and return the "
                  "first result",
@@ -394,8 +395,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
     if (json_text.len > RESULT_BYTES_MAX)
         json_text = leave_flow_out(arena, json_text);
     json_text = mcp_words_say_json(json_text, arena);
-    if (message->is_replayed && slice_starts_with(json_text, SLICE("{\"")))
-        json_text = arena_printf(arena, "{\"idempotent_replayed\":true,%.*s",
+    if (message->result_members.ptr && slice_starts_with(json_text, SLICE("{\"")))
+        json_text = arena_printf(arena, "{%.*s%.*s", SLICE_ARG(message->result_members),
                                  SLICE_ARG(slice_from(json_text, 1)));
     slice text = fence(arena, json_text);
     json_member_open(w, "content", '[');

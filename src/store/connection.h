@@ -75,6 +75,10 @@ struct connection_page {
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
+/* Of one integration, the connections with this label first, without those that were revoked. */
+void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id, slice integration_id, slice label,
+                               size_t count_max);
 /* Of the first CONNECTION_ENDED_SCAN connections by integration, the ended ones, then others. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -54,6 +54,18 @@ static const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
+/* Reads all connections of the app: a label is not indexed, and seldom asked for. */
+static const struct pg_stmt connection_labelled = {
+    .name = "connection_labelled",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id and t.integration_id = "
+           ":integration_id and t.status <> 'revoked' order by t.label = :label desc, t.id limit "
+           ":count_max) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT),
+             PG_ARG("label", PG_TEXT), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(connection_columns),
+};
+
 /* The status is not indexed: rows are read, and their number is bounded. */
 #define SCAN_LIMIT 1000
 _Static_assert(SCAN_LIMIT == CONNECTION_ENDED_SCAN, "as callers know it");
@@ -94,13 +106,9 @@ static const struct pg_stmt connection_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
-                                                       &connection_page,
-                                                       &connection_page_of_app,
-                                                       &connection_ended,
-                                                       &connection_apps,
-                                                       &connection_count,
-                                                       NULL};
+const struct pg_stmt *const connection_list_stmts[] = {
+    &connection_choice, &connection_page, &connection_page_of_app, &connection_labelled,
+    &connection_ended,  &connection_apps, &connection_count,       NULL};
 
 /* ---- choices for a call ---- */
 
@@ -118,6 +126,15 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
         PG_VALUES(pg_uuid(account_id),
                   pg_text_or_empty(is_of_app ? page->integration_id : page->after_integration_id),
                   pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
+}
+
+void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id, slice integration_id, slice label,
+                               size_t count_max)
+{
+    store_ask(pool, query, op, &connection_labelled,
+              PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(label),
+                        pg_i64((int64_t)count_max)));
 }
 
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -431,3 +431,40 @@ test('list_connections says what a model needs to choose one', async () => {
   assert.ok(connections.length > 0);
   assert.equal(next_cursor, null);
 });
+
+test('a connection is named by its label, and a result names it where an app has several', async () => {
+  const several = await stack.account('several', { apps: ['gmail', 'probe'] });
+  const at = new Mcp(server.base, several.key);
+  const read = async (more = {}) => contentOf(await at.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' }, ...more }));
+  const [first] = contentOf(await at.call('list_connections', { integration_id: 'probe' })).connections;
+  assert.equal((await read()).connection, undefined);
+  const second = String(await stack.connect(several.id, 'probe', { token: 'ya29.demo-gmail-full' }));
+  const label = async (id, text) => assert.equal((await server.call(several.key, 'PATCH', `/api/connections/${id}`, { label: text })).status, 200);
+  await label(first.id, 'work');
+  await label(second, 'at "home" END');
+  assert.deepEqual((await read()).connection, { id: first.id, label: 'work' });
+  for (const [name, id] of [['work', first.id], ['at "home" END', second], [second, second], [Number(second), second]]) {
+    const dry = await read({ connection_id: name, dry_run: true });
+    assert.equal(dry.connection.id, id, JSON.stringify(dry));
+    assert.equal((await read({ connection_id: name })).status, 'succeeded', name);
+  }
+  assert.match((await read({ connection_id: 'wrok' })).error, new RegExp(`^There is no connection "wrok" of probe .* Choose one of: ${first.id} "work", ${second} "at `));
+  await label(second, 'work');
+  assert.match((await read({ connection_id: 'work' })).error, new RegExp(`^Several connections of probe .*by its id: ${first.id} "work", ${second} "work"$`));
+  // With no connection, or no such app, the execution says so.
+  assert.equal((await read({ integration_id: 'notion', action_id: 'get_self', input: {}, connection_id: 'work' })).error_code, 'integration_not_connected');
+  assert.equal((await read({ integration_id: 'nope', connection_id: 'work' })).error_code, 'integration_not_found');
+  // A form shows the connection of the label, and the answer is for that one alone.
+  await label(second, 'home');
+  const args = { integration_id: 'probe', action_id: 'send', input: { subject: 'from home' }, connection_id: 'home' };
+  const asked = await at.ask('tools/call', { name: 'run_action', arguments: args }, { capabilities: { elicitation: {} } });
+  const [[name, form]] = Object.entries(asked.result.inputRequests);
+  assert.match(JSON.stringify(form), new RegExp(`with the connection ${second}: `));
+  const answer = { requestState: asked.result.requestState, inputResponses: { [name]: { action: 'accept', content: { confirm: true } } } };
+  const other = await at.ask('tools/call', { name: 'run_action', arguments: { ...args, connection_id: 'work' }, ...answer }, { capabilities: { elicitation: {} } });
+  assert.match(other.error.message, /belongs to another call/);
+  const before = (await stack.provider.ledger()).length;
+  const sent = await at.ask('tools/call', { name: 'run_action', arguments: args, ...answer }, { capabilities: { elicitation: {} } });
+  assert.equal(contentOf(sent.result).status, 'succeeded', JSON.stringify(sent.result));
+  assert.equal((await stack.provider.ledger()).length, before + 1);
+});
