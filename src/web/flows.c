@@ -1,5 +1,5 @@
 /*
- * Flows: the list, with counts by state.
+ * The list of flows, with the number of flows in each state.
  */
 #include "base/clock.h"
 #include "store/flow_inbox.h"
@@ -7,14 +7,14 @@
 
 enum {
     FLOWS_A_PAGE = 25,
-    COUNTED_MS = 24 * 60 * 60 * 1000 /* ended flows are counted from then on */
+    COUNTED_MS = 24 * 60 * 60 * 1000 /* how far back ended flows are counted */
 };
 
 /* In the order of enum flow_status. */
 #define STATUSES "running waiting completed failed cancelled"
 enum { STATUS, TEMPLATE, STATUS_APPROVAL = FLOW_CANCELLED + 1 };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
-    /* The last choice is for waiting flows that wait for an approval. */
+    /* The last choice is for waiting flows that need an approval. */
     [STATUS] = {.name = "status", .words = STATUSES " approval"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
     {.name = "before", .kind = SERVE_CURSOR}};
@@ -42,7 +42,7 @@ void view_flow(struct json_writer *w, const struct flow_row *flow)
     json_close(w, '}');
 }
 
-/* Counted up to FLOW_COUNT_MAX, as overview_count.html declares it. */
+/* Writes a count, which ends at FLOW_COUNT_MAX, as overview_count.html declares it. */
 static void write_standing(struct json_writer *w, const char *key, int64_t count)
 {
     json_member_open(w, key, '{');
@@ -78,7 +78,8 @@ static enum op_result finish_flows_page(struct web_request *request)
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));
     json_member_str(w, "before", web_query(request, "before"));
-    /* For a template with few flows, a page reads a limited number, and "Older" continues. */
+    /* If a template has few flows, a page reads only a limited number of rows, and "Older"
+     * continues. */
     view_pager(request, w, page->older);
     return web_reply_view(request, 200, "flows");
 }

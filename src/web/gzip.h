@@ -1,12 +1,12 @@
 /*
- * gzip: compression of pages. The state of a compression is made once and used for one page after
- * another.
+ * gzip: compression of pages. The state of a compression is created once and used for one page
+ * after another.
  *
  * The length of a compressed page depends on repetitions in it, so a page with a secret and with
  * text that another site chooses would reveal the secret, letter by letter (BREACH); every page
  * contains the token of its forms. Therefore a page is sent uncompressed (page.c) if another site
- * has requested it, or may have: browsers report that (Sec-Fetch-Site), old ones do not. Pages that
- * display a new key or belong to a connect link are never compressed.
+ * has requested it, or may have: browsers report that (Sec-Fetch-Site), but old ones do not. Pages
+ * that display a new key or belong to a connect link are never compressed.
  */
 #ifndef WEB_GZIP_H
 #define WEB_GZIP_H
@@ -19,7 +19,7 @@ struct gzip;
 struct gzip *gzip_new(void) MUST_CHECK;
 /* Accepts NULL. */
 void gzip_free(struct gzip *gzip);
-/* In the arena; SLICE_NONE: out of memory, and the text can be sent uncompressed. */
+/* The result is in the arena; SLICE_NONE: out of memory, and the text can be sent uncompressed. */
 slice gzip_compress(struct gzip *gzip, slice text, struct arena *arena);
 /* Whether a client that sends this Accept-Encoding accepts gzip (RFC 9110 12.5.3): by its name or
  * else as "*", with a weight that is not zero. Without the header it gets uncompressed bytes. */

@@ -1,17 +1,18 @@
 /*
- * html: text as markup, wherever it is: between tags and inside double-quoted attributes.
+ * html: text as markup that is safe in any position: between tags and inside double-quoted
+ * attributes.
  */
 #ifndef WEB_HTML_H
 #define WEB_HTML_H
 
 #include "base/buf.h"
 
-/* Escaped: & < > " ' and bytes that are not UTF-8 (U+FFFD); control characters except tab and
- * newline become U+FFFD, too. */
+/* Escapes & < > " and ', and replaces bytes that are not UTF-8 and control characters except tab
+ * and newline by U+FFFD. */
 void html_text(struct buf *out, slice text);
-/* Escapes text that is read, not sent again: invisible characters appear as \uXXXX, and a
- * text with right-to-left letters is isolated (U+2068, U+2069), so that it never moves the text
- * around it. */
+/* Escapes text that is only displayed, not sent again: invisible characters appear as \uXXXX,
+ * and a text with right-to-left letters is isolated (U+2068, U+2069), so that it never moves the
+ * text around it. */
 void html_visible(struct buf *out, slice text);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * API keys: the list, a new one, revoking. A new key's text is drawn when the form is rendered, and
- * sealed into it: a second press or a reload makes no second key, and still displays the first. The
- * text is only on the page that answers.
+ * API keys: the list, creating and revoking. A new key's text is drawn when the form is rendered,
+ * and sealed into it: a second press or a reload makes no second key, and still displays the first.
+ * The text is only on the page that replies to the form.
  *
  * A key never gets a scope that the creator's own key does not have, and a key that is bound to
  * addresses cannot create keys.
@@ -36,7 +36,7 @@ static const struct {
 
 enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
 
-/* How long the sender of the same form is shown the key again: a browser that sends it twice
+/* How long the key is shown again to the sender of the same form: a browser that sends it twice
  * displays only the second answer. key_new.html mentions it. */
 static const int64_t reveal_us = 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
@@ -45,7 +45,7 @@ static const int64_t us_per_day = 86400LL * 1000000;
 
 static const char *state_of(const struct api_key *key)
 {
-    /* Revoked wins: such a key may have expired, too. */
+    /* "revoked" takes precedence: such a key may have expired, too. */
     if (key->revoked_at)
         return "revoked";
     return key->expires_at > 0 && key->expires_at <= clock_shared_us() ? "expired" : "valid";
@@ -121,7 +121,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* problem: the fault of the form; SLICE_NONE: none yet. */
+/* problem: the fault of the form; SLICE_NONE: no fault yet. */
 static enum op_result reply_key_form(struct web_request *request, slice problem)
 {
     struct json_writer *w = view_begin(request);
@@ -144,7 +144,7 @@ static enum op_result finish_keys_page(struct web_request *request)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
     json_member_open(w, "keys", '[');
-    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
+    for (size_t i = count; i-- > 0;) /* backwards, since the query returns the oldest first */
         write_key(request, &keys[i], w);
     json_close(w, ']');
     return web_reply_view(request, 200, "keys");
@@ -162,7 +162,7 @@ enum op_result web_keys(struct web_request *request)
 struct changing {
     struct vault_command command;
     struct vault_command_request in;
-    slice text; /* a new key's, in the op's arena */
+    slice text; /* text of a new key, in the op's arena */
 };
 
 static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
@@ -207,7 +207,7 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
-/* false: the new key may not have what is chosen. */
+/* false: the new key must not have the chosen scopes. */
 static bool read_mcp_limits(struct web_request *request, struct api_key *key)
 {
     slice unattended = web_field(request, "unattended_writes");
@@ -237,8 +237,9 @@ static enum op_result reply_repeated(struct web_request *request)
     int status = store_api_key_find_result(&request->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
-    /* The hash finds the key; its id proves that this form made it. Later changes in the form are
-     * not part of the key, but would be believed to be. */
+    /* The key is found by its hash; its id proves that this form made it. If the form was
+     * changed later, the key does not have those changes, but the reader would believe that it
+     * does. */
     const struct api_key *key = &it->in.key.key;
     bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
                    row.scopes == key->scopes && slice_eq(row.addresses, key->addresses) &&

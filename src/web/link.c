@@ -14,7 +14,7 @@ bool web_link_read(slice token, struct web_link *link)
     struct buf bytes;
     *link = (struct web_link){.token = token};
     buf_init(&bytes, TOKEN_BYTES);
-    /* Checked before anything of it is used: the version decides how the rest is read. */
+    /* The version is checked first, since it decides how the rest is read. */
     bool is_whole = decode_base64url(&bytes, token) == OK && buf_is_ok(&bytes) &&
                     bytes.len == TOKEN_BYTES && bytes.ptr[0] == CONNECT_SESSION_TOKEN_VERSION;
     if (is_whole) {

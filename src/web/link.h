@@ -22,7 +22,7 @@ struct web_link {
 
 /* false: no link can have such a token. */
 bool web_link_read(slice token, struct web_link *link) MUST_CHECK;
-/* For a state of OAuth that a link's page has started, which is "<mark>.<random>": the mark.
+/* The mark in a state of OAuth that a link's page has started, which is "<mark>.<random>".
  * SLICE_NONE: any other state. */
 slice web_link_mark_of_state(slice state);
 

@@ -53,7 +53,7 @@ static slice draw_page(struct web_request *request)
     return arena_dup(&request->serve.op.arena, slice_cstr(text));
 }
 
-/* The app's own sign-in host; one that depends on the connection is unknown here. */
+/* The app's own sign-in host; if it depends on the connection, it is unknown here. */
 static void write_next_site(struct json_writer *w, const struct link_page *page)
 {
     const struct catalog_auth *auth = catalog_auth_by(page->app, AUTH_OAUTH2);
@@ -74,8 +74,7 @@ static void write_link(struct web_request *request, const struct link_page *page
     write_next_site(w, page);
     view_time(w, "expires_at", link->expires_at);
     json_member_str(w, "label", page->has_row ? page->row.label : SLICE_NONE);
-    /* The account may require a certain login; the check itself is made after the app has
-     * answered. */
+    /* The account may require a certain login; the login is checked once the app has answered. */
     json_member_str(w, "only", link->email.ptr ? link->email : link->subject);
     json_member_str(w, "token", request->link.token);
     json_member_str(w, "page", is_open ? SLICE_NONE : draw_page(request));
@@ -101,9 +100,9 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
     json_member_str(w, "name", page->app->name);
     json_member_str(w, "acts_as", page->has_row ? app_acts_as(&page->row) : SLICE_NONE);
     json_member_str(w, "return_url", page->link.return_url);
-    /* A used link comes first: the session of its browser is still open then. */
+    /* A used link comes first: the session of its browser still exists then. */
     if (page->link.used_at) {
-        /* Without a row the account has deleted the connection since. */
+        /* If there is no row, the account has deleted the connection since. */
         json_member_bool(w, "has_connection", page->has_row);
         json_member_str(w, "label", page->has_row ? page->row.identity.label : SLICE_NONE);
         return web_reply_view(request, 200, "link_done");

@@ -1,5 +1,5 @@
 /*
- * The content of a connect link's page, in each state of the link. Private to the room.
+ * The content of a connect link's page in each state of the link. Private to the room.
  */
 #ifndef WEB_LINK_PAGE_H
 #define WEB_LINK_PAGE_H
@@ -12,20 +12,20 @@ enum link_over {
     LINK_EXPIRED,
     LINK_TAKEN,   /* by another browser */
     LINK_USED,    /* opened by another browser, and used there to connect the app */
-    LINK_REVOKED, /* with the key that made it */
-    LINK_GONE,    /* the connection that it was to reconnect was deleted */
+    LINK_REVOKED, /* the key that made the link was revoked */
+    LINK_GONE,    /* the connection to reconnect was deleted */
 };
 
 /* A valid link; this browser has opened it if the request has a session. */
 struct link_page {
     struct connect_session link;
     const struct catalog_integration *app;
-    struct connection row; /* has_row: the one to reconnect, or the one it made */
+    struct connection row; /* has_row: the connection to reconnect, or the one that was made */
     bool has_row;
     bool lacks_client; /* signing in is a way to connect it, but there is no OAuth client for it */
 };
 
-/* link NULL: there is no row. */
+/* link NULL: the link has no row. */
 enum op_result link_reply_over(struct web_request *request, enum link_over why,
                                const struct connect_session *link);
 enum op_result link_reply_page(struct web_request *request, const struct link_page *page);

@@ -53,8 +53,8 @@ struct uuid view_period_since(int choice)
     return uuid_v7_floor(choice < 0 ? 0 : ms - periods[choice].hours * 3600 * 1000);
 }
 
-/* "Newer" leads to the page that "Older" was pressed on: the address contains the start of each
- * earlier page, separated by points, "0" for the first. */
+/* "Newer" leads to the page on which "Older" was pressed: the address contains the start of each
+ * earlier page, separated by dots; "0" is the first page. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next)
 {
     slice trail = web_query(request, "newer"), before = web_query(request, "before");

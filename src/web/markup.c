@@ -35,7 +35,7 @@ static void write_value(struct render *r, const struct json *value,
     buf_init(&text, BYTES_MAX);
     json_write(&text, value);
     write(r->out, buf_slice(&text));
-    /* A value that could not be written must not be silently missing. */
+    /* If a value cannot be written, rendering fails, so that the value is not silently missing. */
     r->out->is_failed = r->out->is_failed || !buf_is_ok(&text);
     buf_deinit(&text);
 }
@@ -54,8 +54,8 @@ static void write_url_part(struct render *r, const struct json *value)
     buf_deinit(&text);
 }
 
-/* Browsers drop tabs and line breaks and read a backslash as a slash: with any of them the URL
- * could be another one than it appears. */
+/* Browsers drop tabs and line breaks and read a backslash as a slash: with these characters a
+ * URL could lead elsewhere than it appears to. */
 static bool is_safe_url(slice url)
 {
     for (size_t i = 0; i < url.len; i++)
@@ -101,12 +101,13 @@ static int run_each(struct render *r, const struct markup *file, uint32_t at,
     return OK;
 }
 
-/* The version is not known before the content: zeros are written, and overwritten at the end. */
+/* The version is not known before the content, so zeros are written here and overwritten at the
+ * end. */
 static int run_block(struct render *r, const struct markup *file, uint32_t at,
                      const struct json *current)
 {
     static const char digits[] = "0123456789abcdef";
-    /* the same in all processes: a page of one is compared with that of another */
+    /* the same in all processes, since their versions of a page are compared */
     static const uint64_t key[2] = {0};
     buf_append(r->out, SLICE(" data-version=\"0000000000000000\""));
     size_t began = r->out->len;
@@ -126,7 +127,7 @@ static int run_slot(struct render *r, const struct markup_op *op)
                             : run(r, page, page->title_to, page->count, r->root);
 }
 
-/* One op that has a value. */
+/* Runs one op that has a value. */
 static int run_value(struct render *r, const struct markup *file, uint32_t *at,
                      const struct json *current)
 {
@@ -192,7 +193,7 @@ static int run(struct render *r, const struct markup *file, uint32_t from, uint3
             status = run_value(r, file, &i, current);
             break;
         }
-        /* A full buffer accepts nothing more: the rest of a long list need not be evaluated. */
+        /* A full buffer accepts no more text, so the rest of a long list is not evaluated. */
         if (status == OK && !buf_is_ok(r->out))
             status =
                 err_set(r->err, ERR_LIMIT, "%.*s: the page is too large", SLICE_ARG(file->name));

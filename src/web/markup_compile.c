@@ -1,6 +1,6 @@
 /*
- * The compiler of pages; see markup_compile.h. One pass over the bytes of a file: literal text
- * collects in `text` until an op has to be written. The stack has the open elements and tags;
+ * The compiler of pages; see markup_compile.h. It makes one pass over the bytes of a file: literal
+ * text collects in `text` until an op has to be written. The stack has the open elements and tags;
  * `current` and `root` are samples of `@` and `$` at this position.
  */
 #include "web/markup_compile.h"
@@ -18,8 +18,8 @@ struct open {
     enum open_kind kind;
     slice name;
     size_t at;                  /* in the source */
-    uint32_t op;                /* whose `to` is set at the end; NONE */
-    uint32_t go;                /* the last GO to the end; its `to` names the one before */
+    uint32_t op;                /* the op whose `to` is set at the end; NONE */
+    uint32_t go;                /* the last GO to the end; its `to` is the GO before it */
     const struct json *current; /* around it */
 };
 
@@ -93,7 +93,7 @@ static uint32_t emit(struct compiler *c, enum markup_kind kind, slice text, slic
     return add_op(c, kind, text, source);
 }
 
-/* Checks an expression and its names. *sample (may be NULL): of its result. */
+/* Checks an expression and its names. *sample (may be NULL): the sample of its result. */
 static int check_expression(struct compiler *c, size_t at, slice source, const struct json **sample)
 {
     struct err err = {0};
@@ -106,7 +106,7 @@ static int check_expression(struct compiler *c, size_t at, slice source, const s
     return OK;
 }
 
-/* The expression of the `${` at offset `at` of the source, within `limit` bytes. */
+/* Compiles the expression of the `${` at offset `at` of the source, within `limit` bytes. */
 static int read_placeholder(struct compiler *c, size_t at, size_t limit, slice *source,
                             const struct json **sample)
 {
@@ -162,8 +162,8 @@ static bool is_url_attr(slice name)
     return is_one_of(name, names, ARRAY_LEN(names));
 }
 
-/* The text before a part of a URL fixes scheme and host, or the beginning of a path, or it is a
- * position on this page. */
+/* The text before a placeholder in a URL must fix scheme and host, or begin a path, or the URL
+ * is a position on this page. */
 static bool is_url_start(slice text)
 {
     if (slice_starts_with(text, SLICE("#")))
@@ -179,7 +179,7 @@ static bool is_whole_url(slice text)
     return text.len == 0 || slice_eq_cstr(text, "/") || is_url_start(text);
 }
 
-/* Whether it may contain values depends on its element and its name. */
+/* Its element and its name decide whether an attribute may contain values. */
 static int check_attr(struct compiler *c, slice element, const struct attr *attr)
 {
     static const char *const elements[] = {"script", "meta", "base", "object", "embed", "iframe"};
@@ -316,7 +316,7 @@ static bool has_attr(const struct attr *attrs, size_t count, slice name)
     return false;
 }
 
-/* The attributes up to ">" or "/>". */
+/* Compiles the attributes up to ">" or "/>". */
 static int read_attrs(struct compiler *c, size_t from, struct attr *attrs, size_t *count,
                       bool *is_closed)
 {
@@ -349,7 +349,7 @@ static int open_push(struct compiler *c, struct open open)
 
 /* ---- tags of the language ---- */
 
-/* The value of the tag's attribute of that name; SLICE_NONE: absent. */
+/* The value of the tag's attribute with that name; SLICE_NONE: absent. */
 static slice attr_of(const struct attr *attrs, size_t count, const char *name, size_t *at)
 {
     for (size_t i = 0; i < count; i++)
@@ -461,7 +461,7 @@ static bool is_in_svg(const struct compiler *c)
     return false;
 }
 
-/* SVG has elements of its own with two of the names: <title>, and <use href>. */
+/* SVG also has elements with two of these names: <title>, and <use href>. */
 static bool is_language(const struct compiler *c, slice name, const struct attr *attrs,
                         size_t count)
 {
@@ -486,7 +486,7 @@ static int compile_language(struct compiler *c, size_t from, slice tag, const st
     size_t i = 0, at = from;
     while (i < ARRAY_LEN(forms) && !slice_eq_cstr(tag, forms[i].tag))
         i++;
-    if (i == ARRAY_LEN(forms)) /* compile_file has read the one at the beginning */
+    if (i == ARRAY_LEN(forms)) /* compile_file has read the <data> at the beginning */
         return fail(c, from, "<data> comes once, at the beginning of the file");
     slice wanted = forms[i].wanted ? attr_of(attrs, count, forms[i].wanted, &at) : SLICE_NONE;
     slice also = forms[i].also ? attr_of(attrs, count, forms[i].also, &at) : SLICE_NONE;
@@ -588,7 +588,7 @@ static int compile_close(struct compiler *c, size_t from)
         buf_append(&c->text, name);
         buf_append_char(&c->text, '>');
     }
-    /* A block ends before or after its closing tag: its content is the same. */
+    /* A block may end before or after its closing tag: its content is the same. */
     if (open->op != NONE || open->go != NONE || open->kind == OPEN_TITLE)
         flush(c);
     for (uint32_t go = open->go; go != NONE;) {
@@ -686,7 +686,8 @@ static int compile_file(struct compiler *c)
 
 /* ---- samples ---- */
 
-/* <data>JSON</data> at the beginning; without it, a page has no data, another file accepts any. */
+/* Reads <data>JSON</data> at the beginning. Without it a page has no data, and another file
+ * accepts any data. */
 static int read_sample(struct compiler *c)
 {
     static const char open[] = "<data>", close[] = "</data>";
@@ -737,8 +738,8 @@ static slice name_of(slice path)
     return slice_first(name, name.len - (slice_ends_with(name, SLICE(".html")) ? 5 : 0));
 }
 
-/* `$` is the page's data and the frame's; in a file that is used, and in the frame, only the
- * latter. */
+/* `$` is the data of the page and of the frame; in a file that is used, and in the frame, only
+ * the latter. */
 static int compile_one(struct compiler *c, struct buf *pack)
 {
     const struct file *file = c->file, *frame = find_file(c, SLICE("frame"));
@@ -786,7 +787,7 @@ int markup_compile(const struct markup_source *sources, size_t count, struct are
     if (!c.files)
         return err_set(err, ERR_NOMEM, "out of memory");
     buf_init(&c.text, TEXT_MAX);
-    /* All samples first: files refer to each other. */
+    /* All samples are read first, because files refer to each other. */
     for (size_t i = 0; i < count && status == OK; i++) {
         c.file = &c.files[i];
         status = read_file(&c, &sources[i]);

@@ -1,7 +1,7 @@
 /*
- * The packed form of compiled files, which is built into the program: for each its name, its sample
- * as JSON text, its ops. Numbers are in the machine's byte order. Expressions are text: compiling
- * them all at the start takes less than a millisecond.
+ * The packed form of compiled files, which is built into the program: for each file its name, its
+ * sample as JSON text, and its ops. Numbers are in the machine's byte order. Expressions are text:
+ * compiling them all at the start takes less than a millisecond.
  */
 #include "web/markup.h"
 
@@ -95,7 +95,7 @@ static int load_file(struct reader *reader, struct arena *arena, struct markup *
     file->data = json_parse(arena, take_text(reader), &json_limits_request, err);
     file->title_to = take_number(reader);
     file->count = take_number(reader);
-    /* An op takes 16 bytes at least. */
+    /* An op takes at least 16 bytes. */
     if (!file->data || reader->is_broken || file->count > reader->rest.len / 16 ||
         file->title_to > file->count)
         return err_set(err, ERR_INVALID, "the pack is broken at \"%.*s\"", SLICE_ARG(file->name));

@@ -12,7 +12,7 @@
 
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
-/* No connection has this id, so that the field cannot be unsealed as a credential. */
+/* No connection has this id, so the field cannot be unsealed as a credential. */
 static struct vault_binding once_binding_of(const struct web_request *request)
 {
     return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
@@ -25,7 +25,7 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     int64_t now_ms = clock_shared_us() / 1000;
     struct buf text, sealed, token;
     ASSERT(request->session.is_open); /* the field is bound to its account and its key */
-    /* Ids come from this room only, and are all short. */
+    /* Ids come from this room only, and all of them are short. */
     ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
     buf_init(&text, BYTES_MAX);
     buf_init(&sealed, BYTES_MAX);
@@ -34,7 +34,8 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
     buf_append(&text, plain);
     buf_append(&sealed, vault_ring_key_id(ring));
-    /* Out of memory the page is sent without the field, and its form is refused as too old. */
+    /* If memory runs out, the page is sent without the field, and its form is refused as too
+     * old. */
     if (buf_is_ok(&text) && vault_seal(ring, &binding, buf_slice(&text), &sealed) == OK) {
         encode_base64url(&token, buf_slice(&sealed));
     }
@@ -46,11 +47,11 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     buf_deinit(&token);
 }
 
-/* The id in the unsealed text. SLICE_NONE: from another API key, or too old. */
+/* The id in the unsealed text. SLICE_NONE: it was made for another API key, or is too old. */
 static slice once_id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_shared_us() / 1000;
-    /* Bound to the API key: signing in with another one invalidates the form. */
+    /* The field is bound to the API key: signing in with another key invalidates the form. */
     if (text.len <= HEAD_LEN || memcmp(text.ptr, request->serve.grant.key_id.bytes, 16) != 0)
         return SLICE_NONE;
     memcpy(&made_ms, text.ptr + 16, sizeof(made_ms));
@@ -65,7 +66,7 @@ slice once_read_field(struct web_request *request, char kind)
     slice id = SLICE_NONE;
     ASSERT(request->session.is_open && request->fields);
     buf_init(&bytes, BYTES_MAX);
-    /* Sealed text is authenticated, so whatever opens was written here. */
+    /* Sealed text is authenticated, so a text that can be unsealed was written here. */
     if (decode_base64url(&bytes, web_field(request, "once")) == OK &&
         bytes.len > VAULT_KEY_ID_LEN &&
         vault_open(request->web->config.ring, &binding, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),

@@ -9,7 +9,7 @@ static struct web_request *page_of(struct api_request *call)
     return CONTAINER_OF(call, struct web_request, call);
 }
 
-/* To a person, a wrong argument is a wrong address. */
+/* For a page, a wrong argument means a wrong address. */
 static enum op_result reply_refusal(struct web_request *request, unsigned status)
 {
     if (status == 400 || status == 404)

@@ -1,6 +1,6 @@
 /*
- * The overview: what needs a person, the states of flows, calls and failures, connections; at
- * first, the first steps. Five queries that run at the same time.
+ * The overview: what needs a person, the states of flows, calls and failures, connections and, for
+ * a new account, the first steps. Five queries run at the same time.
  */
 #include "base/clock.h"
 #include "store/connection.h"
@@ -16,7 +16,7 @@ enum {
 };
 
 struct overview {
-    struct flow_page *latest; /* NULL: out of memory when it was started */
+    struct flow_page *latest; /* NULL: there was no memory when it was started */
     struct flow_inbox_row *inbox;
     struct flow_counts counts;
     struct connection *connections;
@@ -52,7 +52,7 @@ static void write_counts(struct json_writer *w, const struct flow_counts *counts
     write_count(w, "failed", counts->failed);
 }
 
-/* A read to try, with an example: of the first connected app, else of the mail app. */
+/* Selects a read to try, with an example: of the first connected app, else of the mail app. */
 static const struct catalog_action *first_read(struct web_request *request,
                                                const struct overview *overview)
 {
@@ -72,7 +72,7 @@ static const struct catalog_action *first_read(struct web_request *request,
         if (!action || action->level != LEVEL_READ || !action->examples ||
             action->examples->count == 0)
             continue;
-        /* It works unchanged if it needs no id of the reader's. */
+        /* The example works unchanged if it needs no id that belongs to the reader. */
         const struct json *required = JSON_GET(action->input_schema, "required");
         if (!json_is(required, JSON_ARRAY) || required->count == 0)
             return action;
@@ -81,7 +81,7 @@ static const struct catalog_action *first_read(struct web_request *request,
     return found;
 }
 
-/* "Gmail as sam@example.com", for the first few. */
+/* "Gmail as sam@example.com", for the first few connections. */
 static void write_connected(struct web_request *request, struct json_writer *w,
                             const struct overview *overview)
 {
@@ -100,8 +100,8 @@ static void write_connected(struct web_request *request, struct json_writer *w,
     json_close(w, ']');
 }
 
-/* The first steps, and whether they are done; signing in is the first of five. Not shown to an
- * account that is in use: with as many flows as the page lists. */
+/* Writes the first steps, and whether they are done; signing in is the first of five. They are
+ * hidden once the account is in use, with as many flows as the page lists. */
 static void write_begun(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
@@ -128,7 +128,7 @@ static void write_begun(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* An ended connection, as todo_connection.html declares it. */
+/* Writes an ended connection, as todo_connection.html declares it. */
 static void write_one_ended(struct web_request *request, struct json_writer *w,
                             const struct connection *row, const struct overview_stats *stats)
 {
@@ -193,7 +193,7 @@ static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
     if (overview_stats_goes_on(&it->stats)) {
-        start_latest(request, it); /* the memory of the previous one is freed with this turn */
+        start_latest(request, it); /* the memory of the previous stats is freed with this turn */
         return web_wait(request, finish_overview);
     }
     int status = it->latest ? it->latest->status : ERR_NOMEM;
@@ -206,7 +206,8 @@ static enum op_result finish_overview(struct web_request *request)
     if (status == OK)
         status = store_connection_list_result(&it->connections_query, &it->connections,
                                               &it->connection_count);
-    /* If any part failed the page fails: half an overview would read as "nothing waits". */
+    /* If any part fails, the page fails: half an overview would suggest that nothing waits for a
+     * decision. */
     if (status != OK)
         return web_reply_database(request, status);
     write_overview(request, it, view_begin(request));
@@ -221,7 +222,7 @@ enum op_result web_overview(struct web_request *request)
     int64_t now_ms = clock_shared_us() / 1000;
     if (!overview)
         return web_reply_database(request, ERR_NOMEM);
-    /* All hold the op, so finish runs once, after the last. */
+    /* All of them hold the op, so finish runs once, after the last. */
     request->state = overview;
     start_latest(request, overview);
     store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,

@@ -1,6 +1,6 @@
 /*
- * The overview's apps: their state in the period, those with most calls first; then connected ones
- * without calls.
+ * The overview's apps, with their state in the period: first those with most calls, then connected
+ * apps without calls.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum {
     SLOW_MS = 2000,    /* p95 over it: slow */
-    FAILING_PART = 20, /* one in this many of those tried, and more than one: failing */
+    FAILING_PART = 20, /* an app fails if more than one call, and one of this many, failed */
     SPARK_STEP = 4,
     SPARK_HEIGHT = 20,
 };
@@ -46,7 +46,7 @@ static bool needs_reconnecting(slice app_id, const struct connection *connection
     return false;
 }
 
-/* A stroke for each step with calls; the highest fills the picture. */
+/* Draws a stroke for each step with calls; the highest fills the picture. */
 static slice spark_path(struct arena *arena, const struct tally_sum *sum, size_t steps)
 {
     char path[TALLY_STEPS_MAX * 16];

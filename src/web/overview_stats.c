@@ -1,5 +1,5 @@
 /*
- * The overview's numbers: calls over a period as a chart, compared with the period before, and
+ * The overview's numbers: calls over a period as a chart, compared with the previous period, and
  * failures by action and code, all from one statement over tallies.
  */
 #include "web/overview_stats.h"
@@ -109,7 +109,7 @@ static slice change_text(struct arena *arena, double calls, double before, const
                         percent > 0 ? "more" : "fewer", when);
 }
 
-/* Compared with the period before, if that is known. */
+/* Compares with the previous period, if its number is known. */
 static void write_change(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct tally_sum *all)
 {
@@ -136,7 +136,7 @@ static void add_up(struct tally_sum *to, const struct tally_sum *sum)
         to->buckets[i] += sum->buckets[i];
 }
 
-/* The share of failed ones, in tenths of a percent, and the durations. */
+/* Writes the share of failed calls, in tenths of a percent, and the durations. */
 static void write_lines(struct json_writer *w, const struct tally_sum *steps, size_t count)
 {
     struct chart_line share = {.kind = "bad"}, times[] = {{.kind = "ok"}, {.kind = ""}};
@@ -152,7 +152,7 @@ static void write_lines(struct json_writer *w, const struct tally_sum *steps, si
                       count);
 }
 
-/* The charts, and the numbers for the period as a whole. */
+/* Writes the charts, and the numbers for the whole period. */
 static void write_calls(struct web_request *request, struct json_writer *w,
                         const struct overview_stats *stats)
 {

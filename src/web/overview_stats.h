@@ -1,5 +1,5 @@
 /*
- * The overview's numbers over a period, which is in the address; see overview_stats.c.
+ * The overview's numbers over a period, which the address contains; see overview_stats.c.
  */
 #ifndef WEB_OVERVIEW_STATS_H
 #define WEB_OVERVIEW_STATS_H
@@ -9,14 +9,14 @@
 
 struct overview_stats {
     struct tally_reading reading;
-    struct tally_sum *list;  /* the result's, in the op's arena */
-    struct tally_sum before; /* calls of the equally long period before */
+    struct tally_sum *list;  /* the result, in the op's arena */
+    struct tally_sum before; /* calls of the previous period, which is equally long */
     size_t count, period;
 };
 
 /* Starts the query, which holds the request's op. */
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats);
-/* Once the op is awake. true: another query holds it. */
+/* Call once the op is awake. true: another query holds the op; call again after it. */
 bool overview_stats_goes_on(struct overview_stats *stats) MUST_CHECK;
 int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
 /* Members "stats" and "errors", as overview_stats.html and overview_errors.html declare them. */
@@ -28,20 +28,20 @@ slice overview_period(const struct overview_stats *stats);
 /* Calls of an app that were blocked because its connection has to be reconnected. */
 int64_t overview_refused(const struct overview_stats *stats, slice integration_id);
 
-/* overview_apps.c: a member "apps", as overview_apps.html declares it: those with most calls, then
- * those that are connected. */
+/* overview_apps.c: a member "apps", as overview_apps.html declares it: the apps with most calls,
+ * then connected ones. */
 struct connection;
 void overview_apps_write(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct connection *connections,
                          size_t count);
 
-/* The share of failed ones among those tried: "0.6 %", "-" for none. */
+/* The share of failed calls among those that were tried: "0.6 %", "-" for none. */
 slice overview_failed_share(struct web_request *request, const struct tally_sum *sum);
 /* A member: the percentile of the duration, for people. */
 void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
                        const struct tally_sum *sum, unsigned percent);
-/* The sums of a kind, the first OVERVIEW_LINES_MAX: the next one from *at on; NULL after the
- * last. */
+/* Iterates over the first OVERVIEW_LINES_MAX sums of a kind: returns the next sum from *at on;
+ * NULL after the last. */
 enum { OVERVIEW_LINES_MAX = 8 };
 const struct tally_sum *overview_next_sum(const struct overview_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines);

@@ -10,8 +10,8 @@
 #include "store/account.h"
 #include "web/view.h"
 
-/* Displayed once after a form was carried out. The query string contains the word and this table
- * the sentence, so that a link cannot make a page display arbitrary text. */
+/* A sentence that is displayed once after a form was carried out. The query string contains the
+ * word and this table the sentence, so that a link cannot make a page display arbitrary text. */
 static const struct {
     const char *word, *sentence;
 } notices[] = {
@@ -52,7 +52,7 @@ slice web_cookie_name_of(struct web_request *request, slice mark)
 
 static void set_cookie(struct web_request *request, slice value, long long age_s)
 {
-    /* A link's session has a cookie of its own, so that it never replaces the dashboard's. */
+    /* A link's session has a separate cookie, so that it never replaces the dashboard's. */
     slice mark = request->session.link_token.ptr ? slice_cstr(request->link.mark) : SLICE_NONE;
     slice text = arena_printf(&request->serve.op.arena,
                               "%.*s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
@@ -88,8 +88,8 @@ void web_allow_form_to(struct web_request *request, slice origin)
     request->form_origin = origin;
 }
 
-/* Only resources of this site, and nothing inline: even if external text became markup it could not
- * run. */
+/* Allows only resources of this site, and nothing inline: even if external text became markup it
+ * could not run. */
 static void add_guards(struct web_request *request)
 {
     slice policy = arena_printf(
@@ -111,18 +111,20 @@ bool web_takes_gzip(struct web_request *request)
     return gzip_is_taken(http_request_header(request->serve.exchange, SLICE("Accept-Encoding")));
 }
 
-/* Only if the browser reports that this site requested the page, or its reader by typing the
- * address or by a bookmark; gzip.h has the reason. */
+/* Compresses only if the browser reports that this site requested the page, or that its reader
+ * typed the address or used a bookmark; gzip.h gives the reason. */
 static bool may_compress(const struct web_request *request)
 {
     slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
     bool is_ours = slice_eq_cstr(site, "same-origin") || slice_eq_cstr(site, "none");
-    /* The address of a connect link is the secret of its pages. */
+    /* The address of a connect link contains the secret of its pages, so these are not compressed.
+     */
     bool is_link = request->page && request->page->access == WEB_LINK;
     return is_ours && !is_link && !request->holds_secret;
 }
 
-/* A page that may be cached gets an ETag of its text. Returns whether the browser has this one. */
+/* Gives a page that may be cached an ETag of its text. Returns whether the browser already has
+ * this text. */
 static bool is_known(struct web_request *request, slice page)
 {
     if (!request->is_cacheable)
@@ -133,7 +135,7 @@ static bool is_known(struct web_request *request, slice page)
     return slice_eq(http_request_header(request->serve.exchange, SLICE("If-None-Match")), etag);
 }
 
-/* The page as sent, in the op's arena; "": the browser has it. */
+/* The page as sent, in the op's arena; "": the browser already has it. */
 static slice pack_page(struct web_request *request, slice page)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -169,8 +171,8 @@ static const char *sentence_of(slice word)
     return NULL;
 }
 
-/* Empty if unknown: without a session, or while the database does not answer, which the page then
- * reports. */
+/* Empty if unknown: without a session, or while the database does not answer, which the page
+ * then reports. */
 static void write_brief(struct web_request *request, struct json_writer *w)
 {
     struct account_brief brief = {0};
@@ -216,8 +218,8 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_close(w, '}');
 }
 
-/* Copied into the op's arena, which outlives the reply; SLICE_NONE: out of memory, or a page that
- * cannot be rendered. */
+/* Renders the page into the op's arena, which outlives the reply; SLICE_NONE: out of memory, or
+ * rendering failed. */
 static slice render_page(struct web_request *request, const char *file)
 {
     const struct markup *markup = markup_find(request->web->markup, slice_cstr(file));
@@ -254,7 +256,7 @@ static slice render_page(struct web_request *request, const char *file)
 
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file)
 {
-    /* The frame's query has not ended: step_finish comes back here when it has. */
+    /* The frame's query has not ended: step_finish calls this again when it has. */
     if (request->brief.stmt && request->serve.op.holds > 0) {
         request->late_file = file;
         request->late_status = status;

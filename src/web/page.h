@@ -9,11 +9,12 @@
 web_step web_asset;
 
 /* "__Host-sluice" with https, "sluice" if the dashboard is reached by plain http; for a connect
- * link followed by "-link-" and its mark. mark SLICE_NONE: the dashboard's. In the op's arena. */
+ * link followed by "-link-" and the link's mark. mark SLICE_NONE: the dashboard's cookie. In the
+ * op's arena. */
 slice web_cookie_name_of(struct web_request *request, slice mark);
-/* Whether the reply may be compressed; adds the header that informs caches of that dependency. */
+/* Whether the reply may be compressed; adds the header that tells caches what this depends on. */
 bool web_takes_gzip(struct web_request *request);
-/* Adds the session's cookie, or its link's, to the later reply. false: out of memory. */
+/* Adds the cookie of the session, or of its link, to the later reply. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);
 /* The sign-in form, which continues at next, a path of this site; problem: a sentence, or "". */

@@ -11,7 +11,7 @@
 
 /* flows.c */
 web_step web_flows;
-/* Writes an object as flow_row.html declares it; likewise the other view functions below. */
+/* Writes an object as flow_row.html declares it; the other view functions below do the same. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
 /* flow_start.c */
 web_step web_flow_new, web_flow_start;
@@ -26,7 +26,7 @@ web_step web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then);
 const struct flow_command *web_command_of(const struct web_request *request);
-/* A page with the reason why it was not done. */
+/* Sends a page with the reason why the command was not carried out. */
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
 /* flow_again.c */
 web_step web_flow_again_ask, web_flow_again;
@@ -41,8 +41,8 @@ web_step web_execution_again_ask, web_execution_again;
 /* action.c */
 web_step web_action;
 struct catalog_action;
-/* A member "curl": the call that runs the action, with an example's input. action NULL: the catalog
- * no longer has it. */
+/* Writes a member "curl": the call that runs the action, with an example's input. action NULL:
+ * the catalog no longer has it. */
 void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
                       slice action_id, const struct catalog_action *action);
 /* executions.c */
@@ -51,17 +51,19 @@ web_step web_executions;
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
 /* {id, name}: one of several values of a list's filter. */
 void view_choice(struct json_writer *w, slice id, slice name);
-/* An argument `period`, a member "periods": the choices; and the start of the chosen one. */
+/* For the argument `period`: its definition, a member "periods" with the choices, and the start
+ * of the chosen period. */
 #define VIEW_PERIOD                                 \
     {                                               \
         .name = "period", .words = "1h 24h 7d 30d", \
     }
 void view_periods(struct json_writer *w);
 struct uuid view_period_since(int choice);
-/* Reads the arguments of a list with that many rows on a page. false: answered. */
+/* Reads the arguments of a list with `limit` rows per page. false: a reply was sent. */
 bool web_list_read(struct web_request *request, struct serve_list *list,
                    const struct serve_filter *filters, size_t limit) MUST_CHECK;
-/* Members "newer" and "older" of a list by ids; next: the start of the next page, nil: none. */
+/* Writes members "newer" and "older" of a list by ids; next: the start of the next page, nil:
+ * none. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next);
 /* audit.c */
 web_step web_audit_trail, web_audit_csv;
@@ -79,7 +81,7 @@ web_step web_connect_callback;
 /* connections.c */
 extern const struct web_view web_connections;
 struct connection;
-/* The members of an object as connection_row.html declares it. */
+/* Writes the members of an object as connection_row.html declares it. */
 void view_connection_members(struct web_request *request, struct json_writer *w,
                              const struct connection *row);
 /* connection.c */

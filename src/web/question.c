@@ -60,10 +60,11 @@ static enum op_result load_links(struct web_request *request)
     }
     if (uuid_is_nil(it->key.id))
         return web_reply_missing(request, "The account has no such key.");
-    /* The last valid admin key of the account: afterwards only the operator can manage it. */
+    /* The last valid admin key of the account: without it only the operator can manage the
+     * account. */
     it->is_last_admin = admins == 1 && is_valid(&it->key) && (it->key.scopes & SCOPE_ADMIN);
     request->state = it;
-    /* The second query of two: it needs the key's hash. */
+    /* This query is the second of two, because it needs the key's hash. */
     store_connect_session_count(request->web->config.pool, &request->query, &request->serve.op,
                                 request->session.account_id, it->key.hash);
     return web_wait(request, finish_revoke);
@@ -72,7 +73,7 @@ static enum op_result load_links(struct web_request *request)
 enum op_result web_key_revoke_ask(struct web_request *request)
 {
     struct uuid id;
-    /* Only checks the id; load_links reads it again. */
+    /* Only checks that the id is valid; load_links reads it again. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
@@ -82,7 +83,7 @@ enum op_result web_key_revoke_ask(struct web_request *request)
 
 /* ---- a connection ---- */
 
-enum { FLOWS_EXAMINED = 50 }; /* the newest of each status; the page says if those were not all */
+enum { FLOWS_EXAMINED = 50 }; /* the newest of each status; the page says if there are more */
 
 struct disconnecting {
     struct catalog *catalog;
@@ -146,7 +147,7 @@ enum op_result web_connection_delete_ask(struct web_request *request)
 
 /* ---- a flow ---- */
 
-/* Writes a step that changes something in an app, and no other. */
+/* Writes the step if it may have changed data in an app, and skips any other step. */
 static void write_change(struct web_request *request, const struct flow_step_def *step,
                          const struct json *output, struct json_writer *w)
 {
@@ -201,7 +202,7 @@ struct cancelling {
     struct flow_names *names;
 };
 
-/* The rest was written before the flow was freed. */
+/* The other values were written before the flow was freed. */
 static enum op_result finish_cancel(struct web_request *request)
 {
     const struct cancelling *it = request->state;
@@ -215,7 +216,7 @@ static enum op_result write_cancel(struct web_request *request)
     struct flow_load *load = it->load;
     if (load->status == ERR_NOTFOUND)
         return web_reply_missing(request, "There is no such flow.");
-    /* whole, and with it steps, is NULL for every failure; the status says which. */
+    /* whole, and so steps, is NULL after every failure; the status distinguishes them. */
     slice text = load->status == OK ? flow_load_render_view(load) : SLICE_NONE;
     const struct json *whole =
         text.ptr ? json_parse(&request->serve.op.arena, text, &json_limits_provider, NULL) : NULL;

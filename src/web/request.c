@@ -96,7 +96,7 @@ static const struct http_route routes[] = {
 };
 
 enum {
-    SIGN_INS_AT_ONCE = 10, /* from one address; after that one per second */
+    SIGN_INS_AT_ONCE = 10, /* from one address; then one per second */
     MARKUP_BYTES_MAX = 16 * 1024 * 1024,
 };
 
@@ -119,11 +119,11 @@ static slice find_cookie(const struct web_request *request, slice wanted)
     return SLICE_NONE;
 }
 
-/* The route decides which cookie is read. The mark of a connect link; SLICE_NONE: the dashboard's
- * cookie; "": a malformed link, which has no cookie. */
+/* The route decides which cookie is read. Returns the mark of a connect link; SLICE_NONE: the
+ * dashboard's cookie; "": a malformed link, which has no cookie. */
 static slice find_link_mark(struct web_request *request)
 {
-    /* admit and its refusals answer this; until then the request has no page. */
+    /* admit and its refusals answer such a request; it has no page. */
     if (request->serve.found != HTTP_MATCH_FOUND)
         return SLICE_NONE;
     request->page = request->serve.match.route->data;
@@ -138,7 +138,7 @@ static slice find_link_mark(struct web_request *request)
     return is_link ? slice_cstr(request->link.mark) : SLICE("");
 }
 
-/* A link's session opens that link's own pages only. */
+/* A link's session gives access only to that link's own pages. */
 static bool is_for_page(const struct web_request *request)
 {
     struct web_link link;
@@ -159,7 +159,8 @@ static enum op_result find_session(struct serve_request *serve)
         session_unseal(request->web->config.ring, cookie, mark.ptr, &serve->op.arena, session) !=
             OK ||
         (mark.ptr && !is_for_page(request))) {
-        /* A cookie that does not open is not an error: the request continues without a session. */
+        /* A cookie that cannot be unsealed is not an error: the request continues without a
+         * session. */
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
@@ -175,17 +176,18 @@ static enum op_result take_session(struct serve_request *serve)
 {
     struct web_session *session = &request_of(serve)->session;
     const struct vault_grant *grant = &serve->check.grant;
-    ASSERT(!session->is_open); /* a cookie that opens is not a session before its key was checked */
+    ASSERT(!session->is_open); /* a cookie that can be unsealed is not a session before its key
+                                * was checked */
     if (serve->check.status != OK && serve->check.status != ERR_REFUSED)
         return web_reply_database(request_of(serve), serve->check.status);
-    /* Revoked, expired or signed out; or the account of the seal and that of the key's row differ.
-     * The page decides what a missing session means. */
+    /* The key was revoked, expired or signed out, or the account of the seal and that of the
+     * key's row differ. The page decides how to answer without a session. */
     if (serve->check.status == ERR_REFUSED || !uuid_eq(grant->account_id, session->account_id)) {
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
     session->is_open = true;
-    /* With the key's current scopes: a scope that was removed is missing in open sessions, too. */
+    /* Uses the key's current scopes: open sessions also lose a scope that was removed. */
     serve_caller_set(serve, grant);
     return OP_NEXT;
 }
@@ -240,7 +242,7 @@ static enum op_result check_access(struct web_request *request)
     return OP_NEXT;
 }
 
-/* Under a foreign name a page belongs to another site, for the browser: the owner of a name that
+/* For the browser, a page under a foreign name belongs to another site: the owner of a name that
  * points here (DNS rebinding) could read it, and use typed values. Addresses and localhost never
  * belong to another site. */
 static bool is_at_our_name(const struct web_request *request)
@@ -321,7 +323,7 @@ static bool read_fields(struct web_request *request)
     while (rest.len > 0) {
         slice pair = slice_split(&rest, '&');
         slice name = slice_split(&pair, '=');
-        /* One past the last one is computed, but used only after the check. */
+        /* One past the last field is computed, but used only after the check. */
         struct web_field *field = &request->fields[request->field_count];
         if (request->field_count == WEB_FIELDS_MAX)
             return false;
@@ -346,7 +348,7 @@ static bool is_from_here(const struct web_request *request)
     if (!origin.ptr)
         return true;
     ptrdiff_t at = slice_find(origin, SLICE("://"));
-    /* The host is compared without the scheme: a proxy in front may have ended TLS. */
+    /* The host is compared without the scheme, since a proxy in front may have terminated TLS. */
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
@@ -361,7 +363,7 @@ static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
     /* A form of a page that needs no session may be older than the session that the browser has
-     * now, from another tab or the same form; it comes from this site, so it is accepted. */
+     * now, from another tab or the same form. It comes from this site, so it is accepted. */
     bool needs_none = is_for_everyone(request->page) && request->page->scope == 0 &&
                       names_site(request);
     return !session->is_open || needs_none ||
@@ -395,7 +397,7 @@ static enum op_result check_form(struct serve_request *serve)
     /* Only a form from this site is kept: another site's must not be filled in for the reader. */
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
-    /* Same site, old token: the page is from an earlier session. */
+    /* The form is from this site but its token is old: the page is from an earlier session. */
     if (is_from_here(request) && !has_token(request) && names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
@@ -412,7 +414,8 @@ enum op_result web_go_to(struct web_request *request, slice path)
     ASSERT(path.len > 0 && path.ptr[0] == '/');
     /* Without a session check_access would wait for a form, which has been read. */
     ASSERT(request->session.is_open);
-    ASSERT(!request->state && !request->on_end); /* the page that is left must not hold anything */
+    ASSERT(!request->state && !request->on_end); /* the page that is replaced must not hold
+                                                  * resources */
     /* A path has at most as many segments as characters. */
     slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
     size_t count = 0;
@@ -425,12 +428,12 @@ enum op_result web_go_to(struct web_request *request, slice path)
         return web_reply_redirect(request, SLICE("/"), "");
     request->page = request->serve.match.route->data;
     enum op_result result = check_access(request);
-    /* It starts again, for the page that is now set. */
+    /* The op starts again, for the page that is now set. */
     return result == OP_NEXT ? op_jump(&request->serve.op, SERVE_BEGIN) : result;
 }
 
-/* The frame's data of the account, read while the page reads its own: web_reply_view waits for it
- * if the page has nothing to wait for. */
+/* Reads the account's data for the frame while the page reads its own: web_reply_view waits for
+ * it if the page does not wait itself. */
 static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
@@ -482,8 +485,8 @@ static void on_end(struct serve_request *serve, enum op_end end)
         request->on_end(request);
 }
 
-/* A form is carried out even if its client disconnects; a page is then not rendered. Pages that
- * wait release their resources in web_request.on_end. */
+/* A form is carried out even if its client disconnects; in that case no page is rendered. Pages
+ * that wait release their resources in web_request.on_end. */
 static bool on_gone(struct serve_request *serve)
 {
     struct api_request *call = &request_of(serve)->call;
@@ -580,7 +583,7 @@ void web_free(struct web *web)
 {
     if (!web)
         return;
-    /* Requests hold the config and the router. */
+    /* Requests use the config and the router. */
     ASSERT(web->serve.active == 0);
     http_router_free(web->serve.router);
     account_rate_free(web->sign_ins);

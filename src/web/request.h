@@ -1,7 +1,7 @@
 /*
  * A request for a page as an op: session, route, form, then the page. Private to the room.
  *
- * A page is a function: it answers, or starts something that holds the op and returns web_wait()
+ * A page is a function: it answers, or starts an operation that holds the op and returns web_wait()
  * with the function that runs when the holds are released, which may wait in the same way. The page
  * answers exactly once, through web_reply_*.
  */
@@ -29,21 +29,22 @@ struct web_request;
 enum web_access {
     WEB_OPEN,    /* everyone: sign-in, assets */
     WEB_SESSION, /* a session; without one the reader is sent to the sign-in */
-    /* the pages of a connect link: everyone. The session, if any, is the one that this very link
-     * opened; it is valid only there */
+    /* pages of a connect link, for everyone; only the session that this link opened is valid
+     * there */
     WEB_LINK,
-    WEB_CALLBACK, /* a session, or a link's: the state shows which of them started it */
+    WEB_CALLBACK, /* a session, or a link's: the state shows which of them started the
+                   * authorization */
 };
 
 /* A page, and each part of it that runs after a wait. */
 typedef enum op_result web_step(struct web_request *request);
 
-/* A page whose data are the reply of an endpoint: its members, the additions of `row` to each
- * object of a list, and a member "asked" with the arguments in the address. */
+/* A page whose data are the reply of an endpoint: the reply's members, the additions of `row` to
+ * each object of a list, and a member "asked" with the arguments in the address. */
 struct web_view {
     const char *file; /* in pages/ */
     const struct api_endpoint *endpoint;
-    /* The endpoint's arguments: the page's of that name, or a fixed value */
+    /* The endpoint's arguments: the page's argument `from`, or a fixed value. */
     struct {
         const char *name, *from, *value;
     } arguments[WEB_VIEW_ARGUMENTS_MAX];
@@ -65,26 +66,28 @@ struct web_field {
 struct web_request {
     union { /* first */
         struct serve_request serve;
-        struct api_request call; /* begins with it; for a page that is a view of an endpoint */
+        struct api_request call; /* for a page that is a view of an endpoint; begins with serve */
     };
     struct web *web;
     const struct web_page *page;
-    web_step *then;             /* after the wait; NULL: the page has not waited */
-    struct web_link link;       /* in the address of a WEB_LINK page; token SLICE_NONE: none */
-    struct web_session session; /* is_open: whether there is one; its key is serve.grant */
+    web_step *then;             /* runs after the wait; NULL: the page has not waited */
+    struct web_link link;       /* from the address of a WEB_LINK page; token SLICE_NONE: none */
+    struct web_session session; /* is_open: whether the request has a session; its key is
+                                 * serve.grant */
     struct web_field *fields;   /* a form's */
     size_t field_count;
     struct pg_query query;
     struct pg_query brief;   /* the account's, shown in the frame; no stmt: not queried */
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
-    const char *late_file; /* its page, which is rendered once the frame's data are there */
+    const char *late_file; /* the page to render once the frame's data are loaded */
     unsigned late_status;
-    void *state;                                    /* the page's, in the op's arena */
-    void (*on_end)(struct web_request *request);    /* NULL, or releases the page's resources */
+    void *state;                                    /* the page's state, in the op's arena */
+    void (*on_end)(struct web_request *request);    /* releases the page's resources; NULL:
+                                                     * nothing to release */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels its waits */
-    int64_t stamp;     /* the account's, taken before the page read anything (flow_watch_stamp) */
-    bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
+    int64_t stamp;     /* the account's stamp from before the page read data (flow_watch_stamp) */
+    bool holds_secret; /* the page displays a secret, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may cache the page, and checks whether it is current */
     slice form_origin;
     /* a form that could not be accepted is rendered again with its values (again.c) */
@@ -101,21 +104,22 @@ struct web {
     struct arena arena; /* holds the markup */
     const struct markup_set *markup;
     struct gzip *gzip;
-    struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
+    struct account_rate *sign_ins; /* by the client's address in the form of a UUID */
     char public_url[WEB_URL_MAX];
-    bool is_public_url_set; /* by an operator: pages are refused under any other name */
+    bool is_public_url_set; /* an operator set it: pages are refused under any other name */
 };
 
 /* ---- the request's values ---- */
 
-/* A field of the form (also of one that is rendered again), trimmed; SLICE_NONE if absent. */
+/* A field of the form that was sent or is rendered again, trimmed; SLICE_NONE if absent. */
 slice web_field(const struct web_request *request, const char *name);
 /* A parameter of the query string; SLICE_NONE if absent or empty. */
 slice web_query(struct web_request *request, const char *name);
-/* The id in the path's i-th parameter. false: answered with 404. */
+/* The id in the path's i-th parameter. false: a 404 was sent. */
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_CHECK;
 
-/* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
+/* Waits while an operation holds the op; `then` runs when the holds are released. Returns
+ * OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
 
 /* ---- replies; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
@@ -127,28 +131,30 @@ enum op_result web_reply_problem(struct web_request *request, unsigned status, c
 enum op_result web_reply_missing(struct web_request *request, const char *text);
 /* A failed load or store, by its cause: 503 without memory or a database, else 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
-/* 303 to a path of this site; notice (a word of the table in page.c) is displayed there once, ""
- * for none. */
+/* Redirects (303) to a path of this site; notice (a word of the table in page.c) is displayed
+ * there once, "" for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
-/* 303 to another site: an authorization server, a checked return URL. */
+/* Redirects (303) to another site: an authorization server, or a checked return URL. */
 enum op_result web_reply_external(struct web_request *request, slice url);
-/* A file to save, which caches do not store; bytes in the op's arena. */
+/* Sends a file to save, which caches do not store; bytes are in the op's arena. */
 enum op_result web_reply_download(struct web_request *request, slice type, slice disposition,
                                   slice bytes);
-/* Constant bytes with an ETag, cached permanently: their path contains their hash. */
+/* Sends constant bytes with an ETag, which are cached permanently: their path contains their
+ * hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
-/* An origin that a form of this page may lead to, besides this site (CSP form-action). */
+/* Adds an origin, besides this site, to which a form of this page may lead (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
 
 /* ---- forms that could not be accepted (again.c) ---- */
 
-/* For a form without a session: the sign-in page, which keeps what was typed except secrets. */
+/* For a form without a session: sends the sign-in page, which keeps what was typed except
+ * secrets. */
 enum op_result web_again_sign_in(struct web_request *request);
-/* After signing in: the page of the form that the sign-in form has kept, with its values; if none
- * was kept, a redirect to next, a path of this site. */
+/* After signing in: renders the page of the form that the sign-in form has kept, with its
+ * values; if none was kept, redirects to next, a path of this site. */
 enum op_result web_again_go_on(struct web_request *request, slice next);
-/* For a form of an earlier session that came from this site: its page again, with what was typed.
- */
+/* For a form of an earlier session that came from this site: renders its page again, with what
+ * was typed. */
 enum op_result web_again_show(struct web_request *request);
 /* Renders the page of another address, as by GET, instead of the requested one. */
 enum op_result web_go_to(struct web_request *request, slice path);

@@ -47,7 +47,7 @@ static void put_facts(struct json_writer *w, const struct json *output)
     json_close(w, ']');
 }
 
-/* Returns how many more there may be. */
+/* Returns how many more links may be written. */
 static size_t put_links(struct json_writer *w, const struct json *value, slice title, size_t left,
                         unsigned depth)
 {

@@ -1,5 +1,5 @@
 /*
- * result: the result of a flow, for people: the short facts of its last step's output, and links to
+ * result: the result of a flow, for people: the short facts in its last step's output, and links to
  * created objects.
  */
 #ifndef WEB_RESULT_H
@@ -9,9 +9,9 @@
 
 enum { RESULT_FACTS_MAX = 10, RESULT_LINKS_MAX = 20 };
 
-/* A member "result": {facts: [{name, text}], links: [{title, url}]}. steps: of the flow's view.
- * Null if there is nothing to show. A link is a text that is only a URL with https://, and has the
- * title of its object, else its own. */
+/* Writes a member "result": {facts: [{name, text}], links: [{title, url}]}. steps: those of the
+ * flow's view. Null if there is nothing to show. A text becomes a link if it is only a URL with
+ * https://; its title is that of its object, else the URL. */
 void result_view(struct json_writer *w, const struct json *steps);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
-/* No connection has these ids, so that a cookie cannot be unsealed as a credential. */
+/* No connection has these ids, so a cookie cannot be unsealed as a credential. */
 static struct vault_binding cookie_binding_of(struct uuid account_id, bool is_link)
 {
     return (struct vault_binding){.account_id = account_id, .connection_id = is_link ? -2 : -1};
@@ -56,7 +56,7 @@ slice session_seal(const struct vault_ring *ring, const struct web_session *sess
     buf_init(&bytes, SESSION_COOKIE_MAX);
     buf_init(&text, 2 * SESSION_COOKIE_MAX);
     write_plain(session, &plain);
-    /* The account's id is unencrypted: the seal is bound to it, and opening needs it first. */
+    /* The account's id is unencrypted: the seal is bound to it, so unsealing needs it first. */
     buf_append(&bytes, slice_of(session->account_id.bytes, 16));
     buf_append(&bytes, vault_ring_key_id(ring));
     if (buf_is_ok(&plain) && vault_seal(ring, &binding, buf_slice(&plain), &bytes) == OK) {
@@ -88,7 +88,7 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
     buf_deinit(&hash);
     if (!is_whole)
         return ERR_SYNTAX;
-    /* Checked here, since a browser may keep a cookie past its Max-Age. */
+    /* Checked here, since a browser may keep a cookie beyond its Max-Age. */
     return session->until_ms > now_ms() ? OK : ERR_TIMEOUT;
 }
 
@@ -101,7 +101,7 @@ struct vault_caller session_caller(const struct web_session *session)
         .begun_at = (session->until_ms - (is_link ? SESSION_LINK_MS : SESSION_MS)) * 1000,
     };
     memcpy(caller.key_hash, session->key_hash, API_KEY_HASH_LEN);
-    /* A session is ended by this hash, so that the token itself need not be stored. */
+    /* A session is ended by this hash, so that the token itself does not have to be stored. */
     vault_sha256(slice_of(session->csrf, SESSION_CSRF_LEN), caller.session_hash);
     return caller;
 }
@@ -115,7 +115,7 @@ int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, st
     *session = (struct web_session){0};
     buf_init(&bytes, SESSION_COOKIE_MAX);
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
-        /* A forged id opens nothing: the seal authenticates it. */
+        /* With a forged id nothing can be unsealed: the seal authenticates it. */
         memcpy(session->account_id.bytes, bytes.ptr, 16);
         const struct vault_binding binding = cookie_binding_of(session->account_id, is_link);
         status = vault_open(ring, &binding, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),

@@ -4,7 +4,7 @@
  * The cookie's plain text is JSON {key, csrf, until, link?}: the key's SHA-256 as hex, the token
  * that forms must contain, the end in milliseconds, and for a session of a connect link the link's
  * token. It is sealed with the master key and bound to the account. A link's session is sealed
- * under another id and has a cookie of its own, so that it is never taken for a session of the
+ * under another id and has a separate cookie, so that it is never taken for a session of the
  * dashboard.
  */
 #ifndef WEB_SESSION_H
@@ -37,11 +37,11 @@ void session_draw_csrf(struct web_session *session);
 /* The cookie's value, base64url; SLICE_NONE: out of memory. */
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena);
-/* ERR_*: it cannot be opened, or has ended. The key and the session are still to be checked
- * (session_caller, vault_auth_check_caller). */
+/* ERR_*: the cookie cannot be unsealed, or the session has ended. The key and the session must
+ * still be checked (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
-/* The caller for checking the session. */
+/* The caller for which the session is checked. */
 struct vault_caller session_caller(const struct web_session *session);
 
 #endif

@@ -6,7 +6,8 @@
 #include "vault/command.h"
 #include "web/view.h"
 
-/* A path of this site to continue at, never one that a browser would take for another site. */
+/* A path of this site at which to continue, never one that a browser would take for another
+ * site. */
 static slice next_path(slice wanted)
 {
     /* "//host" and "/\host" are other sites for a browser. */
@@ -32,7 +33,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
 enum op_result web_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
-    /* The reader may have signed in on another tab since the form was shown. */
+    /* The reader may have signed in in another tab since the form was shown. */
     if (request->session.is_open)
         return web_reply_redirect(request, next, "");
     return web_sign_in_reply(request, 200, next, "");
@@ -84,12 +85,13 @@ enum op_result web_sign_in_post(struct web_request *request)
 
 /* ---- signing out ---- */
 
-/* From now on every copy of the cookie is refused: here at once, on other nodes when they are
+/* From now on every copy of the cookie is refused, at once here and on other nodes when they are
  * notified. */
 static enum op_result finish_sign_out(struct web_request *request)
 {
     const struct vault_command *command = request->state;
-    if (command->status != OK) /* the browser keeps its session: signing out can be tried again */
+    if (command->status != OK) /* the browser keeps its session, so that the reader can try again
+                                * to sign out */
         return web_reply_database(request, command->status);
     /* Without a session the page has no navigation and no CSRF field. */
     request->session = (struct web_session){0};
@@ -105,11 +107,11 @@ static enum op_result sign_out(struct web_request *request, enum vault_command_k
         .kind = kind,
         .key.key = {.account_id = session->account_id, .id = request->serve.grant.key_id},
         .session_hash = request->serve.check.caller.session_hash,
-        /* The end is stored until the cookie would have expired; a copy of it is refused as long.
-         */
+        /* The end is stored until the cookie would have expired; until then a copy of it is
+         * refused. */
         .session_until = session->until_ms * 1000,
     };
-    /* The hash that ends the session belongs to the cookie of this request. */
+    /* The session is ended by the hash of this request's cookie. */
     ASSERT(memcmp(request->serve.check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
     if (!command)
         return web_reply_database(request, ERR_NOMEM);

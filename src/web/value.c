@@ -6,7 +6,7 @@
 #include "base/ascii.h"
 #include "web/view.h"
 
-/* At most bytes_max of the text, cut between characters, and `more` if it was cut. */
+/* Writes at most bytes_max of the text, cut between characters, and `more` if it was cut. */
 static void put_cut(struct json_writer *w, slice text, size_t bytes_max, const char *more)
 {
     struct buf cut;
@@ -93,7 +93,8 @@ static slice headline_at(const struct json *value, unsigned depth)
         return SLICE_NONE;
     for (size_t i = 0; value->type == JSON_OBJECT && i < ARRAY_LEN(names) && found.len == 0; i++)
         found = headline_at(json_get(value, slice_cstr(names[i])), depth + 1);
-    /* Other members next, since requests often wrap the relevant part in one object. */
+    /* Other members are searched next, since requests often wrap the relevant part in one
+     * object. */
     for (size_t i = 0; value->type == JSON_OBJECT && i < value->count && found.len == 0; i++)
         if (!json_is(&value->as.members[i].value, JSON_STRING))
             found = headline_at(&value->as.members[i].value, depth + 1);
@@ -130,7 +131,7 @@ static unsigned put_sentences(struct json_writer *w, const struct json *value, s
 void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
                       slice elsewhere)
 {
-    /* The whole value has few lines, however deep the sentences are. */
+    /* The whole value has few lines, however deeply nested the sentences are. */
     unsigned left = VALUE_LINES_MAX;
     size_t count = json_is(value, JSON_OBJECT) ? value->count : 0;
     json_member_open(w, "brief", '[');

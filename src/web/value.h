@@ -1,6 +1,6 @@
 /*
- * value: JSON for people, as data of a page: lists of names and values if it is small, else its
- * text.
+ * value: JSON for people, as data of a page: lists of names and values if the JSON is small, else
+ * its text.
  */
 #ifndef WEB_VALUE_H
 #define WEB_VALUE_H
@@ -14,21 +14,21 @@ enum {
     VALUE_LINES_MAX = 2
 };
 
-/* A member `key` as value.html displays it: {members: [{name, value}], more}, {items, more},
- * {text}, or {json} deeper than VALUE_DEPTH_MAX. Beyond VALUE_ITEMS_MAX items or
- * VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */
+/* Writes a member `key` as value.html displays it: {members: [{name, value}], more}, {items,
+ * more}, {text}, or {json} if nested deeper than VALUE_DEPTH_MAX. Beyond VALUE_ITEMS_MAX items
+ * or VALUE_TEXT_BYTES_MAX of a text it says how much is left out. value NULL: "-". */
 void value_view(struct json_writer *w, const char *key, const struct json *value);
-/* The first text among its members (and theirs) that is a title, a subject, a name or the like;
- * SLICE_NONE: none. */
+/* The first text among its members (and their members) that is a title, a subject, a name or the
+ * like; SLICE_NONE: there is none. */
 slice value_headline(const struct json *value);
-/* The brief form, above the full one, as two members: "brief", its own short texts except the
- * headline and the members shown elsewhere, names separated by spaces ([{name, text}], the name in
- * words), and "sentences", the first ones found further inside. */
+/* Writes the brief form, which precedes the full one, as two members. "brief": the value's own
+ * short texts except the headline and the members shown elsewhere, whose names are separated by
+ * spaces ([{name, text}], the name in words). "sentences": the first ones found further inside. */
 void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
                       slice elsewhere);
 /* A member's name in words: "taskParent" and "task_parent" become "Task parent". */
 void value_view_name(struct json_writer *w, const char *key, slice name);
-/* A text of JSON, indented, cut at bytes_max. */
+/* JSON as indented text, cut at bytes_max. */
 void value_view_text(struct json_writer *w, const char *key, const struct json *value,
                      size_t bytes_max);
 

@@ -11,7 +11,7 @@
 
 struct json_writer *view_begin(struct web_request *request)
 {
-    /* If a page has failed midway, another one replaces it with the reason. */
+    /* If a page has failed midway, a page with the reason replaces it. */
     buf_deinit(&request->view_text);
     buf_init(&request->view_text, WEB_PAGE_BYTES_MAX);
     json_begin(&request->view, &request->view_text);
@@ -54,7 +54,7 @@ void view_key(struct json_writer *w, struct uuid id, slice name)
 
 slice view_span(struct arena *arena, int64_t us)
 {
-    /* the units: spans below a limit, in that many microseconds, with decimals */
+    /* the units: for spans below a limit, each of that many microseconds, with decimals */
     static const struct {
         double below, unit;
         int decimals;
@@ -76,7 +76,7 @@ void view_took(struct web_request *request, struct json_writer *w, const char *k
     json_member_str(w, key, view_span(&request->serve.op.arena, us));
 }
 
-/* One of the style sheet's backgrounds, h0 to h5; the same each time. */
+/* One of the style sheet's backgrounds, h0 to h5; always the same for the same text. */
 static int64_t ground_of(slice id)
 {
     uint32_t sum = 0;

@@ -1,7 +1,7 @@
 /*
  * view: the data of a page, written as the JSON that its file declares in <data>, and the reply
- * that renders them. The writer is that of the API's replies, so a page has an object in the same
- * form as clients.
+ * that renders them. The writer is the one of the API's replies, so a page has an object in the
+ * same form as clients.
  */
 #ifndef WEB_VIEW_H
 #define WEB_VIEW_H
@@ -9,17 +9,17 @@
 #include "base/id.h"
 #include "web/page.h"
 
-/* Opens the object, replacing one that was begun before; web_reply_view closes it. */
+/* Opens the object, and discards one that was begun before; web_reply_view closes it. */
 struct json_writer *view_begin(struct web_request *request);
 
 /* A member, as json_member_str. 0 is null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
-/* The display name of a listed key: its name, else its first characters. SLICE_NONE: not in the
- * list. */
+/* The display name of a listed key: its name, else its first characters. SLICE_NONE: the key is
+ * not in the list. */
 slice view_key_label(struct arena *arena, const struct api_key *keys, size_t count, struct uuid id);
-/* The requesting key, as two members "key_id" and "key_name"; nil: unknown. */
+/* The key that made the request, as two members "key_id" and "key_name"; nil: unknown. */
 void view_key(struct json_writer *w, struct uuid id, slice name);
-/* A span for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and as a member. */
+/* A duration for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and the same as a member. */
 slice view_span(struct arena *arena, int64_t us);
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
@@ -32,19 +32,19 @@ void view_app_mark_of(struct web_request *request, struct json_writer *w, slice 
  * once, since the path is included. app NULL: not in the catalog. */
 struct catalog_integration;
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
-/* A member "account_mark", as account_mark.html declares it: from a mark and colour of
- * store/account.h, SLICE_NONE: made from the name and the id. */
+/* A member "account_mark", as account_mark.html declares it, from the mark and colour of
+ * store/account.h; SLICE_NONE: derived from the name and the id. */
 void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice mark, slice colour);
 /* The colour of letters on a background "#rrggbb": "#fff" or "#000", with a contrast of at least
  * 4.5 to 1. */
 slice view_ink_on(slice colour);
 
 /* A call of POST /api/executions with curl, as a member; the key is in the shell's $SLUICE_KEY.
- * body NULL: out of memory, the member is null. */
+ * body NULL: out of memory, so the member is null. */
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,
                const struct json *body);
 
-/* The page `file` of src/web/pages over these data, to which it adds the frame's. */
+/* Renders the page `file` of src/web/pages with these data, to which it adds the frame's. */
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
 
 #endif

@@ -2,7 +2,7 @@
  * Bars of a waterfall; see waterfall.h.
  *
  * The starts and ends of all spans divide the time into pieces. A piece with work has its full
- * length; any other piece has it up to a limit.
+ * length; any other piece has at most a maximum length.
  */
 #include "web/waterfall.h"
 
@@ -14,7 +14,7 @@ enum { BAR_WIDTH_MIN = 6, PAUSE_PART = 5, PIECES_MAX = 2 * WATERFALL_SPANS_MAX }
 
 struct pieces {
     int64_t at[PIECES_MAX];   /* the cuts, sorted */
-    double drawn[PIECES_MAX]; /* what is drawn up to each */
+    double drawn[PIECES_MAX]; /* the length drawn up to each cut */
     size_t count;
 };
 

@@ -1,7 +1,7 @@
 /*
  * web: the dashboard, where people connect apps, approve steps and follow flows and executions.
- * Pages are files of pages/ over data that are made here, and work without JavaScript; the one
- * script only keeps a page fresh.
+ * Pages are files of pages/ that render data made here, and work without JavaScript; the only
+ * script keeps a page up to date.
  *
  * A session is a sealed cookie: it refers to an API key by its hash, so that it ends with the key,
  * needs no table and is valid on every node. The key's scopes limit it.
@@ -13,16 +13,17 @@
 
 struct web;
 
-/* It uses the services of the API, and runs endpoints for its pages; api and everything in config
- * outlive it. NULL: see err. */
+/* Uses the services of the API, and runs endpoints for its pages; api and everything in config
+ * must outlive it. NULL: see err. */
 struct web *web_new(const struct api_config *config, struct api *api, struct err *err) MUST_CHECK;
 /* No request may be under way (asserted). Accepts NULL. */
 void web_free(struct web *web);
 /* "https://sluice.example.com", the address for browsers: redirect URIs begin with it, and with
- * https the cookie is __Host-. Set once the server listens; copied. is_set: by an operator, so that
- * pages are refused under any other name (421). */
+ * https the cookie is __Host-. Call it once the server listens; copied. is_set: an operator set
+ * it, so that pages are refused under any other name (421). */
 void web_public_url_set(struct web *web, slice url, bool is_set);
-/* Whether the path is one of its pages; other paths get a 404 elsewhere. */
+/* Whether the path is one of the dashboard's pages; another handler answers other paths with
+ * 404. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
 /* For http_server_new, with the web as ctx. */
 extern const struct http_handler web_handler;
