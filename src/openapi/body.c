@@ -7,7 +7,7 @@
 
 enum { FLATTEN_DEPTH_MAX = 8, MERGE_ARGS_MAX = EXPR_ARGS_MAX - 1 };
 
-/* Ordered by how much of it an action can express; choose_media() takes the largest. */
+/* Ordered by how much of the body an action can express; choose_media() takes the largest. */
 enum media { MEDIA_NONE, MEDIA_BYTES, MEDIA_TEXT, MEDIA_MULTIPART, MEDIA_FORM, MEDIA_JSON };
 
 struct member {
@@ -21,7 +21,7 @@ struct members {
     struct import *im;
     struct member items[IMPORT_PROPERTIES_MAX];
     size_t count;
-    bool is_closed; /* the document says that there are no others */
+    bool is_closed; /* the document rules out further members */
 };
 
 /* ---- flattening ---- */
@@ -44,7 +44,8 @@ static bool add_members(struct members *members, const struct json *properties)
             continue;
         if (members->count == IMPORT_PROPERTIES_MAX || !import_is_plain(name))
             return false;
-        /* Two parts of an allOf describe it. The later part, which refines, wins. */
+        /* Two parts of an allOf describe this member. The later part, which refines the earlier,
+         * takes precedence. */
         if (known)
             known->schema = schema;
         else
@@ -67,7 +68,7 @@ static bool has_more_to_say(const struct json *schema)
 }
 
 /* Collects the members of an object schema and of its allOf. false: it is not an object, or it
- * describes its other members. depth limits references that lead back to themselves. */
+ * allows further members. depth limits references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -84,7 +85,8 @@ static bool collect(struct members *members, const struct json *schema, unsigned
     return add_members(members, JSON_GET(schema, "properties"));
 }
 
-/* Runs when all members are known: one part of an allOf may require what another part describes. */
+/* Runs when all members are known, because one part of an allOf may require what another part
+ * describes. */
 static void mark_required(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -120,7 +122,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
     struct buf out;
     size_t args = 0, required = 0;
     bool is_good = true;
-    ASSERT(first < op->input_count); /* merge() without arguments is not an expression */
+    ASSERT(first < op->input_count); /* merge() with no arguments is not a valid expression */
     buf_init(&out, EXPR_SOURCE_MAX + 8);
     buf_append_cstr(&out, "${merge(");
     for (size_t i = first; i < op->input_count; i++)
@@ -134,8 +136,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
     }
     for (size_t i = first; i < op->input_count; i++) {
         const struct import_input *input = &op->inputs[i];
-        /* Names are put between quotes as they are; a name with a quote or backslash is left to
-         * make_object. */
+        /* Names are quoted unchanged; a name with a quote or backslash is left to make_object. */
         is_good = is_good && is_simple_wire(input->wire);
         if (input->is_required)
             continue;
@@ -185,7 +186,7 @@ static void set_body(struct import_op *op, const char *kind, struct json value)
     json_object_set(op->im->arena, &op->body, slice_cstr(kind), value);
 }
 
-/* Members that the document neither describes nor rules out are sent as given. */
+/* Members that the document neither describes nor rules out are sent unchanged. */
 static void take_others(struct import_op *op, const struct members *members)
 {
     op->is_open = !members->is_closed;
@@ -207,7 +208,7 @@ static struct import_input *add_whole(struct import_op *op, const struct json *r
     return input;
 }
 
-/* Each member an input; returns the index of the first. */
+/* Makes each member an input; returns the index of the first. */
 static size_t add_flat(struct import_op *op, const struct json *request_body,
                        const struct json *media, const struct members *members)
 {
@@ -257,9 +258,9 @@ static bool is_file(struct import *im, const struct json *schema)
     return slice_eq_cstr(format, "binary") || slice_eq_cstr(type, "application/octet-stream");
 }
 
-/* Members of a form are texts: no objects, no files, and arrays only where names may repeat. An
- * optional member is dropped; a required member skips the operation, since every call would fail.
- */
+/* Members of a form are texts: objects and files are not supported, and arrays only where names
+ * may repeat. An optional member that is not supported is dropped; a required one skips the
+ * operation, since every call would fail. */
 static bool drop_unfit(struct import_op *op, struct members *members, bool takes_arrays)
 {
     size_t kept = 0;
@@ -310,7 +311,7 @@ static void put_form(struct import_op *op, const struct json *request_body,
     take_others(op, members);
 }
 
-/* Text as it is; bytes in base64. */
+/* Text is sent unchanged, bytes in base64. */
 static void put_raw(struct import_op *op, const struct json *request_body, slice type,
                     bool is_bytes)
 {
@@ -344,7 +345,8 @@ static enum media media_of(slice type)
 {
     slice rest = type;
     slice name = slice_trim(slice_split(&rest, ';'));
-    /* RFC 6839 section 3.1 for "+json". The wildcard type says nothing; JSON is the best guess. */
+    /* RFC 6839 section 3.1 defines "+json". The wildcard type gives no information; JSON is the
+     * best guess. */
     if (slice_eq_nocase(name, SLICE("application/json")) || slice_ends_with(name, SLICE("+json")) ||
         slice_eq_cstr(name, "*/*"))
         return MEDIA_JSON;
@@ -383,7 +385,7 @@ static void put_media(struct import_op *op, const struct json *request_body, sli
         return;
     members->im = op->im;
     if (!collect(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX))
-        /* Not flat: no members means one input for the whole. */
+        /* The body is not flat: no members means one input for the whole. */
         members->count = 0;
     mark_required(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX);
     if (kind == MEDIA_JSON) {

@@ -1,12 +1,12 @@
 /*
- * Other files of a description: what a $ref names in its folder or below. A file is read once, and
- * its references are made absolute ("/schemas/pet.yaml#/Pet", from the folder) while it is read, so
- * that they mean the same wherever they are followed. Nothing outside the folder is read, and
- * nothing is fetched.
+ * Other files of a description: those that a $ref names in its folder or below. A file is read
+ * once, and its references are made absolute ("/schemas/pet.yaml#/Pet", from the folder) while it
+ * is read, so that they mean the same wherever they are followed. Nothing outside the folder is
+ * read, and nothing is fetched.
  *
  * An untrusted document must not read this machine's files: paths are joined here, cannot leave the
  * folder by "..", and are opened by the caller's `read`, which knows the folder. A file that cannot
- * be read is entered as such, so it is tried and reported once.
+ * be read is recorded as such, so it is tried and reported once.
  */
 #include "base/encode.h"
 #include "json/yaml.h"
@@ -23,8 +23,8 @@ struct json *import_parse(struct arena *arena, slice text, struct err *err)
         start = slice_from(start, 1);
     if (start.len > 0 && (start.ptr[0] == '{' || start.ptr[0] == '['))
         return json_parse(arena, text, &document_limits, err);
-    /* YAML 1.2 contains JSON, but the JSON parser is stricter and faster. NODES_MAX bounds aliases,
-     * with which a short text can expand to billions of nodes. */
+    /* YAML 1.2 contains JSON, but the JSON parser is stricter and faster. NODES_MAX bounds
+     * aliases, with which a short text could expand to billions of nodes. */
     return yaml_parse(arena, text, IMPORT_DEPTH_MAX, NODES_MAX, err);
 }
 
@@ -37,7 +37,7 @@ static slice join(struct import *im, slice base, slice relative)
 {
     char out[PATH_BYTES_MAX];
     size_t len = 0;
-    ASSERT(relative.len > 0); /* its first byte says where it begins */
+    ASSERT(relative.len > 0); /* its first byte shows where it begins */
     if (slice_find(relative, SLICE("://")) >= 0 || slice_find_char(relative, '\\') >= 0)
         return SLICE_NONE;
     for (size_t i = base.len; relative.ptr[0] != '/' && i > 0; i--)
@@ -45,7 +45,7 @@ static slice join(struct import *im, slice base, slice relative)
             len = i;
             break;
         }
-    /* Checked once for all parts: leaving some out only makes it shorter. */
+    /* Checked once for all parts, because leaving some out only makes the path shorter. */
     if (len + relative.len + 1 >= sizeof(out))
         return SLICE_NONE;
     if (len > 0)
@@ -72,14 +72,15 @@ static slice join(struct import *im, slice base, slice relative)
 static slice decode_path(struct import *im, slice text)
 {
     slice path = decode_percent_in(im->arena, text, false);
-    /* A NUL would end the path early where it becomes a C string. */
+    /* A NUL would end the path early when it becomes a C string. */
     return path.len > PATH_BYTES_MAX || slice_find_char(path, '\0') >= 0 ? SLICE_NONE : path;
 }
 
 /* ---- references ---- */
 
-/* The same reference as seen from the folder, "/path#pointer". One that is absolute, is a URL or
- * leads out is kept; import_file_root refuses the latter two when it is followed. */
+/* Writes the same reference as seen from the folder, "/path#pointer". A reference that is
+ * absolute, is a URL or leads out of the folder is left unchanged; import_file_root refuses the
+ * latter two when it is followed. */
 static slice absolute(struct import *im, slice base, slice text)
 {
     slice rest = text, path = slice_split(&rest, '#');
@@ -95,7 +96,8 @@ static slice absolute(struct import *im, slice base, slice text)
 }
 
 /* Recursion is bounded: the parsers nest at most IMPORT_DEPTH_MAX deep. Nodes that YAML aliases
- * share are visited more than once; their references are absolute by then and stay. */
+ * share are visited more than once; by then their references are absolute, and do not change
+ * again. */
 static void make_absolute(struct import *im, slice base, struct json *value)
 {
     for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
@@ -117,8 +119,8 @@ static struct import_file *read_import_file(struct import *im, slice path)
     struct err err = {0};
     slice text = SLICE_NONE;
     struct import_file *file = ARENA_NEW(im->arena, struct import_file);
-    /* Before reading, so that a file whose references lead back to it is found and not read
-     * again. */
+    /* Entered before it is read, so that a file whose references lead back to it is found and
+     * not read again. */
     if (!file || map_put(&im->files, path, file, NULL) != OK) {
         import_starve(im);
         return NULL;

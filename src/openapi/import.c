@@ -2,10 +2,10 @@
  * The document as a whole: versions, overrides, the walk over its operations, the manifest's text,
  * and the report.
  *
- * Everything of a run lives in the result's arena, which is bounded; out of memory is noted there
- * (import_starve) and fails the run at its end, so that no operation is lost silently. The manifest
- * is made as JSON text and then loaded like any other, so the linter decides whether it is valid,
- * not the importer.
+ * All memory of a run is in the result's arena, which is bounded. If it runs out, that is recorded
+ * there (import_starve) and fails the run at its end, so that no operation is lost silently. The
+ * manifest is made as JSON text and then loaded like any other, so the linter decides whether it is
+ * valid, not the importer.
  */
 #include "openapi/import.h"
 
@@ -21,7 +21,7 @@ enum {
     REFS_MAX = 200000,
 };
 
-/* Written by hand, so a duplicate key is a mistake to report. */
+/* People write the overrides, so a duplicate key is a mistake to report. */
 static const struct json_limits override_limits = {.depth_max = 64, .refuse_dup_keys = true};
 
 const char *import_kind_name(enum import_kind kind)
@@ -36,7 +36,8 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 {
     struct import_result *result = im->result;
     if (result->line_count == im->lines_cap) {
-        /* Doubled, so the old copies in the arena are together at most as large as the last. */
+        /* The size is doubled, so the old copies in the arena are together at most as large as
+         * the last. */
         size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
         struct import_line *lines = arena_realloc(
             im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));
@@ -81,7 +82,7 @@ void import_skip(struct import_op *op, const char *fmt, ...)
 void import_weaken(struct import_op *op, const char *fmt, ...)
 {
     va_list args;
-    /* A document repeats a mistake in many places; the report stays readable. */
+    /* A document repeats a mistake in many places; the limit keeps the report readable. */
     if (op->is_skipped || op->reasons.len > REASONS_BYTES_MAX)
         return;
     va_start(args, fmt);
@@ -103,7 +104,7 @@ static int check_version(struct import *im, struct err *err)
     if (JSON_GET(im->document, "swagger"))
         return err_set(err, ERR_INVALID,
                        "this is Swagger 2.0; convert it to OpenAPI 3 first (swagger2openapi does)");
-    /* 3.0 has a dialect of JSON Schema of its own; 3.1 is JSON Schema 2020-12 (schema.c). */
+    /* 3.0 uses its own dialect of JSON Schema; 3.1 uses JSON Schema 2020-12 (schema.c). */
     im->is_30 = slice_starts_with(version, SLICE("3.0"));
     if (!im->is_30 && !slice_starts_with(version, SLICE("3.1")))
         return err_set(err, ERR_INVALID,
@@ -143,8 +144,8 @@ static int check_override_members(const struct json *object, slice where, const 
 
 static int check_operations(const struct json *operations, struct err *err)
 {
-    /* Strict, because a misspelt override would be ignored, and nothing in the manifest would show
-     * it. */
+    /* Unknown members are errors: otherwise a misspelt override would be ignored, and nothing in
+     * the manifest would show it. */
     static const char members[] =
         "skip action_id title description tags side_effect_level requires_confirmation idempotent "
         "idempotency_header idempotency_member scopes response display";
@@ -209,7 +210,7 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
                        IMPORT_PREFIX_MAX);
     im->prefix = given.len > 0 ? arena_dup(im->arena, given)
                                : import_title_id(im, title, IMPORT_PREFIX_MAX / 2);
-    /* The cut at the maximum may have left a "_" at the end, and a tool name appends one. */
+    /* Cutting at the maximum may have left a "_" at the end, and a tool name appends another. */
     while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
         im->prefix.len--;
     if (im->prefix.len == 0)
@@ -370,8 +371,8 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     return result;
 }
 
-/* Content from the overrides is only checked here. The first error is enough: it names the
- * member. */
+/* Members that the overrides supply are only checked here. The first error is enough: it names
+ * the member. */
 static int check_manifest(struct import *im, struct err *err)
 {
     struct catalog_source source = {SLICE("manifest"), im->result->manifest};
@@ -405,8 +406,8 @@ static int convert_document(struct import *im, const struct import_options *opti
         result = import_servers(im, err);
     if (result != OK)
         return result;
-    /* After the servers, whose failure ends the run, and before the operations, whose scopes are
-     * those of the chosen scheme. */
+    /* Called after the servers, whose failure ends the run, and before the operations, whose
+     * scopes are those of the chosen scheme. */
     import_security(im);
     result = walk(im, &actions, err);
     if (im->arena->is_exhausted)
@@ -429,7 +430,7 @@ int openapi_import(const struct import_options *options, struct import_result *r
     *result = (struct import_result){.total = 0};
     arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
     map_init(&im.files, REFS_MAX);
-    /* Limits against documents made to exhaust memory; map_put fails beyond them. */
+    /* Limits against documents that are made to exhaust memory; map_put fails beyond them. */
     map_init(&im.refs, REFS_MAX);
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);

@@ -31,9 +31,9 @@ enum {
 
 /* The folder of the document, for other files that its references name. */
 struct import_folder {
-    slice name; /* the document's own name in it */
-    /* A file in the folder or below: path has no "..", and does not begin with a slash. Its text is
-     * in the arena. Not OK: see err. */
+    slice name; /* the document's own name in the folder */
+    /* Reads a file in the folder or below: path has no "..", and does not begin with a slash.
+     * The text is in the arena. If the result is not OK, see err. */
     int (*read)(void *ctx, slice path, struct arena *arena, slice *text, struct err *err);
     void *ctx;
 };
@@ -47,7 +47,7 @@ struct import_options {
 
 enum import_kind {
     IMPORT_SKIPPED,  /* the operation is not in the manifest */
-    IMPORT_WEAKENED, /* in the manifest, but cannot do all that was described */
+    IMPORT_WEAKENED, /* in the manifest, but cannot do everything that was described */
     IMPORT_NOTE,     /* about the document as a whole; operation is empty */
 };
 
@@ -57,20 +57,21 @@ struct import_line {
     slice text;      /* reasons, joined by "; " */
 };
 
-/* All texts are in the arena. total == imported + skipped; weakened are among the imported. */
+/* All texts are in the arena. total == imported + skipped; weakened operations count as
+ * imported, too. */
 struct import_result {
     struct arena arena;
     slice integration_id;
     slice manifest;            /* JSON, indented, at most CATALOG_MANIFEST_BYTES_MAX */
-    struct import_line *lines; /* in the document's order, notes where they arose */
+    struct import_line *lines; /* in the document's order; notes where they were made */
     size_t line_count;
     size_t total, imported, skipped, weakened;
 };
 
-/* Fills *result, which openapi_import_free frees in any case. The manifest is as `catalog lint`
- * wants it: input schemas have been compiled and examples validated. ERR_SYNTAX, ERR_INVALID: the
- * document or the overrides are wrong, see err; ERR_LIMIT; ERR_NOTFOUND: no operation could be
- * imported (see the lines); ERR_NOMEM. */
+/* Fills *result, which must be freed with openapi_import_free in any case. The manifest passes
+ * `catalog lint`: input schemas have been compiled and examples validated. ERR_SYNTAX,
+ * ERR_INVALID: the document or the overrides are wrong, see err; ERR_LIMIT; ERR_NOTFOUND: no
+ * operation could be imported (see the lines); ERR_NOMEM. */
 int openapi_import(const struct import_options *options, struct import_result *result,
                    struct err *err) MUST_CHECK;
 void openapi_import_free(struct import_result *result);

@@ -1,6 +1,7 @@
 /*
- * Questions about a schema as it is in the document: may it be null, an array, a file; does it have
- * a sample value. The answers are approximate; each caller errs on the side that loses less.
+ * Questions about a schema as it is in the document: whether it may be null, an array or a file,
+ * and whether it has a sample value. The answers are approximate; each caller errs on the side that
+ * loses less.
  */
 #include "openapi/internal.h"
 
@@ -50,7 +51,7 @@ bool import_schema_is_read_only(struct import *im, const struct json *schema)
 const struct json *import_schema_sample(struct import *im, const struct json *schema)
 {
     schema = import_resolve(im, schema);
-    /* From what the author chose as typical to values that are merely valid. */
+    /* Ordered from values that the author chose as typical to values that are merely valid. */
     const struct json *example = JSON_GET(schema, "example");
     const struct json *examples = JSON_GET(schema, "examples");
     if (!example)

@@ -1,8 +1,8 @@
 /*
- * What the files of the importer share: import.c (the document and the manifest), operation.c (one
- * operation), parameter.c and body.c (its input and request), response.c, schema.c and inspect.c
- * (schemas), ref.c (references), file.c (other files), security.c, server.c, text.c (ids and
- * words). Private to the room.
+ * Declarations that the files of the importer share: import.c (the document and the manifest),
+ * operation.c (one operation), parameter.c and body.c (its input and request), response.c, schema.c
+ * and inspect.c (schemas), ref.c (references), file.c (other files), security.c, server.c, text.c
+ * (ids and words). Private to the room.
  */
 #ifndef OPENAPI_INTERNAL_H
 #define OPENAPI_INTERNAL_H
@@ -14,14 +14,14 @@
 enum {
     IMPORT_PROPERTIES_MAX = 200, /* inputs of an action */
     IMPORT_NAME_MAX = 64,        /* bytes of an input's name: the limit of model vendors */
-    IMPORT_REF_HOPS_MAX = 16,    /* a $ref to a $ref to ... */
+    IMPORT_REF_HOPS_MAX = 16,    /* hops of a $ref that leads to another $ref */
     IMPORT_PREFIX_MAX = 40,
 };
 
-/* Added to `$defs` when needed: any value. */
+/* The name in `$defs` of a schema that allows any value; added when needed. */
 #define IMPORT_ANY_NAME "any_json"
 
-/* A target that some $ref names. Schemas there become `$defs` of the action that needs them. */
+/* The target of a $ref. Schemas there become `$defs` of the action that needs them. */
 struct import_ref {
     const struct json *target; /* NULL: dangling */
     slice name;                /* in $defs; unique in the document; made when first needed */
@@ -35,10 +35,10 @@ struct import_file {
 };
 
 struct import {
-    struct arena *arena; /* the result's: everything is allocated there */
+    struct arena *arena; /* that of the result: everything is allocated there */
     struct import_result *result;
     const struct json *document;
-    const struct json *integration, *operations; /* the overrides' members, may be NULL */
+    const struct json *integration, *operations; /* members of the overrides, may be NULL */
     bool is_30;                                  /* OpenAPI 3.0: its own dialect of JSON Schema */
     slice prefix;
     const struct import_folder *folder; /* may be NULL */
@@ -46,12 +46,13 @@ struct import {
     struct map refs;                    /* text of a $ref -> struct import_ref */
     struct map def_names;               /* name in $defs -> itself */
     struct map ids;                     /* action_id -> itself */
-    struct map overridden;              /* keys of `operations` that an operation had */
+    struct map overridden;              /* keys of `operations` for which the document has an
+                                         * operation */
     uint64_t conversions;
     size_t lines_cap;
     /* server.c, security.c */
-    slice server_url;            /* the document's, verbatim, without a trailing slash */
-    slice scheme_name;           /* the security scheme that was chosen; empty: none */
+    slice server_url;            /* that of the document, verbatim, without a trailing slash */
+    slice scheme_name;           /* the chosen security scheme; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */
     struct json base_url, connection_params, auth, scope_words;
 };
@@ -61,7 +62,7 @@ struct import_input {
     slice name;                 /* in the input */
     slice wire;                 /* in the request */
     bool is_required;           /* the caller must supply it */
-    bool is_nullable;           /* null means something to the provider */
+    bool is_nullable;           /* a null is meaningful to the provider */
     const struct json *schema;  /* as described, for examples; may be NULL */
     const struct json *example; /* may be NULL */
 };
@@ -80,7 +81,7 @@ struct import_op {
     /* request, under construction */
     struct json query, headers, body;
     slice path_template;
-    bool is_deep; /* objects of the query are name[key]= */
+    bool is_deep; /* objects in the query are written as name[key]= */
     bool is_open; /* the body may have members that the document does not describe */
     slice accept; /* a type of JSON that replies have; empty: application/json */
     slice idempotency_header;
@@ -95,14 +96,14 @@ void import_set_text(struct import *im, struct json *object, const char *name, s
 
 void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text);
 void import_note(struct import *im, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Whether it has a query or a fragment, after which no path can follow. */
+/* Whether the path has a query or a fragment, after which no path can follow. */
 bool import_has_query(slice path);
-/* The operation will be skipped, for this reason alone; the first reason counts. */
+/* Marks the operation as skipped, with this reason only; the first reason counts. */
 void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* The action can do less than the operation; repeated reasons are dropped. */
+/* Reports that the action can do less than the operation; repeated reasons are dropped. */
 void import_weaken(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Out of memory: the import fails at its end, instead of losing things silently. */
+/* Records that memory ran out: the import fails at its end, instead of losing data silently. */
 static inline void import_starve(struct import *im)
 {
     im->arena->is_exhausted = true;
@@ -110,10 +111,10 @@ static inline void import_starve(struct import *im)
 
 /* ---- references ---- */
 
-/* The target of a `$ref` text, NULL: out of memory. Its target is NULL if it is not in this
- * document or its folder. */
+/* Finds the reference for a `$ref` text; NULL: out of memory. Its target is NULL if it is not in
+ * this document or its folder. */
 struct import_ref *import_ref_find(struct import *im, slice text) MUST_CHECK;
-/* value, or the end of its chain of $ref; NULL if that does not exist. */
+/* Returns value, or the end of its chain of $ref; NULL if that does not exist. */
 const struct json *import_resolve(struct import *im, const struct json *value);
 
 /* ---- other files ---- */
@@ -130,9 +131,9 @@ const struct json *import_file_root(struct import *im, slice reference);
  * share one `$defs`. */
 struct import_schema {
     struct import *im;
-    struct import_op *op; /* reports what is lost; NULL: not reported */
+    struct import_op *op; /* gets reports of what is lost; NULL: not reported */
     bool is_request;      /* leave out readOnly, otherwise writeOnly */
-    bool has_any;         /* some array's items may be anything */
+    bool has_any;         /* the items of some array may have any type */
     bool is_over;         /* more than nodes_max subschemas: the result is unusable */
     unsigned nodes, nodes_max;
     uint64_t id;
@@ -141,31 +142,32 @@ struct import_schema {
 
 void import_schema_begin(struct import_schema *schemas, struct import *im, struct import_op *op,
                          bool is_request, unsigned nodes_max);
-/* The schema in 2020-12, references as "#/$defs/name". */
+/* Returns the schema in 2020-12, with references as "#/$defs/name". */
 struct json import_schema_convert(struct import_schema *schemas, const struct json *schema);
 /* Adds `$defs` to root when there are any. */
 void import_schema_finish(struct import_schema *schemas, struct json *root);
 /* Whether null is among the values of the schema. */
 bool import_schema_is_nullable(struct import *im, const struct json *schema);
-/* Whether some branch of the schema has that type; a schema without types may be anything, except
- * false. */
+/* Whether some branch of the schema has that type; a schema without types may have any, except
+ * the schema `false`. */
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
 /* Left out of requests: readOnly. */
 bool import_schema_is_read_only(struct import *im, const struct json *schema);
-/* Some value that the description itself shows: example, examples, default, const, enum. NULL:
- * none. */
+/* Returns a value that the description itself shows: example, examples, default, const, enum.
+ * NULL: none. */
 const struct json *import_schema_sample(struct import *im, const struct json *schema);
-/* Whether it nests at most `depth` containers. */
+/* Whether the value nests at most `depth` containers. */
 bool import_is_shallow(const struct json *value, unsigned depth);
-/* Whether its text is at most about that many bytes (escapes do not count). Allocates nothing. */
+/* Whether the value's text has at most about that many bytes (escapes do not count). Allocates
+ * nothing. */
 bool import_is_small(const struct json *value, size_t bytes_max);
 
 /* ---- one operation ---- */
 
 void import_operation(struct import *im, const struct json *path_item, slice path, slice method,
                       const struct json *node, struct json *actions);
-/* A new input. place ("query", "body") is put before a name that is taken. NULL: too many, and the
- * operation is skipped. */
+/* Adds an input. location ("query", "body") is put before a name that is already in use. NULL:
+ * there are too many, and the operation is skipped. */
 struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required);
@@ -184,7 +186,8 @@ void import_body(struct import_op *op);
 /* ---- the document ---- */
 
 int import_servers(struct import *im, struct err *err) MUST_CHECK;
-/* The path prefix of the operation's own servers; skips if they are on another host. */
+/* The path prefix of the operation's own servers; skips the operation if they are on another
+ * host. */
 slice import_server_prefix(struct import_op *op);
 void import_security(struct import *im);
 /* The scopes of the operation, any one of which suffices; reports what the credential does not
@@ -193,17 +196,19 @@ struct json import_scopes(struct import_op *op);
 
 /* ---- words ---- */
 
-/* [a-z][a-z0-9_]* of any text: "listPets" is list_pets. Empty if it has no letter or digit. */
+/* Converts any text to [a-z][a-z0-9_]*: "listPets" becomes list_pets. Empty if the text has no
+ * letter or digit. */
 slice import_slug(struct import *im, slice text);
-/* An integration's id of at most `max` bytes, from what a title says beyond "API": "GitHub REST API
- * v3" is github. Empty if nothing is left. */
+/* An integration's id of at most `max` bytes, made from the words of a title without those such
+ * as "API": "GitHub REST API v3" becomes github. Empty if nothing is left. */
 slice import_title_id(struct import *im, slice title, size_t max);
-/* The action's id: at most what the prefix leaves of a tool name, unique, the same in every run. */
+/* The action's id: unique, the same in every run, and short enough for a tool name with the
+ * prefix. */
 slice import_action_id(struct import_op *op);
-/* At most `max` bytes, cut at a word and followed by "..."; control characters except \n and \t are
- * dropped. */
+/* Shortens the text to at most `max` bytes, cut at a word and followed by "..."; control
+ * characters except \n and \t are dropped. */
 slice import_clip(struct import *im, slice text, size_t max);
-/* The text as a template: ${ is not a placeholder. */
+/* Escapes the text for a template, so that ${ is not a placeholder. */
 slice import_literal(struct import *im, slice text);
 
 #endif

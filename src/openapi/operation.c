@@ -1,7 +1,7 @@
 /*
- * One operation to one action, or to a line of the report. An operation is skipped if an action
- * could not make its call, or could make a wrong one; it is weakened if it works but does less than
- * described. Each limit below keeps one operation from filling a manifest.
+ * Converts one operation to an action, or to a line of the report. An operation is skipped if an
+ * action could not make its call, or could make a wrong call; it is weakened if it works but does
+ * less than described. Each limit below keeps one operation from filling a manifest.
  */
 #include "openapi/internal.h"
 
@@ -42,7 +42,7 @@ static const struct json *find_override(struct import_op *op)
     return NULL;
 }
 
-/* Members that go into the action unchanged. */
+/* Members that are copied into the action unchanged. */
 static void put_overrides(struct import_op *op, struct json *action)
 {
     static const char *const names[] = {"requires_confirmation", "idempotent", "idempotency_header",
@@ -114,8 +114,8 @@ static struct json make_input_schema(struct import_op *op)
     if (op->required.count > 0)
         import_set(op->im, &schema, "required", op->required);
     import_set(op->im, &schema, "properties", op->properties);
-    /* Closed, so that a misspelt input is an error, unless the document allows further members in
-     * the body. */
+    /* Further properties are refused, so that a misspelt input is an error, unless the document
+     * allows further members in the body. */
     import_set(op->im, &schema, "additionalProperties", json_bool(op->is_open));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
@@ -123,8 +123,8 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-/* The schema of the first 2xx reply with JSON; null if it is long or does not compile. It is only
- * informative, so its loss is not a reason to weaken. */
+/* The schema of the first 2xx reply with JSON; null if it is long or does not compile. It is
+ * only informative, so its loss does not weaken the operation. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
 {
     const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;
@@ -204,7 +204,7 @@ static struct json make_level(struct import_op *op)
     for (size_t i = 0; !given && i < ARRAY_LEN(levels); i++)
         if (slice_eq_cstr(op->method, levels[i].method))
             return json_string(slice_cstr(levels[i].level));
-    /* Unreachable for methods that check_wanted lets pass; the strictest level to be safe. */
+    /* Unreachable for methods that check_wanted accepts; the strictest level, to be safe. */
     return given ? *given : json_string(SLICE("admin"));
 }
 
@@ -212,7 +212,8 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
 {
     struct err err;
     struct json *input = ARENA_NEW(op->im->arena, struct json), examples;
-    /* As reader_schema compiles it, so that what passes here passes the load. */
+    /* Compiled as reader_schema does it, so that a schema that passes here also passes when it
+     * is loaded. */
     if (!input)
         return;
     *input = make_input_schema(op);
@@ -271,7 +272,8 @@ static void check_wanted(struct import_op *op)
     else if (!json_is(op->node, JSON_OBJECT))
         import_skip(op, "it is not an object");
     else if (json_get_bool(op->node, SLICE("deprecated"), false))
-        /* Overrides cannot revive it: the provider may remove it at any time. */
+        /* Overrides cannot import a deprecated operation: the provider may remove it at any
+         * time. */
         import_skip(op, "it is deprecated");
     else if (JSON_GET(op->node, "callbacks"))
         import_weaken(op, "its callbacks are omitted");

@@ -1,10 +1,11 @@
 /*
- * Parameters: each becomes an input and a place in the request. How arrays and objects are written
- * (`style`, `explode`; OpenAPI "Parameter Object") is an expression of the request's templates.
+ * Parameters: each becomes an input and a position in the request. An expression of the request's
+ * templates defines how arrays and objects are written (`style`, `explode`; OpenAPI "Parameter
+ * Object").
  *
  * Order matters: parameters of the path come first, because the path's template needs their inputs
- * and they keep their plain names. An operation's own parameter replaces the path item's of the
- * same name and place (OpenAPI "Path Item Object").
+ * and they keep their plain names. An operation's own parameter replaces the path item's parameter
+ * of the same name and place (OpenAPI "Path Item Object").
  */
 #include <stdio.h>
 
@@ -43,8 +44,8 @@ static struct import_input *find_input(struct import_op *op, slice name)
     return NULL;
 }
 
-/* The wire name reduced to what model vendors accept as a property's name: letters, digits, '_',
- * '-', '.'. Runs of other characters become one '_'. */
+/* The wire name reduced to characters that model vendors accept in a property's name: letters,
+ * digits, '_', '-', '.'. Runs of other characters become one '_'. */
 static slice clean_name(struct import_op *op, slice wire)
 {
     char *out = arena_alloc_text(op->im->arena, wire.len + 1);
@@ -65,7 +66,7 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     slice name = clean_name(op, wire);
     if (!find_input(op, name))
         return name;
-    /* Room for the location before it and a number after it. */
+    /* Leaves space for the location before it and a number after it. */
     slice base = slice_first(name, IMPORT_NAME_MAX - 16), other = name;
     for (unsigned n = 1; find_input(op, other); n++)
         other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", location, SLICE_ARG(base))
@@ -75,7 +76,7 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     return other;
 }
 
-/* The linter wants a description of each input: the parameter's own, otherwise the schema's,
+/* The linter requires a description of each input: the parameter's own, otherwise the schema's,
  * otherwise one made from its name. */
 static void describe(struct import_op *op, struct json *property, slice description,
                      const char *location, slice wire)
@@ -157,7 +158,8 @@ static struct import_input *add_parameter_input(struct import_op *op, const stru
     return input;
 }
 
-/* Dropping an optional parameter weakens; without a required parameter no call can succeed. */
+/* Dropping an optional parameter weakens the operation; without a required parameter no call can
+ * succeed. */
 static void drop_parameter(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
@@ -168,8 +170,8 @@ static void drop_parameter(struct import_op *op, const struct parameter *p, cons
                       SLICE_ARG(p->name), why);
 }
 
-/* An array in one value, its items joined. is_always: it is an array if present; otherwise it may
- * also be a scalar, which is sent as it is. `null` omits the parameter. */
+/* Writes an array as one value, its items joined. is_always: the value is an array if present;
+ * otherwise it may also be a scalar, which is sent unchanged. `null` omits the parameter. */
 static struct json joined(struct import_op *op, slice path, const char *separator, bool is_always)
 {
     struct arena *arena = op->im->arena;
@@ -182,8 +184,8 @@ static struct json joined(struct import_op *op, slice path, const char *separato
                                         SLICE_ARG(path), SLICE_ARG(join), SLICE_ARG(path)));
 }
 
-/* The members of an object, each as its own query parameter; any other value goes under the
- * parameter's name. All members are sent, whether the document describes them or not. */
+/* Writes the members of an object, each as a separate query parameter; any other value uses the
+ * parameter's name. All members are sent, whether or not the document describes them. */
 static void put_exploded(struct import_op *op, const struct parameter *p)
 {
     if (JSON_GET(&op->query, "")) {
@@ -216,7 +218,8 @@ static void put_query(struct import_op *op, const struct parameter *p)
     const char *separator = slice_eq_cstr(p->style, "spaceDelimited")  ? " "
                             : slice_eq_cstr(p->style, "pipeDelimited") ? "|"
                                                                        : ",";
-    /* `content` instead of `schema`: the value is a document, written as JSON text. */
+    /* A parameter with `content` instead of `schema`: the value is a document, written as JSON
+     * text. */
     if (p->is_json) {
         struct import_input *input = add_parameter_input(op, p);
         slice path = input ? import_input_path(op, input) : SLICE_NONE;
@@ -251,8 +254,8 @@ static void put_query(struct import_op *op, const struct parameter *p)
 
 static bool is_ignored_header(slice name)
 {
-    /* OpenAPI "Parameter Object": definitions of the first three shall be ignored; the others
-     * belong to the HTTP client. */
+    /* By OpenAPI "Parameter Object" definitions of the first three must be ignored; the HTTP
+     * client sets the others. */
     static const char *const names[] = {"Accept", "Content-Type", "Authorization", "User-Agent"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (slice_eq_nocase(name, slice_cstr(names[i])))
@@ -269,7 +272,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
-        /* sluice sends its own key there (exec/attempt.c), so it is not an input. */
+        /* sluice sends its own key in this header (exec/attempt.c), so it is not an input. */
         op->idempotency_header = p->name;
         return;
     }
@@ -321,8 +324,9 @@ static void read_parameter(struct import_op *op, const struct json *node)
                           .location = json_get_str(node, SLICE("in")),
                           .style = json_get_str(node, SLICE("style")),
                           .is_required = json_get_bool(node, SLICE("required"), false)};
-    /* OpenAPI's defaults: explode is true for the style "form" only. The style of query parameters
-     * is form, that of path and header "simple", where explode changes nothing for arrays. */
+    /* OpenAPI's defaults: explode is true for the style "form" only. The style of query
+     * parameters is form. That of path and header parameters is simple, where explode makes no
+     * difference for arrays. */
     bool is_form = p.style.len == 0 || slice_eq_cstr(p.style, "form");
     p.is_exploded = json_get_bool(node, SLICE("explode"), is_form);
     if (!schema && json_is(content, JSON_OBJECT) && content->count > 0) {
@@ -355,8 +359,8 @@ static bool is_replaced(struct import *im, const struct json *list, const struct
     return false;
 }
 
-/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of `stronger`
- * replace those of this one; NULL: none. */
+/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of
+ * `stronger` replace those of this list; NULL: none. */
 static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
                       bool wants_path)
 {
@@ -390,8 +394,8 @@ static void append_literal(struct buf *out, slice text)
     }
 }
 
-/* Turns {name} into ${input.name}. A name that no parameter describes is a required string, since
- * there is no path without a value. */
+/* Turns {name} into ${input.name}. A name that no parameter describes becomes a required string,
+ * since the path needs a value. */
 static void make_path(struct import_op *op, slice prefix)
 {
     struct buf out;
@@ -424,7 +428,8 @@ static void make_path(struct import_op *op, slice prefix)
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));
-    /* Templates make a path little longer, so a failure on a short path means out of memory. */
+    /* Templates make a path only a little longer, so a failure on a short path means out of
+     * memory. */
     if (!buf_is_ok(&out) && op->path.len + prefix.len < 1000)
         import_starve(op->im);
     if (!buf_is_ok(&out))

@@ -1,9 +1,9 @@
 /*
- * References of an OpenAPI document: `file#/components/...`, the file relative (file.c), the
- * pointer percent-encoded RFC 6901.
+ * References of an OpenAPI document: `file#/components/...`. The file is a relative path (file.c),
+ * the pointer is RFC 6901, percent-encoded.
  *
- * Targets are found once for each text of a $ref and kept, found or not: documents repeat them
- * thousands of times.
+ * A target is looked up once for each text of a $ref and the result is kept, even if there is none:
+ * documents repeat references thousands of times.
  */
 #include "base/ascii.h"
 #include "base/encode.h"
@@ -76,7 +76,7 @@ struct import_ref *import_ref_find(struct import *im, slice text)
 
 const struct json *import_resolve(struct import *im, const struct json *value)
 {
-    /* The bound ends chains that lead back to themselves. */
+    /* The limit ends chains that lead back to themselves. */
     for (unsigned hops = 0; value && hops < IMPORT_REF_HOPS_MAX; hops++) {
         slice text = json_get_str(value, SLICE("$ref"));
         if (!text.ptr)

@@ -2,15 +2,15 @@
  * What a document says about an operation's successful replies, as an action's `response`: whether
  * they have a body, its type, and a member that is always present.
  *
- * The result guards against false successes (manifest_reply.c), so it only claims what all 2xx
- * replies have in common; if they differ it is "any".
+ * The result guards against false successes (manifest_reply.c), so it only claims facts that hold
+ * for all 2xx replies; if they differ it is "any".
  */
 #include "catalog/reader.h"
 #include "openapi/internal.h"
 
 enum { SCHEMAS_MAX = 8, BRANCHES_DEPTH_MAX = 3 };
 
-/* All 2xx replies together. Only the first SCHEMAS_MAX are compared. */
+/* The common properties of all 2xx replies. Only the first SCHEMAS_MAX are compared. */
 struct replies {
     bool is_none, is_json, is_text, is_bytes; /* some reply is */
     const struct json *schemas[SCHEMAS_MAX];  /* of JSON; NULL: it may be anything */
@@ -62,8 +62,8 @@ static bool is_empty_object(struct import *im, const struct json *schema)
            !json_get_bool(schema, SLICE("additionalProperties"), true);
 }
 
-/* One reply's content types. JSON wins if there is a choice, because requests ask for it
- * (Accept). */
+/* Reads one reply's content types. JSON is preferred if there is a choice, because requests ask
+ * for it (Accept). */
 static void add_content(struct import_op *op, struct replies *replies, const struct json *content)
 {
     struct import *im = op->im;
@@ -94,7 +94,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
     for (uint32_t i = 0; json_is(responses, JSON_OBJECT) && i < responses->count; i++) {
         const struct json_member *member = &responses->as.members[i];
         slice status = json_str(&member->key);
-        /* "2XX" included; "default" is for errors in most documents. */
+        /* Including "2XX", but not "default", which is for errors in most documents. */
         if (status.len != 3 || !slice_starts_with(status, SLICE("2")))
             continue;
         const struct json *reply = import_resolve(op->im, &member->value);
@@ -108,7 +108,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
 
 /* ---- schemas ---- */
 
-/* Certain only if no branch may be anything else. */
+/* The type is certain only if no branch may have another. */
 static bool is_object(struct import *im, const struct json *schema)
 {
     static const char *const others[] = {"array", "string", "number", "integer", "boolean", "null"};
@@ -160,8 +160,8 @@ static bool none_lacks(struct import *im, const struct replies *replies, slice n
     return true;
 }
 
-/* The member to require: "id" if all replies always have one, otherwise the first that all always
- * have; SLICE_NONE: none. One is enough to recognize the reply. */
+/* The member to require: "id" if all replies always have one, otherwise the first member that
+ * all replies always have; SLICE_NONE: none. One member is enough to recognize the reply. */
 static slice pick_member(struct import *im, const struct replies *replies,
                          const struct json *schema, unsigned depth)
 {
@@ -183,7 +183,7 @@ static slice member_path(struct import *im, slice name)
 {
     struct json text = json_string(name);
     struct buf out;
-    /* A maximum that no name can reach, so a failure means out of memory. */
+    /* The limit exceeds the length of any name, so a failure means out of memory. */
     buf_init(&out, CATALOG_MANIFEST_BYTES_MAX);
     buf_append_cstr(&out, "body.");
     if (reader_is_id(name, name.len))

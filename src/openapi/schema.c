@@ -1,15 +1,15 @@
 /*
  * Converts schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example)
- * and 3.1 to plain JSON Schema 2020-12. A table maps each keyword; a keyword that it does not have
- * (xml, discriminator, x-...) does not constrain values and is dropped silently. A keyword with a
- * malformed value is dropped with a line in the report: dropping one only allows more, and the
- * provider checks the value in any case.
+ * and 3.1 to plain JSON Schema 2020-12. A table maps each keyword; a keyword that is not in the
+ * table (xml, discriminator, x-...) does not constrain values and is dropped silently. A keyword
+ * with a malformed value is dropped with a line in the report: that only allows more values, and
+ * the provider checks them in any case.
  */
 #include "openapi/internal.h"
 
 enum {
-    SCHEMA_DEPTH_LEVELS_MAX = 40, /* nested subschemas; a manifest is 128 deep */
-    VALUE_DEPTH_MAX = 8,          /* depth of a default, an enum's item or an example */
+    SCHEMA_DEPTH_LEVELS_MAX = 40, /* nesting of subschemas; a manifest nests at most 128 deep */
+    VALUE_DEPTH_MAX = 8,          /* nesting of a default, an enum's item or an example */
     VALUE_BYTES_MAX = 500,        /* size of an example */
     TEXT_BYTES_MAX = 1000,
     PATTERN_ARENA_BYTES_MAX = 4 * 1024 * 1024,
@@ -47,7 +47,8 @@ bool import_is_shallow(const struct json *value, unsigned depth)
 
 static size_t size_left(const struct json *value, size_t left)
 {
-    /* An estimate of the text, cut off at `left`: a huge value costs no more than a small value. */
+    /* Estimates the length of the text and stops at `left`: a huge value costs no more than a
+     * small one. */
     size_t own = value->type == JSON_STRING || value->type == JSON_BIGNUM ? value->count + 2 : 4;
     if (own > left)
         return 0;
@@ -179,7 +180,8 @@ static bool keep_list(struct import_schema *s, const struct json *value, unsigne
     return true;
 }
 
-/* A property that only the other direction has: readOnly in a request, writeOnly in a reply. */
+/* Whether only the other direction has the property: readOnly in a request, writeOnly in a
+ * reply. */
 static bool is_other_way(struct import_schema *s, const struct json *schema)
 {
     const struct json *target = import_resolve(s->im, schema);
@@ -199,7 +201,7 @@ static bool keep_map(struct import_schema *s, const struct json *value, unsigned
     return true;
 }
 
-/* Keys are patterns, each of which this program must be able to run. */
+/* Keys are patterns; this program must be able to run each of them. */
 static bool keep_pattern_map(struct import_schema *s, const struct json *value, unsigned depth,
                              struct json *out)
 {
@@ -243,11 +245,12 @@ static bool keep_name_map(struct import_schema *s, const struct json *value, uns
     return true;
 }
 
-/* Unordered; at most about forty comparisons a keyword. minimum and maximum with their exclusive
- * forms, and required, depend on more than one keyword and have their own functions. */
+/* Unordered: at most about forty comparisons per keyword. minimum and maximum with their
+ * exclusive forms, and required, depend on more than one keyword and have their own functions. */
 static const struct {
     const char *name;
-    bool (*is_right)(const struct json *value); /* if the value is kept unchanged, otherwise NULL */
+    bool (*is_right)(const struct json *value); /* the check of a value that is kept unchanged,
+                                                 * otherwise NULL */
     keyword_fn *keep;
 } keywords[] = {
     {"title", NULL, keep_clipped_text},
@@ -330,14 +333,14 @@ static void keep_bound(struct import_schema *s, const struct json *in, slice pla
         json_object_set(s->im->arena, out, exclusive, *strict);
 }
 
-/* Without the names that is_other_way omits, which no request could have. */
+/* Leaves out the names that is_other_way omits, which no request could have. */
 static void keep_required(struct import_schema *s, const struct json *in, struct json *out)
 {
     const struct json *required = JSON_GET(in, "required");
     const struct json *properties = JSON_GET(in, "properties");
     struct json all, kept = json_array();
     if (!json_is(required, JSON_ARRAY) || !keep_names(s, required, 0, &all))
-        return; /* 3.0 authors put booleans into properties: not a keyword of a schema */
+        return; /* authors of 3.0 put a boolean into a property, which is not valid */
     for (uint32_t i = 0; i < all.count; i++) {
         const struct json *property = json_get(properties, json_str(&all.as.items[i]));
         if (!property || !is_other_way(s, property))
@@ -361,8 +364,8 @@ static void keep_example(struct import_schema *s, const struct json *in, struct 
 
 /* ---- null ---- */
 
-/* 3.0's nullable: a plain type becomes a list with "null", and an enum gets a null, which it would
- * otherwise forbid. If there is more than a type, a branch of anyOf allows null. */
+/* 3.0's nullable: a plain type becomes a list with "null", and an enum, which would otherwise
+ * forbid null, gets a null. If the schema has more than a type, a branch of anyOf allows null. */
 static struct json with_null(struct import_schema *s, struct json schema)
 {
     struct arena *arena = s->im->arena;
@@ -429,8 +432,8 @@ static bool says_type(const struct json *schema)
     return false;
 }
 
-/* An array whose items may be anything lists all types: model clients refuse an array without types
- * (catalog/tool.h). */
+/* An array whose items may have any type lists all types: model clients refuse an array without
+ * types (catalog/tool.h). */
 static void type_items(struct import_schema *s, const struct json *in, struct json *out)
 {
     const struct json *type = JSON_GET(out, "type"), *items = JSON_GET(out, "items");
@@ -453,7 +456,7 @@ static void type_items(struct import_schema *s, const struct json *in, struct js
 
 /* ---- discriminators ---- */
 
-/* Whether a key of the mapping names the schema of `ref`: by the reference, or by its last part
+/* Whether a key of the mapping names the schema of `ref`, by the reference or by its last part
  * (OpenAPI "Discriminator Object"). */
 static bool is_mapped_to(slice value, slice ref)
 {
@@ -462,7 +465,7 @@ static bool is_mapped_to(slice value, slice ref)
                                     slice_eq(slice_from(ref, at), value));
 }
 
-/* The values that choose the branch: those of the mapping, otherwise its schema's own name. */
+/* The values that choose the branch: those of the mapping, otherwise the name of its schema. */
 static struct json names_of(struct import_schema *s, const struct json *mapping, slice ref)
 {
     struct json names = json_array();
@@ -477,8 +480,8 @@ static struct json names_of(struct import_schema *s, const struct json *mapping,
     return names;
 }
 
-/* Without it a value may fit two branches of a oneOf, which then refuses it. A branch that defines
- * the property itself keeps its definition. */
+/* Without the discriminator property a value may fit two branches of a oneOf, which then refuses
+ * it. A branch that defines the property itself keeps its definition. */
 static void name_branch(struct import_schema *s, slice property, struct json names,
                         const struct json *described, struct json *branch)
 {
@@ -520,8 +523,9 @@ static void name_branches(struct import_schema *s, const struct json *in, struct
 
 /* ---- references ---- */
 
-/* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted by
- * import_schema_finish, so recursive schemas end. A dangling reference allows anything. */
+/* A $ref is replaced by a reference to `$defs` of the action's schema. Its target is queued once
+ * and converted by import_schema_finish, so the conversion of a recursive schema ends. A
+ * dangling reference allows any value. */
 static bool keep_ref(struct import_schema *s, slice text, struct json *out)
 {
     struct import_ref *ref = import_ref_find(s->im, text);
@@ -549,7 +553,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     if (json_is(in, JSON_BOOL))
         return *in;
     struct json out = json_object();
-    /* Counts conversions over all references: the bound on an action's schema. */
+    /* Counts conversions over all references, which limits an action's schema. */
     if (++s->nodes > s->nodes_max)
         s->is_over = true;
     if (s->is_over || !json_is(in, JSON_OBJECT))
@@ -558,8 +562,8 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
         report_loss(s, "a schema is nested too deep: the deeper levels are not checked");
         return out;
     }
-    /* 3.0: siblings of a $ref are ignored ("Reference Object"), but authors put descriptions there.
-     * 3.1: they count. */
+    /* In 3.0 siblings of a $ref are ignored ("Reference Object"), although authors put
+     * descriptions there. In 3.1 they count. */
     slice ref = json_get_str(in, SLICE("$ref"));
     bool is_ref = ref.ptr && keep_ref(s, ref, &out);
     for (uint32_t i = 0; i < in->count; i++)
@@ -590,7 +594,8 @@ void import_schema_begin(struct import_schema *schemas, struct import *im, struc
 
 struct json import_schema_convert(struct import_schema *schemas, const struct json *schema)
 {
-    /* One conversion at a time: its queue is linked through the references themselves. */
+    /* Only one conversion runs at a time, because its queue is linked through the references
+     * themselves. */
     ASSERT(schemas->id == schemas->im->conversions);
     return convert(schemas, schema, 0);
 }
@@ -599,8 +604,8 @@ void import_schema_finish(struct import_schema *schemas, struct json *root)
 {
     struct json defs = json_object();
     ASSERT(schemas->id == schemas->im->conversions && root->type == JSON_OBJECT);
-    /* The queue grows at its end while it is walked; each reference is in it at most once, so this
-     * ends. */
+    /* The queue grows at its end while it is walked; each reference is in it at most once, so
+     * the loop ends. */
     for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
         json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));
     if (schemas->has_any) {

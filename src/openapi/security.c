@@ -1,10 +1,12 @@
 /*
- * Security schemes to `auth`. A connection has one credential, so one scheme is chosen: among those
- * that the document (or, if it has none, its operations) requires, the first in the order below.
+ * Security schemes to `auth`. A connection has one credential, so one scheme is chosen: of those
+ * that the document (or, if it requires none, its operations) requires, the first in the order
+ * below.
  *
- * The order of enum rank: a person's own login before a token that has to be created by hand, a
- * token before a key, anything before a password; client credentials last, because they do not act
- * for a person. An operation that requires another scheme is imported with a line in the report.
+ * The order of enum rank: a person's own login before a token that a person has to create, a token
+ * before a key, and anything before a password; client credentials come last, because they do not
+ * act for a person. An operation that requires another scheme is imported with a line in the
+ * report.
  */
 #include "catalog/manifest.h"
 #include "openapi/internal.h"
@@ -19,8 +21,8 @@ static const struct json *find_scheme(struct import *im, slice name)
     return import_resolve(im, json_get(schemes, name));
 }
 
-/* For an API key: its place is supported, and can have such a name. A cookie's name is a token like
- * a header's (RFC 6265 section 4.1.1). */
+/* Whether the place of an API key is supported, and can have that name. A cookie's name is a
+ * token like a header's (RFC 6265 section 4.1.1). */
 static bool is_key_sendable(const struct json *scheme)
 {
     slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
@@ -57,8 +59,8 @@ static void consider(struct import *im, slice name, enum rank *best)
     }
 }
 
-/* Considers requirements with a single scheme. One object with several schemes requires all of them
- * at once (OpenAPI "Security Requirement Object"), which a single credential cannot meet. */
+/* Considers requirements with a single scheme. An object with several schemes requires all of
+ * them at once (OpenAPI "Security Requirement Object"), which a single credential cannot meet. */
 static void consider_list(struct import *im, const struct json *security, enum rank *best)
 {
     for (uint32_t i = 0; json_is(security, JSON_ARRAY) && i < security->count; i++) {
@@ -79,7 +81,7 @@ static void consider_operations(struct import *im, enum rank *best)
     }
 }
 
-/* Its description is shown when a person is asked to consent. */
+/* The scope's description is shown when a person is asked to consent. */
 static void put_scope(struct import *im, struct json *names, const struct json_member *scope,
                       bool is_asked)
 {
@@ -104,7 +106,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
                         json_get_str(flow, SLICE("authorizationUrl")));
     import_set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
     for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
-        /* A limit on the manifest; the report says that all scopes are asked for. */
+        /* The manifest limits their number; the report says that all scopes are requested. */
         if (i < SCOPES_MAX)
             put_scope(im, &names, &scopes->as.members[i], is_code);
     import_set(im, &im->auth, "scopes", names);
@@ -142,7 +144,8 @@ void import_security(struct import *im)
     const struct json *given = JSON_GET(im->integration, "auth");
     enum rank best = RANK_NONE;
     im->security = JSON_GET(im->document, "security");
-    /* The document's own requirements first; those of operations only if none of these fits. */
+    /* Tries the document's own requirements first; those of operations only if none of these
+     * fits. */
     consider_list(im, im->security, &best);
     if (best == RANK_NONE)
         consider_operations(im, &best);
@@ -190,8 +193,8 @@ void import_security(struct import *im)
 
 struct scope_state {
     struct json scopes;
-    bool is_met;  /* some requirement is met by the connection's credential, or by none */
-    bool is_open; /* without a scope, or with more than can be expressed */
+    bool is_met;  /* the connection's credential meets some requirement, or none is needed */
+    bool is_open; /* that requirement has no scope, or more than can be expressed */
 };
 
 static void read_requirement(struct import_op *op, const struct json *item,
@@ -235,7 +238,7 @@ struct json import_scopes(struct import_op *op)
         read_requirement(op, &security->as.items[i], &state);
     if (!state.is_met)
         import_weaken(op, "it needs a credential that the connection does not have");
-    /* A manifest's `scopes` mean any one of them. If a requirement without a scope is also met,
-     * checking scopes would refuse calls that the provider allows. */
+    /* A manifest's `scopes` mean that any one of them suffices. If a requirement without a scope
+     * is also met, checking scopes would refuse calls that the provider allows. */
     return state.is_met && !state.is_open ? state.scopes : json_array();
 }

@@ -1,5 +1,5 @@
 /*
- * `servers` to base_url: the first server counts, since a manifest has one address. Its variables,
+ * `servers` to base_url: the first server is used, since a manifest has one address. Its variables,
  * and the host of a relative URL, are parameters that a person enters when connecting: they belong
  * to the installation of the app, not to a call.
  */
@@ -44,7 +44,7 @@ bool import_has_query(slice path)
     return slice_find_char(path, '?') >= 0 || slice_find_char(path, '#') >= 0;
 }
 
-/* Whether it needs no escaping in an address and in an expression. */
+/* Whether the text needs no escaping in an address and in an expression. */
 static bool is_address_text(slice text)
 {
     if (path_has_dot_segment(text))
@@ -91,7 +91,8 @@ static void put_variable(struct import *im, const struct json *variables, slice 
     if (json_is(default_value, JSON_STRING))
         import_set(im, &property, "default", *default_value);
     const struct json *known = JSON_GET(&im->connection_params, "properties");
-    /* A variable may occur twice, or two may have the same slug; they share the parameter. */
+    /* A variable may occur twice, or two variables may have the same slug; they share the
+     * parameter. */
     if (!json_get(known, param))
         add_param(im, param, property, !is_usable);
     if (is_usable)
@@ -122,8 +123,8 @@ static int expand_server_url(struct import *im, slice url, const struct json *va
     return OK;
 }
 
-/* The length of the next part of a finished address; 0: it is not valid there. A placeholder is one
- * part. */
+/* The length of the next part of a finished address; 0: the part is not valid. A placeholder is
+ * one part. */
 static size_t address_part(slice rest, bool is_in_host)
 {
     const char *why;
@@ -139,8 +140,8 @@ static size_t address_part(slice rest, bool is_in_host)
     return ascii_is_alnum(rest.ptr[0]) || slice_find_char(others, rest.ptr[0]) >= 0;
 }
 
-/* Whether calls can use it: scheme, host and path, without anything that the linter of manifests or
- * the URL parser refuses. */
+/* Whether calls can use the address: scheme, host and path, without anything that the linter of
+ * manifests or the URL parser refuses. */
 static bool is_callable(slice url)
 {
     bool is_in_host = true;
@@ -160,7 +161,7 @@ static bool is_callable(slice url)
     return host_len > 0;
 }
 
-/* Descriptions often name http for a server that also answers at https. */
+/* Descriptions often give http for a server that also accepts https. */
 static slice over_https(struct import *im, slice url)
 {
     static const char plain[] = "http://";
@@ -177,7 +178,7 @@ static int refuse_server_url(slice url, const char *why, struct err *err)
                    SLICE_ARG(slice_first_utf8(url, 200)), why);
 }
 
-/* A path is appended to it. */
+/* Checks the URL of a server, to which paths are appended. */
 static int check_server_url(slice url, bool is_absolute, struct err *err)
 {
     bool is_other = !is_absolute &&
@@ -229,7 +230,8 @@ int import_servers(struct import *im, struct err *err)
     if (result == OK && !is_callable(json_str(&im->base_url)))
         result = refuse_server_url(url, "does not make an address that can be called", err);
     buf_deinit(&out);
-    /* Given parameters replace all those made here; the linter finds what base_url then lacks. */
+    /* Parameters from the overrides replace all those made here; the linter reports parameters
+     * that base_url then lacks. */
     if (params)
         im->connection_params = *params;
     const struct json *servers = JSON_GET(im->document, "servers");
@@ -245,7 +247,7 @@ slice import_server_prefix(struct import_op *op)
         servers = JSON_GET(op->path_item, "servers");
     if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
         return SLICE_NONE;
-    /* Only a path below the document's server can be expressed: the rest goes before the
+    /* Only a path below the document's server can be expressed: its remainder precedes the
      * operation's path. */
     slice url = first_url(servers), base = op->im->server_url;
     slice rest = slice_from(url, base.len);

@@ -1,6 +1,6 @@
 /*
- * Words and ids. An id must be the same in every run, whatever the document gains: it depends on
- * the operation's own name alone, and a name that is too long or taken gets part of its hash.
+ * Words and ids. An id must be the same in every run, whatever is added to the document: it depends
+ * only on the operation's own name, and a name that is too long or taken gets part of its hash.
  *
  * This matters because ids are in callers' code, grants and stored flows: a new operation in a
  * document must not rename the action of another operation.
@@ -52,7 +52,8 @@ slice import_slug(struct import *im, slice text)
     return slug;
 }
 
-/* Words and version numbers of any description's title, which say nothing about the app. */
+/* Words and version numbers that any description's title may have, and that do not identify the
+ * app. */
 static bool is_title_filler(slice word)
 {
     slice fillers = SLICE(
@@ -110,11 +111,11 @@ slice import_title_id(struct import *im, slice title, size_t max)
     return id;
 }
 
-/* The slug cut to `max` bytes, ending in a hash of its source. 24 bits: two names of one document
- * that share both the cut slug and the hash are reported as taken, not merged. */
+/* The slug cut to `max` bytes, ending in a hash of its source. 24 bits: if two names of one
+ * document share both the cut slug and the hash, the second is reported as taken, not merged. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {
-    ASSERT(max > HASH_DIGITS + 1); /* a letter of the slug stays before the hash */
+    ASSERT(max > HASH_DIGITS + 1); /* keeps a letter of the slug before the hash */
     unsigned hash = (unsigned)(hash_stable(source.ptr, source.len) & 0xffffff);
     slug = slice_first(slug, max - HASH_DIGITS - 1);
     while (slug.len > 1 && slug.ptr[slug.len - 1] == '_')
@@ -126,7 +127,7 @@ slice import_action_id(struct import_op *op)
 {
     struct import *im = op->im;
     ASSERT(im->prefix.len > 0 && im->prefix.len <= IMPORT_PREFIX_MAX);
-    /* What "prefix_" leaves of a tool name. */
+    /* The length of a tool name that is left after "prefix_". */
     size_t max = CATALOG_TOOL_NAME_MAX - 1 - im->prefix.len;
     slice wanted = json_get_str(op->override, SLICE("action_id"));
     slice source =
@@ -156,7 +157,7 @@ slice import_clip(struct import *im, slice text, size_t max)
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
-    /* At a blank in the second half; a text without a blank there is cut inside a word. */
+    /* Cuts at a blank in the second half; a text without a blank there is cut inside a word. */
     for (size_t end = kept.len; is_cut && end > kept.len / 2; end--)
         if (kept.ptr[end - 1] == ' ' || kept.ptr[end - 1] == '\n') {
             kept.len = end - 1;
@@ -181,7 +182,7 @@ slice import_literal(struct import *im, slice text)
     struct buf out;
     if (slice_find(text, SLICE("${")) < 0)
         return text;
-    /* Each "${" becomes "$${", so it grows by half at most. */
+    /* Each "${" becomes "$${", so the text grows by at most half. */
     buf_init(&out, 2 * text.len + 1);
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '$' && i + 1 < text.len && text.ptr[i + 1] == '{')

@@ -1,6 +1,6 @@
 /*
- * Widens one word of a query to its term and to the terms that mean the same. All lookups are
- * binary searches in the pack's sorted tables or one bucket of remainders; nothing scans the words.
+ * Expands one word of a query to its term and to the terms that mean the same. All lookups are
+ * binary searches in the pack's sorted tables or in one bucket of remainders; none scans the words.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 6
 
 /* ---- lookups ---- */
 
-/* The key of a binary search, with the index that texts are relative to. */
+/* The key of a binary search, with the index whose texts it refers to. */
 struct sought {
     const struct search_index *index;
     slice text;
@@ -57,8 +57,8 @@ static void add_term(struct search_expansion *out, const struct search_term *ter
     size_t i = 0;
     while (i < out->count && out->terms[i].term != term)
         i++;
-    /* Full: the word's own term and its synonyms come first, so only the least certain terms are
-     * lost. */
+    /* The list is full: the word's own term and its synonyms come first, so only the least
+     * certain terms are lost. */
     if (i == SEARCH_EXPANSIONS_MAX)
         return;
     if (i == out->count) {
@@ -96,7 +96,7 @@ static size_t lower_bound(const struct search_index *index, slice word)
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out)
 {
-    ASSERT(word.len > 0); /* every word has an empty prefix */
+    ASSERT(word.len > 0); /* every word begins with an empty prefix */
     size_t first = lower_bound(index, word);
     for (size_t i = first; i < index->word_count && i < first + PREFIX_WORDS_MAX; i++) {
         slice longer = search_index_text(index, index->words[i].text);
@@ -153,7 +153,8 @@ void search_expand_typo(const struct search_index *index, slice word, struct sea
 {
     if (word.len < SEARCH_TYPO_BYTES_MIN || word.len > SEARCH_TYPO_BYTES_MAX)
         return;
-    /* Nothing deleted: finds words that are longer by one letter, whose remainder is this word. */
+    /* With nothing deleted: finds words that are longer by one letter, whose remainder is this
+     * word. */
     try_remainder(index, word, SIZE_MAX, out);
     for (size_t i = 0; i < word.len; i++)
         try_remainder(index, word, i, out);

@@ -1,9 +1,9 @@
 /*
- * Builds the index: every field of every document to words, terms and postings, and these to
- * tables.
+ * Builds the index: turns every field of every document into words, terms and postings, and these
+ * into tables.
  *
  * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it
- * produces only contain numbers. The order of build_index(): classes first, since stop words are
+ * produces only contain numbers. The order of build_index(): first classes, since stop words are
  * not entered; then documents; postings when all counts are known; links, which need the terms;
  * then words and terms are sorted and numbered, and the remainders are made from the sorted words.
  */
@@ -16,12 +16,12 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* A synonym's weight in proportion to the word's own. */
+/* A synonym's weight relative to that of the word itself. */
 static const float synonym_weights[] = {[SAME] = SEARCH_CLOSE, [NEAR] = SEARCH_HALF};
 
-/* BM25F's w (the weight of a word in a field) and b (how much a long field lowers it). Names and
- * tags are short and chosen with care, so they weigh most; names of inputs only hint at what an
- * action does. */
+/* BM25F's w (the weight of a word in a field) and b (how much a long field lowers that weight).
+ * Names and tags are short and chosen with care, so they weigh most; names of inputs only hint
+ * at what an action does. */
 #define STRONG     3.5f
 #define HINT       0.2f
 #define SHORT_TEXT 0.3f
@@ -37,14 +37,14 @@ static const struct {
 };
 
 static const float saturation = 1.2f; /* BM25's k1 */
-/* A word names an app only if at least this share of the documents that have it are the app's
- * own. */
+/* A word names an app only if at least this share of the documents with the word belong to the
+ * app. */
 static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
-/* As in index.h, with pointers while it grows. last_doc and last_entry are the last entry made for
- * it: entry_of finds a document's entry without a search. */
+/* As in index.h, with pointers while the index grows. last_doc and last_entry are the last entry
+ * made for the term: entry_of finds a document's entry without a search. */
 struct term {
     slice stem;
     struct search_posting *postings;
@@ -54,7 +54,7 @@ struct term {
     const struct term *implied;
     bool is_app_name, is_generic, is_verb;
     uint32_t phrase_first, phrase_count;
-    uint32_t last_doc, last_entry; /* the last document it was entered for */
+    uint32_t last_doc, last_entry; /* the last document for which it was entered */
     uint32_t number;               /* in the order of stems */
     struct term *next;
 };
@@ -114,8 +114,9 @@ static struct term *term_new(struct builder *b, slice stem)
     return term;
 }
 
-/* The word, with the term of its stem; creates it if it is new. NULL: out of memory, noted in
- * is_out_of_memory, so callers may continue and build_index() fails at the end. */
+/* Returns the word, with the term of its stem; creates it if it is new. NULL: out of memory,
+ * which is recorded in is_out_of_memory, so callers may continue and build_index() fails at the
+ * end. */
 static struct word *word_of(struct builder *b, slice text)
 {
     ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are dropped earlier */
@@ -173,7 +174,7 @@ static int compare_phrases(const void *a, const void *b)
     return order != 0 ? order : slice_cmp(left->text, right->text);
 }
 
-/* Those with the same first word are a range. ERR_NOMEM. */
+/* Sorts the phrases, so that those with the same first word form a range. ERR_NOMEM. */
 static int make_phrases(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct phrase *all = ARENA_ARRAY(b->arena, struct phrase, PHRASES_MAX);
@@ -208,7 +209,7 @@ static struct entry *entry_of(struct builder *b, struct term *term, uint32_t doc
 {
     if (term->last_doc == doc)
         return &b->entries[term->last_entry];
-    /* Documents come in order, so postings ascend, which a search relies on. */
+    /* Documents are entered in order, so postings ascend, which a search relies on. */
     ASSERT(b->entry_count == 0 || b->entries[b->entry_count - 1].doc <= doc);
     if (b->entry_count == b->entry_cap) {
         size_t cap = b->entry_cap ? b->entry_cap * 2 : ENTRIES_MIN;
@@ -233,8 +234,8 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
     struct search_doc *doc = &b->docs[entry->doc];
     if (field == FIELD_ID || field == FIELD_TITLE) {
         uint16_t *count = field == FIELD_ID ? &doc->id_word_count : &doc->title_word_count;
-        /* Distinct terms only: "list of lists" has one name word, and the query can match it
-         * once. */
+        /* Counts only distinct terms: "list of lists" has one name word, which the query can
+         * match once. */
         *count = (uint16_t)(*count + (entry->counts[field] == 0));
         if (search_text_is_plural(word))
             entry->is_many = true;
@@ -248,7 +249,7 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
     }
     if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
-    /* Saturates: with BM25's k1 more repetitions add nothing. */
+    /* The count saturates: with BM25's k1 more repetitions add nothing. */
     if (entry->counts[field] < UINT8_MAX)
         entry->counts[field]++;
 }
@@ -257,7 +258,8 @@ static void index_text(struct builder *b, size_t doc, enum search_field field, s
 {
     struct search_token token;
     uint32_t *length = &b->lengths[doc][field];
-    /* The bound keeps a long description from filling the index; a summary is at its beginning. */
+    /* The limit keeps a long description from filling the index; its summary is at the
+     * beginning. */
     while (*length < SEARCH_FIELD_WORDS_MAX &&
            search_text_next(&text, field == FIELD_INPUTS, &token)) {
         slice text_of_word = slice_of(token.text, token.len);
@@ -302,7 +304,7 @@ static int by_id(const void *id, const void *action)
     return slice_cmp(*(const slice *)id, ((const struct search_action *)action)->id);
 }
 
-/* By its id, or its tool name, which begins with the integration's id and _. */
+/* Finds an action by its id or by its tool name, which begins with the integration's id and _. */
 static const struct search_action *action_named(const struct search_integration *of, slice name)
 {
     const struct search_action *found =
@@ -339,7 +341,8 @@ static void index_description(struct builder *b, size_t doc, const struct search
     slice text = action->description;
     while (text.len > 0) {
         size_t len = 0;
-        /* Up to the end of a sentence: a period or semicolon followed by a blank or nothing. */
+        /* The text up to the end of a sentence: a period or semicolon followed by a blank or
+         * nothing. */
         while (len < text.len && !((text.ptr[len] == '.' || text.ptr[len] == ';') &&
                                    (len + 1 == text.len || text.ptr[len + 1] == ' ')))
             len++;
@@ -401,19 +404,19 @@ static float impact_of(const struct builder *b, const struct entry *entry)
         if (entry->counts[field] == 0)
             continue;
         float penalty = search_fields[field].length_penalty;
-        /* Above 0: this document has a word in the field. */
+        /* The average is above 0: this document has a word in the field. */
         float average = (float)b->totals[field] / docs;
         float length = (float)b->lengths[entry->doc][field] / average;
         sum += search_fields[field].weight * (float)entry->counts[field] /
                (1 - penalty + penalty * length);
     }
-    ASSERT(sum > 0); /* a term is in some field; for a search, 0 means a document without it */
+    ASSERT(sum > 0); /* a term is in some field, so 0 can mean a document without it */
     return sum / (saturation + sum);
 }
 
-/* The number of documents that this document counts for in idf, as if all integrations had the same
- * size: otherwise the words of an app with 500 actions would be common, and those of an app with
- * five rare. */
+/* The number of documents as which this document counts in idf, so that all integrations have
+ * the same size: otherwise the words of an app with 500 actions would be common, and those of an
+ * app with five rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;
@@ -440,8 +443,8 @@ static void forget_common_name(struct term *term)
         term->postings[i].is_in_app = 0;
 }
 
-/* All postings in one array, term by term: a counting sort that uses posting_count. Entries are in
- * the order of documents, so each term's postings are too. NULL: out of memory. */
+/* Puts all postings into one array, term by term: a counting sort that uses posting_count.
+ * Entries are in the order of documents, so each term's postings are too. NULL: out of memory. */
 static struct search_posting *make_postings(struct builder *b)
 {
     struct search_posting *all = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
@@ -544,7 +547,7 @@ static int compare_terms(const void *a, const void *b)
     return slice_cmp((*left)->stem, (*right)->stem);
 }
 
-/* The words that find something, have a class or begin a phrase, in order. Other words need no
+/* The words that match a term, have a class or begin a phrase, in order. Other words need no
  * entry: a word of a query that is not found is stemmed instead. */
 static int make_words(struct builder *b, struct buf *texts, struct search_index *index)
 {
@@ -572,9 +575,9 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     return OK;
 }
 
-/* Terms sorted and numbered, with the ranges of their postings and links. Two passes: links refer
- * to terms by number, so all numbers have to be known first. Postings stay where make_postings put
- * them. */
+/* Sorts and numbers the terms, with the ranges of their postings and links. Two passes: links
+ * refer to terms by number, so all numbers have to be known first. Postings stay where
+ * make_postings put them. */
 static int make_terms(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct term **sorted = ARENA_ARRAY(b->arena, struct term *, b->term_count + 1);
@@ -628,7 +631,7 @@ static bool may_be_mistyped(const struct search_word *word)
            word->text.len <= SEARCH_TYPO_BYTES_MAX;
 }
 
-/* A counting sort by the hash's low bits: count, sum up, and fill from each bucket's end. */
+/* A counting sort by the hash's low bits: count, add up, and fill from each bucket's end. */
 static int make_remainders(struct builder *b, const struct buf *texts, struct search_index *index)
 {
     size_t total = 0, buckets = 16;

@@ -1,10 +1,10 @@
 /*
  * The inverted index.
  *
- * A document is an integration or an action. Documents and queries have words; a term is the stem
- * of a word. A term has postings (the documents it is in, ascending) and links (the terms that mean
- * the same). Everything is in tables that refer to one another by number and to texts by offset, so
- * it is used in place in a catalog's pack (catalog/pack.h).
+ * A document is an integration or an action. Documents and queries consist of words; a term is the
+ * stem of a word. A term has postings (the documents that contain it, ascending) and links (the
+ * terms that mean the same). Everything is in tables that refer to one another by number and to
+ * texts by offset, so it is used in place in a catalog's pack (catalog/pack.h).
  */
 #ifndef SEARCH_INDEX_H
 #define SEARCH_INDEX_H
@@ -39,15 +39,15 @@ struct search_integration {
 struct search_posting {
     uint32_t doc : 26;
     uint32_t is_in_id : 1, is_in_title : 1, is_about : 1, /* its app or a tag */
-        is_in_app : 1;                /* names its integration, and hardly anything else */
-    uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
+        is_in_app : 1;                /* names the document's integration, and hardly any other */
+    uint32_t is_one : 1, is_many : 1; /* the form in id or title: "message", "messages" */
     float impact;
 };
 
 struct search_link {
     uint32_t term;
     float weight;
-    uint32_t use; /* AS_VERB, AS_NOUN: only for a word used so; 0: for any */
+    uint32_t use; /* AS_VERB, AS_NOUN: only for a word used that way; 0: for any */
 };
 
 enum { SEARCH_NO_TERM = UINT32_MAX };
@@ -56,11 +56,12 @@ struct search_term {
     struct buf_span stem;
     uint32_t posting_first, posting_count;
     uint32_t link_first, link_count;
-    float docs;       /* documents that have it, as if all integrations had the same size: a large
-                         integration must not make the words of others common, nor its own name */
-    uint32_t implied; /* what it asks for as a query's first word; or SEARCH_NO_TERM */
-    uint32_t is_app_name;                /* an integration's name */
-    uint32_t is_verb;                    /* an action's id begins with it */
+    float docs;           /* number of documents that have it, as if all integrations had the same
+                           * size: a large integration must not make the words of others common, nor
+                           * its own name */
+    uint32_t implied;     /* the term that it implies as a query's first word; or SEARCH_NO_TERM */
+    uint32_t is_app_name; /* an integration's name */
+    uint32_t is_verb;     /* an action's id begins with it */
     uint32_t phrase_first, phrase_count; /* phrases that begin with it */
 };
 
@@ -98,7 +99,7 @@ struct sb_stemmer;
 struct search_index {
     struct sb_stemmer *stemmer;      /* NULL until the first search */
     const char *texts;               /* the texts that spans refer to */
-    const struct search_word *words; /* sorted; each finds something or has a class */
+    const struct search_word *words; /* sorted; each matches a term or has a class */
     const struct search_term *terms; /* sorted by stem */
     const struct search_posting *postings;
     const struct search_link *links;
@@ -110,8 +111,8 @@ struct search_index {
         bucket_count, doc_count;
 };
 
-/* Appends the tables to the arena, and texts to `texts`. Documents are numbered in the order given:
- * an integration, then its actions. ERR_NOMEM. */
+/* Appends the tables to the arena, and texts to `texts`. Documents are numbered in the given
+ * order: an integration, then its actions. ERR_NOMEM. */
 int search_index_build(const struct search_integration *integrations, size_t count,
                        struct arena *arena, struct buf *texts,
                        struct search_index *index) MUST_CHECK;

@@ -1,18 +1,19 @@
 /*
- * Splits a query's text into parts: its words, with their classes, and signs ("#general",
- * "OPS-77", an address), which do not consist of words; and finds where clauses and quotations
- * begin and end. Bytes above 127 count as letters, so text in other scripts is split at blanks.
+ * Splits a query's text into parts and finds where clauses and quotations begin and end. A part is
+ * a word, with its classes, or a sign ("#general", "OPS-77", an address), which does not consist of
+ * words. Bytes above 127 count as letters, so text in other scripts is split at blanks.
  */
 #include "search/reading.h"
 
 #include "base/ascii.h"
 
-/* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that other code only handles one
- * form of each; other characters of that block become blanks. Returns the length. */
+/* Converts typographical quotes and dashes (U+2013 to U+201E) to ASCII, so that other code only
+ * handles one form of each; other characters of that block become blanks. Returns the length. */
 static size_t copy_straightened(slice text, char *out)
 {
     size_t len = 0;
-    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the size of out: no character gets longer */
+    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the size of out is enough: no character
+                                                 * becomes longer */
     for (size_t i = 0; i < text.len; i++) {
         slice rest = slice_from(text, i);
         if (!slice_starts_with(rest, SLICE("\xe2\x80")) || rest.len < 3) {
@@ -51,9 +52,9 @@ static bool is_word_end(slice text, size_t at)
     return at >= text.len || !ascii_is_alnum(text.ptr[at]);
 }
 
-/* The length of the quotation that begins here, with its marks; 0: none begins, or it does not end.
- * A single quote opens only at the beginning of a word and closes only at the end of a word, so an
- * apostrophe is not a quotation. */
+/* The length of the quotation that begins here, with its marks; 0: no quotation begins, or it
+ * does not end. A single quote opens only at the beginning of a word and closes only at the end
+ * of a word, so an apostrophe does not begin a quotation. */
 static size_t quotation_len(slice text, size_t at)
 {
     char mark = text.ptr[at];
@@ -103,9 +104,9 @@ static bool is_cell(slice chunk)
            chunk.ptr[0] != 'Q';
 }
 
-/* A chunk that does not consist of words: an address, a URL, a path, a person's handle, "#general",
- * "#42", "OPS-77", "report.pdf". false: the chunk is words. *means: words with its meaning, or
- * empty. */
+/* Recognizes a chunk that does not consist of words: an address, a URL, a path, a person's
+ * handle, "#general", "#42", "OPS-77", "report.pdf". false: the chunk is words. *means: words
+ * with its meaning, or empty. */
 static bool is_sign(slice chunk, slice *means)
 {
     *means = SLICE_NONE;
@@ -143,7 +144,7 @@ static void know_word(const struct search_index *index, struct search_part *part
     part->term = word                  ? &index->terms[word->term]
                  : part->token.len > 0 ? search_index_find(index, text)
                                        : NULL;
-    /* A stop word counts as known only if it finds something itself. */
+    /* A stop word counts as known only if a document or a synonym has it. */
     part->is_known = search_term_finds(part->term) &&
                      (!(part->classes & WORD_STOP) || part->classes & WORD_FINDS);
 }
@@ -179,7 +180,7 @@ static struct search_part *add_part(struct search_reading *r, slice gap)
     return part;
 }
 
-/* The chunk's words, or its sign as one part. */
+/* Adds the chunk's words, or its sign as one part. */
 static void read_chunk(const struct search_index *index, struct search_reading *r, slice gap,
                        slice chunk, bool is_quoted)
 {
@@ -206,7 +207,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
     }
 }
 
-/* From the word's first byte to the next blank, without trailing punctuation. */
+/* The text from the word's first byte to the next blank, without trailing punctuation. */
 static slice chunk_at(slice text, size_t at)
 {
     size_t end = at;

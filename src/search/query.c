@@ -2,12 +2,12 @@
  * Parses a query, which may be a sentence: what to do, to what, where, and what is merely passed
  * on.
  *
- * A text is split into words and clauses. Phrases are replaced by what they mean. The first clause
+ * A text is split into words and clauses. Phrases are replaced by their meaning. The first clause
  * that asks or demands something is the request; the others are context. In a clause, the words
  * before the first preposition are the core. Payload is passed on and not searched for: text in
- * quotes, after "that", "about", a colon or a verb of saying, a name, a number, a time. There is no
- * grammar: a table of a few hundred words (words.txt) and one pass, so the cost is linear in the
- * words. A wrong parse costs rank; no hit depends on it alone.
+ * quotes, text after "that", "about", a colon or a verb of saying, a name, a number, a time. There
+ * is no grammar, only a table of a few hundred words (words.txt) and one pass, so the cost is
+ * linear in the words. A wrong parse lowers a rank; no hit depends on it alone.
  */
 #include "search/reading.h"
 
@@ -15,18 +15,18 @@
 
 enum clause { CLAUSE_STATEMENT, CLAUSE_REQUEST, CLAUSE_QUESTION };
 
-/* What is open while the parts are read in order; most of it is reset at each clause. */
+/* The state while the parts are read in order; most of it is reset at each clause. */
 struct state {
     const struct search_index *index;
     struct search_reading *reading;
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
     enum search_role role; /* the clause's */
     bool is_in_phrase;     /* after a preposition */
-    bool is_inside;        /* after a preposition that means inside something */
+    bool is_inside;        /* after a preposition that introduces a container */
     size_t content;        /* meaningful words of the clause so far */
     size_t verb;           /* the first of them */
     uint32_t verb_classes; /* the verb's */
-    bool has_things;       /* something other than an app's name came before */
+    bool has_things;       /* a word other than an app's name came before */
 };
 
 /* ---- phrases ---- */
@@ -41,15 +41,15 @@ static bool is_part_word(const struct search_part *part, const char *word)
     return slice_eq_cstr(part_text(part), word);
 }
 
-/* The same word, or one of its forms. */
+/* Whether two words are the same, or forms of the same word. */
 static bool is_form_of(const struct search_index *index, const struct search_part *part, slice word)
 {
-    /* A copy, since the stemmer's result lasts only until its next call. */
+    /* A copy, since the stemmer's result is valid only until its next call. */
     char stem[SEARCH_WORD_BYTES_MAX];
     slice text = part_text(part);
     if (slice_eq(text, word))
         return true;
-    /* English forms keep their first letter; this saves most calls of the stemmer. */
+    /* English forms keep their first letter; this test avoids most calls of the stemmer. */
     if (text.len == 0 || text.ptr[0] != word.ptr[0])
         return false;
     slice left = search_text_stem(index->stemmer, text);
@@ -58,9 +58,9 @@ static bool is_form_of(const struct search_index *index, const struct search_par
     return slice_eq(slice_of(stem, len), search_text_stem(index->stemmer, word));
 }
 
-/* Matches a phrase whose first word fits at `first`. Returns the number of its words that were
- * found, 0 unless all were. taken: its parts; *end: the part after the last. A phrase does not
- * extend into the next clause or a quotation. */
+/* Matches a phrase whose first word fits at `first`. Returns the number of its words, 0 unless
+ * all were found. taken: its parts; *end: the part after the last. A phrase does not extend into
+ * the next clause or a quotation. */
 static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
                     slice phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
 {
@@ -77,7 +77,7 @@ static size_t match(const struct search_index *index, const struct search_readin
             continue;
         }
         size_t last = has_gap ? at + SEARCH_GAP_WORDS_MAX : at;
-        at += has_gap; /* a gap covers at least one part */
+        at += has_gap; /* a gap takes at least one part */
         while (at < r->count && at <= last && !r->parts[at].begins_clause &&
                !(is_form_of(index, &r->parts[at], word) && !r->parts[at].is_quoted))
             at++;
@@ -110,9 +110,9 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
     }
 }
 
-/* Of several phrases that fit, the one with the most words of its own wins, and of those the
+/* If several phrases fit, the one with the most words of its own is taken, and of those the
  * shortest: "let Ann know in the morning" is "let * know", not "let * in". phrase_first and
- * phrase_count bound the candidates to phrases with this first word. */
+ * phrase_count limit the candidates to phrases with this first word. */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -158,8 +158,8 @@ static enum clause clause_at(const struct search_reading *r, size_t first)
     return CLAUSE_STATEMENT;
 }
 
-/* The first word of the clause that is the request; SIZE_MAX: no clause demands or asks anything,
- * and then all of them count alike. */
+/* The first word of the clause that is the request; SIZE_MAX: no clause demands or asks
+ * anything, so all of them count the same. */
 static size_t find_request(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -211,7 +211,7 @@ static bool opens_payload(const struct state *s, size_t at)
     bool says = s->verb_classes & WORD_SAYS;
     if (s->content == 0 || !next)
         return false;
-    ASSERT(at > 0); /* the clause has meaningful words before it */
+    ASSERT(at > 0); /* the clause has meaningful words before this one */
     if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
         !s->is_in_phrase && next->is_known)
         return true; /* "text the driver the new address" */
@@ -230,8 +230,8 @@ static bool opens_payload(const struct state *s, size_t at)
     return is_part_word(part, "for") && s->verb_classes & WORD_THANKS;
 }
 
-/* "that the deploy is at five on slack": inside payload, an app after a preposition is where to say
- * it, and so part of the request. */
+/* "that the deploy is at five on slack": inside payload, an app after a preposition says where
+ * to send it, and so is part of the request. */
 static bool is_location(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts;
@@ -263,9 +263,9 @@ static bool has_digit(slice text)
     return false;
 }
 
-/* How a word that may be both is used: as a noun after a determiner, a preposition other than "to",
- * or a possessive "s"; as a verb if a clause begins with it and a thing or a person follows. 0:
- * either. */
+/* How a word that may be both verb and noun is used: as a noun after a determiner, a preposition
+ * other than "to", or a possessive "s"; as a verb if a clause begins with it and a thing or a
+ * person follows. 0: either. */
 static unsigned use_of(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
@@ -284,7 +284,7 @@ static unsigned use_of(const struct state *s, size_t at)
     return 0;
 }
 
-/* "the mails from Jira": the app only sent them; they are in a mail app. */
+/* "the mails from Jira": that app only sent them; they are in a mail app. */
 static bool is_sender(const struct state *s, size_t at)
 {
     const struct search_part *part = &s->reading->parts[at];
@@ -292,8 +292,8 @@ static bool is_sender(const struct state *s, size_t at)
            part[-2].classes & WORD_LETTER;
 }
 
-/* Gives a role to a word that is neither a stop word nor payload. The first one of a clause is its
- * command: verb_classes decides how the rest is read. */
+/* Gives a role to a word that is neither a stop word nor payload. The first such word of a
+ * clause is its command: verb_classes decides how the rest is read. */
 static void read_content(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
@@ -320,7 +320,7 @@ static void read_content(struct state *s, size_t at)
     s->has_things = s->has_things || !is_app_name(part);
 }
 
-/* "remind Ben tomorrow at nine to call": a time before the payload is when to send it, so a
+/* "remind Ben tomorrow at nine to call": a time before the payload is the time to send it, so a
  * scheduled message is wanted. */
 static void read_sending_time(struct state *s, size_t at)
 {
@@ -342,8 +342,8 @@ static bool is_inside(const struct search_part *part)
 static void read_part(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
-    /* The order of these checks is the precedence: a quotation, then open payload, then what opens
-     * it. */
+    /* The order of these checks is their precedence: a quotation, then open payload, then a word
+     * that opens payload. */
     if (part->is_quoted) {
         part->role = part->is_known ? ROLE_PAYLOAD : ROLE_NONE;
         return;
@@ -377,7 +377,8 @@ static void read_part(struct state *s, size_t at)
         read_content(s, at);
 }
 
-/* A query that is only payload ("invoice 42", a quotation) is about it, so it is the core. */
+/* In a query that is only payload ("invoice 42", a quotation) the payload is the subject, so it
+ * becomes the core. */
 static void raise_payload(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++)

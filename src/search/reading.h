@@ -8,14 +8,14 @@
 #include "search/index.h"
 
 enum {
-    SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not indexed and finds nothing */
-    SEARCH_FIELD_WORDS_MAX = 400, /* in one field; further words are not indexed */
+    SEARCH_WORD_BYTES_MAX = 32,   /* longer words are neither indexed nor found */
+    SEARCH_FIELD_WORDS_MAX = 400, /* per field; further words are not indexed */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are never corrected */
     SEARCH_TYPO_BYTES_MAX = 24,
 };
 
-/* A word that matches another has one of two weights: SEARCH_CLOSE if one might be written for the
- * other (a synonym, a plural, a typing mistake), SEARCH_HALF if it is only likely. */
+/* A word that matches another has one of two weights: SEARCH_CLOSE if one may be written for the
+ * other (a synonym, a plural, a typing mistake), SEARCH_HALF if it is only related. */
 #define SEARCH_CLOSE 0.8f
 #define SEARCH_HALF  0.5f
 
@@ -27,18 +27,18 @@ enum search_field {
     FIELD_DESCRIPTION,
     FIELD_INTEGRATION, /* its id and name */
     FIELD_DOMAIN,      /* its category and tags */
-    FIELD_INPUTS,      /* names of input fields; of an integration: its actions' ids */
+    FIELD_INPUTS,      /* names of input fields; for an integration: its actions' ids */
     SEARCH_FIELD_COUNT,
 };
 
 /* ---- finding a word (expand.c) ---- */
 
-/* NULL: no document, synonym or class has this exact word. word is lower case. */
+/* Finds a word in lower case. NULL: no document, synonym or class has exactly this word. */
 const struct search_word *search_index_word(const struct search_index *index, slice word);
-/* Also by its stem. NULL: no document or synonym has it. */
+/* Finds the term of a word, also by its stem. NULL: no document or synonym has it. */
 const struct search_term *search_index_find(const struct search_index *index, slice word);
 
-/* Whether a document or a synonym has it. */
+/* Whether a document or a synonym has the term. */
 static inline bool search_term_finds(const struct search_term *term)
 {
     return term && (term->posting_count > 0 || term->link_count > 0);
@@ -62,7 +62,8 @@ struct search_token {
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
 /* Checks by the ending: "messages". */
 bool search_text_is_plural(slice word);
-/* Stems English words in ASCII; returns others unchanged. Borrowed until the next call. */
+/* Stems English words in ASCII; returns others unchanged. The result is borrowed until the next
+ * call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
 /* Hashes a word without its byte `skip` (SIZE_MAX: the whole word). */
 uint32_t search_text_hash(slice word, size_t skip);
@@ -72,27 +73,28 @@ bool search_text_is_one_typo(slice a, slice b);
 
 /* ---- English word lists (words.txt, idioms.txt) ---- */
 
-/* What part a word plays in a sentence. */
+/* The part that a word plays in a sentence. */
 enum search_class_flag {
     WORD_STOP = 1,        /* does not say what is wanted: "the", "my" */
-    WORD_PREPOSITION = 2, /* what follows says where, or with what */
+    WORD_PREPOSITION = 2, /* the following words say where, or with what */
     WORD_DETERMINER = 4,  /* a thing follows */
     WORD_SUBJECT = 8,     /* a clause that begins with it is a statement */
     WORD_QUESTION = 16,   /* a clause that begins with it is a question */
     WORD_SAYS = 32,       /* a verb followed by a listener and the payload */
     WORD_ASKS = 64,      /* a verb followed by a person and "to" with the payload: "remind me to" */
-    WORD_THANKS = 128,   /* such a verb, whose payload begins with "for" */
+    WORD_THANKS = 128,   /* as WORD_ASKS, but its payload begins with "for" */
     WORD_OPENS = 256,    /* payload follows: "that", "about" */
-    WORD_RELATIVE = 512, /* after a thing, a description of it follows: "the mail where" */
+    WORD_RELATIVE = 512, /* after a thing it begins a description: "the mail where" */
     WORD_NAMES = 1024,   /* a name follows: "called" */
     WORD_TIME = 2048,    /* a time or a number */
-    WORD_TELLER = 4096,  /* after a thing, a description of it follows: "the mail she sent" */
+    WORD_TELLER = 4096,  /* after a thing it begins a description: "the mail she sent" */
     WORD_GENERIC = 8192, /* does not identify an app in its name: "API" */
-    WORD_LOCATION = 16384,    /* where something is kept: as an app's name, never an aside */
+    WORD_LOCATION = 16384,    /* where a thing is kept: never an aside as an app's name */
     WORD_FINDS = 32768,       /* a document or a synonym has it; set when the index is built */
-    WORD_LETTER = 65536,      /* a person sends it: an app that it comes from is not where it is */
+    WORD_LETTER = 65536,      /* a person sends it: the app that it comes from is not where it is
+                               * kept */
     WORD_INDEFINITE = 131072, /* a thing follows that may not exist yet */
-    WORD_CHANNEL = 262144,    /* a means of sending: an action without it does something else */
+    WORD_CHANNEL = 262144,    /* a means of sending: an action without it does not fit */
 };
 
 struct search_class {
@@ -103,8 +105,8 @@ struct search_class {
 extern const struct search_class search_classes[];
 extern const size_t search_classes_count;
 
-/* finds NULL: every word of `words` finds every other. Otherwise a word of `words` in a query finds
- * those of `finds`, but not the reverse. */
+/* finds NULL: every word of `words` matches every other. Otherwise a word of `words` in a query
+ * matches those of `finds`, but not the reverse. */
 struct search_synonyms {
     const char *words, *finds;
     unsigned how; /* SAME or NEAR, and for which use of the word only */
@@ -112,14 +114,14 @@ struct search_synonyms {
 
 enum {
     SAME = 0, /* either word may be used for the other */
-    NEAR = 1, /* what a query calls by one word is often done by an action with the other */
+    NEAR = 1, /* an action often does under one word what a query calls by the other */
     AS_VERB = 2,
     AS_NOUN = 4,
 };
 
 extern const struct search_synonyms search_synonyms[];
 extern const size_t search_synonyms_count;
-/* A query that begins with one of `words` uses it as a verb, and wants `means` too. */
+/* A query that begins with one of `words` uses it as a verb, and also asks for `means`. */
 struct search_implied {
     const char *words, *means;
 };
@@ -129,7 +131,7 @@ extern const size_t search_implied_count;
 /* Phrases, separated by " / ", and the meaning of each. */
 struct search_idiom {
     const char *phrases, *means;
-    uint32_t classes; /* as a word; with WORD_OPENS payload follows the phrase */
+    uint32_t classes; /* those of the phrase as a word; after WORD_OPENS payload follows */
 };
 
 extern const struct search_idiom search_idioms[];
@@ -141,8 +143,8 @@ enum { SEARCH_GAP_WORDS_MAX = 5 };
 
 enum search_role {
     ROLE_NONE,    /* has no meaning, or is part of something else */
-    ROLE_PAYLOAD, /* what is passed on, a time: only breaks ties */
-    ROLE_ASIDE,   /* where, with what, and anything else the query says */
+    ROLE_PAYLOAD, /* text that is passed on, or a time: only breaks ties */
+    ROLE_ASIDE,   /* where, with what, and other parts of the query */
     ROLE_CORE,    /* what to do, to what */
 };
 
@@ -150,16 +152,17 @@ struct search_part {
     struct search_token token;
     uint32_t classes;
     const struct search_term *term; /* the word's or its stem's; NULL: none */
-    slice means;                    /* words with its meaning if a phrase begins here; or empty */
+    slice means;                    /* words with the meaning of a phrase that begins here; or
+                                     * empty */
     enum search_role role;
-    bool is_known;      /* something has it, or it begins a phrase */
-    bool is_taken;      /* by a phrase that began earlier */
+    bool is_known;      /* a document or synonym has it, or it begins a phrase */
+    bool is_taken;      /* belongs to a phrase that began earlier */
     bool is_recipient;  /* a person inside such a phrase: "let the team know" */
     bool is_content;    /* meaningful and not payload */
-    bool is_sender;     /* an app that something was sent by: "the mails from Jira" */
+    bool is_sender;     /* an app that sent something: "the mails from Jira" */
     bool is_command;    /* the first meaningful word of its clause */
-    bool is_container;  /* something is done inside of it: "a row to the sheet" */
-    bool is_name;       /* unknown to any catalog: a name, a recipient */
+    bool is_container;  /* something is done inside it: "a row to the sheet" */
+    bool is_name;       /* not a word of any catalog: a name, a recipient */
     bool begins_clause; /* the first word, or the first after , ; . : ! ? */
     bool ends_sentence; /* . ! ? come before it */
     bool follows_colon;
@@ -168,14 +171,14 @@ struct search_part {
 };
 
 struct search_reading {
-    char text[SEARCH_QUERY_BYTES_MAX]; /* the text that the tokens' sources point into */
+    char text[SEARCH_QUERY_BYTES_MAX]; /* the text into which the tokens' sources point */
     struct search_part parts[SEARCH_QUERY_WORDS_MAX];
     size_t count;
     bool is_question;
 };
 
 /* Splits the text, up to SEARCH_QUERY_BYTES_MAX, into at most SEARCH_QUERY_WORDS_MAX parts. Sets
- * what comes before each part, but no roles. */
+ * the members about the text before each part, but no roles. */
 void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out);
 /* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
@@ -193,7 +196,7 @@ struct search_expansion {
     size_t count;
 };
 
-/* The term itself with its synonyms. use: of the word (AS_VERB, AS_NOUN), or 0. */
+/* Adds the term itself and its synonyms. use: that of the word (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out);
 /* Words with this prefix, and with may_mistype those at one mistake. */

@@ -1,16 +1,16 @@
 /*
- * Answers a query: its words, their weights, a score for each document, the best of them.
+ * Answers a query: its words, their weights, a score for each document, and the best documents.
  *
- * Ranking: query.c gives each word a role. A word widens to terms (itself, synonyms, prefixes, one
- * typing mistake), each with a weight up to 1. For each word a document gets the best term's weight
- * times its impact (BM25F without idf, computed when the index is built), times the word's rarity
- * (idf, bounded), times the role's weight. The sum over words, divided by the maximum for all
- * requested words, is the relevance. Bonuses and halvings for names, questions and connections
+ * Ranking: query.c gives each word a role. A word is expanded to terms (itself, synonyms, prefixes,
+ * one typing mistake), each with a weight up to 1. For each word a document gets the best term's
+ * weight times its impact (BM25F without idf, computed when the index is built), times the word's
+ * rarity (idf, bounded), times the role's weight. The sum over words, divided by the maximum for
+ * all requested words, is the relevance. Bonuses and halvings for names, questions and connections
  * follow in relevance_of and find_doc.
  *
  * Cost: one pass over the postings of the terms, at most SEARCH_EXPANSIONS_MAX for each of at most
- * SEARCH_QUERY_WORDS_MAX words, and one over the documents. The constants come from measurements
- * (tests/unit/search/test_search_quality.c), not from a formula.
+ * SEARCH_QUERY_WORDS_MAX words, and one pass over the documents. The constants come from
+ * measurements (tests/unit/search/test_search_quality.c), not from a formula.
  */
 #include "search/search.h"
 
@@ -21,9 +21,9 @@
 
 /* The weight of each role, in the order of enum search_role: none, payload, aside, core. */
 static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
-/* The cap on rarity: no word counts more than a word that is in this share of the documents, and an
- * unknown word counts exactly that much. A rare word of a sentence is more often incidental than
- * its subject. */
+/* The limit of rarity: no word counts more than a word that is in this share of the documents,
+ * and an unknown word counts exactly that much. A rare word of a sentence is more often
+ * incidental than its subject. */
 static const float rarest_share = 0.06f;
 /* The proportional bonus of a document if all words of its id or of its title are in the query. */
 static const float name_bonus = 0.3f;
@@ -31,7 +31,7 @@ static const float name_bonus = 0.3f;
  * connection wins. */
 static const float tie_share = 0.04f;
 
-/* More than the one word that names a channel and its close matches. */
+/* More than the weight of the one word that names a channel and its close matches. */
 static const float name_words_min = 1.6f;
 
 enum {
@@ -42,12 +42,12 @@ enum {
     CONTAINER_TITLE_WORDS = 2
 };
 
-/* How well a document matches the query, by the words' weights; best_*: of the current word. */
+/* How well a document matches the query, by the words' weights; best_*: for the current word. */
 struct score {
     float sum, best;
-    float id, best_id, title, best_title; /* how many words of its id, of its title */
+    float id, best_id, title, best_title; /* matched words of its id, of its title */
     bool is_app_named;                    /* the integration is named */
-    bool is_of_channel;                   /* the requested channel, or one in its name */
+    bool is_of_channel;                   /* is about the requested channel, or one in its name */
     bool is_channel_in_name;
 };
 
@@ -57,13 +57,13 @@ struct query {
     struct search_expansion word; /* the current one */
     size_t doc_first, doc_end;    /* the range of hits */
     struct score *scores;         /* the scores of these documents */
-    uint32_t *touched;            /* those that have the current word */
+    uint32_t *touched;            /* documents that have the current word */
     size_t touched_count;
     float asked;                          /* total weight of the requested words */
     float weight_max;                     /* the largest weight of a word */
     bool is_plural;                       /* the current word */
     bool is_container;                    /* the current word: not the object */
-    bool is_command;                      /* the current word: what is to be done */
+    bool is_command;                      /* the current word: says what to do */
     bool is_sender;                       /* the current word: an app that is not requested */
     bool is_app_named;                    /* names some integration */
     bool names_channel;                   /* the current word: "sms" */
@@ -101,9 +101,9 @@ static bool is_search_word(const struct query *q, slice text)
     return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
 }
 
-/* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word. Not
- * if each of them is known by itself, since then they have their own meaning. Returns how many
- * parts are joined, 1: none. */
+/* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word.
+ * Parts that are all known by themselves are not joined, since they have their own meaning.
+ * Returns how many parts are joined, 1: none. */
 static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
 {
     const struct search_part *parts = q->reading.parts;
@@ -142,7 +142,7 @@ static void expand_token(struct query *q, const struct search_token *token, unsi
 {
     slice text = token_text(token);
     q->word.count = 0;
-    /* Read from the word itself: its stem, which finds terms, does not show it. */
+    /* Determined from the word itself: its stem, which finds terms, does not show it. */
     q->is_plural = search_text_is_plural(text);
     add_known(q, text, use);
     /* The last word may be incomplete. A known word matches itself and, at half weight, its
@@ -172,8 +172,8 @@ static float rarity(const struct query *q, float docs)
     return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
 }
 
-/* A word is as rare as the most common of its equivalent terms, and of the looser ones only if
- * there are no others: a rare synonym must not raise a common word. */
+/* A word is as rare as the most common of its equivalent terms, or of its looser terms if there
+ * are no others: a rare synonym must not raise a common word. */
 static float word_weight(const struct query *q)
 {
     float docs = 0, docs_near = 0;
@@ -213,8 +213,8 @@ static bool is_channel(const struct query *q, const struct search_term *term, fl
     return term == q->own_term || (word && word->classes & WORD_CHANNEL);
 }
 
-/* Adds one term's postings to the current word's best values. The best of the terms counts, not
- * their sum: a document with both "mail" and "email" is not twice as good. */
+/* Adds one term's postings to the current word's best values. The best term counts, not the sum
+ * of the terms: a document with both "mail" and "email" is not twice as good. */
 static void score_term(struct query *q, const struct search_term *term, float term_weight,
                        bool may_name_app)
 {
@@ -255,8 +255,8 @@ static void score_term(struct query *q, const struct search_term *term, float te
     }
 }
 
-/* Scores the expansion in q->word as one word of the query. role: its weight. Payload is not
- * requested, so its absence does not lower any document's relevance. */
+/* Scores the expansion in q->word as one word of the query. role: the weight of its role.
+ * Payload is not requested, so its absence does not lower any document's relevance. */
 static void score_word(struct query *q, float role)
 {
     ASSERT(role > 0 && role <= 1); /* a part without a role is not a word of the query */
@@ -298,7 +298,7 @@ static size_t read_halves(const struct query *q, const struct search_token *toke
     return count > 1 ? count : 0;
 }
 
-/* "comment on a page": the first word is a noun used as a verb, and means to create one. */
+/* "comment on a page": the first word is a noun used as a verb, and means to create a comment. */
 static void score_implied(struct query *q, const struct search_part *part)
 {
     const struct search_term *term = part->term;
@@ -311,8 +311,8 @@ static void score_implied(struct query *q, const struct search_part *part)
     score_word(q, role_weights[part->role] * SEARCH_HALF);
 }
 
-/* A phrase (idioms.txt) or a sign (parts.c) has words with its meaning: alternatives separated by
- * blanks, several things by commas, each of which counts as a word. */
+/* A phrase (idioms.txt) or a sign (parts.c) has words with its meaning: blanks separate
+ * alternatives, and commas separate several things, each of which counts as a word. */
 static void score_means(struct query *q, const struct search_part *part)
 {
     slice things = part->means;
@@ -357,7 +357,7 @@ static void score_part(struct query *q, const struct search_part *part,
         score_word(q, role_weights[part->role]);
         return;
     }
-    /* Only for the first requested word, and not while it may be incomplete. */
+    /* Only for the first requested word, and only if it is complete. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
     expand_token(q, token, part->use, is_last);
@@ -420,9 +420,9 @@ static float share(float said, unsigned words)
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
 }
 
-/* Belongs to another app than the requested one or, if none is requested, to another channel. An
- * app without words about its subject may do what its action's name says: "Send a mail", but not
- * "Find a user by mail". */
+/* Whether the document belongs to another app than the requested one or, if none is requested,
+ * to another channel. An app without words about its subject may do what its action's name says:
+ * "Send a mail", but not "Find a user by mail". */
 static bool is_of_another(const struct query *q, const struct score *got)
 {
     bool is_named = got->is_channel_in_name && larger_weight(got->id, got->title) > name_words_min;
@@ -431,8 +431,8 @@ static bool is_of_another(const struct query *q, const struct score *got)
 }
 
 /* How much of the request the document matches; 1: all of it in the strongest fields. A question
- * does not change anything, so writes count half; a query that names an app or a channel does not
- * mean another app or channel. */
+ * does not ask for a change, so writes count half; a query that names an app or a channel does
+ * not mean another app or channel. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -447,9 +447,9 @@ static float relevance_of(const struct query *q, size_t doc)
     return score;
 }
 
-/* Score 0: it matches nothing in the query. An exact tool name or integration id ranks above an
- * exact action id, and that above everything else: 200 and 100 are far above any sum of words. An
- * integration ranks after its actions if actions are wanted. */
+/* Score 0: the document matches nothing in the query. An exact tool name or integration id ranks
+ * above an exact action id, which ranks above everything else: 200 and 100 are far above any sum
+ * of words. An integration ranks after its actions if actions are wanted. */
 static struct search_found find_doc(const struct query *q, const struct search_request *request,
                                     size_t doc)
 {
@@ -472,8 +472,9 @@ static bool is_before(struct search_found a, struct search_found b)
     return a.score != b.score ? a.score > b.score : a.doc < b.doc;
 }
 
-/* The `limit` best so far, as a binary heap whose root is the worst of them: a better document
- * replaces the root. Ties go by document number, so that equal queries have equal answers. */
+/* Keeps the `limit` best documents in a binary heap whose root is the worst of them: a better
+ * document replaces the root. Ties are broken by document number, so that equal queries have
+ * equal answers. */
 static void sift_down(struct search_found *heap, size_t count, size_t at)
 {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -516,7 +517,7 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
             sift_down(heap, count, 0);
         }
     }
-    /* Heap sort in place: the worst goes to the end. */
+    /* Heap sort in place: the worst document goes to the end. */
     for (size_t left = count; left > 1; left--) {
         struct search_found last = heap[0];
         heap[0] = heap[left - 1];
@@ -535,7 +536,7 @@ int search_run(struct search_index *index, struct arena *arena,
     size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
     *hits = ARENA_ARRAY(arena, struct search_found, most + 1);
     *count = 0;
-    /* Created at the first search, since it cannot be in a pack. */
+    /* Created at the first search, since it cannot be part of a pack. */
     if (!index->stemmer)
         index->stemmer = sb_stemmer_new("english", "UTF_8");
     if (!q || !*hits || !index->stemmer)

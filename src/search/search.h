@@ -3,14 +3,15 @@
  * the actions that do it.
  *
  * An inverted index (index.h) is made once and never changes. A query is parsed first (query.c):
- * phrases are replaced by what they mean, the clause that asks for something is found, and payload
+ * phrases are replaced by their meaning, the clause that asks for something is found, and payload
  * (quotes, text after "that" or "about", names, numbers, times) does not count. Its words are
  * stemmed and expanded by synonyms; a word that no document has is expanded by its prefix and by
  * one typing mistake. Documents are ranked by BM25F (Robertson, Zaragoza: The Probabilistic
  * Relevance Framework, 3.6) over id, title, tags, description, integration and input names. The
- * weight of a word has a limit, whether known or not, so that a name or a rare word does not decide
- * the result. There is no floor: a document with any word of the query is found. Relevance is high
- * if a document matches half of the request, and is of the requested app or channel (SMS, mail).
+ * weight of a word has a limit, whether the word is known or not, so that a name or a rare word
+ * does not decide the result. There is no minimum score: a document with any word of the query is
+ * found. Relevance is high if a document matches half of the request, and is of the requested app
+ * or channel (SMS, mail).
  *
  * Not thread-safe: the stemmer has state.
  */
@@ -35,9 +36,9 @@ struct search_request {
     bool with_integrations, with_actions;
     bool without_reads, without_writes; /* leaves out these actions */
     size_t doc_first, doc_count;        /* the range of hits; doc_count 0: all documents */
-    /* One for each integration of the index: whether it may be found. NULL: all may. */
+    /* For each integration of the index: whether it may be found. NULL: all may. */
     const bool *allowed;
-    /* One for each integration: whether it wins ties. NULL: none does. */
+    /* For each integration: whether it wins ties. NULL: none does. */
     const bool *connected;
     size_t limit;
     bool keeps_all; /* also documents without a match, after the rest */
@@ -51,9 +52,9 @@ struct search_found {
 
 struct search_index;
 
-/* The best hits, best first, at most request->limit; none only if no word is known. An exact id or
- * tool name comes first; equal hits are in the order of the documents. Hits and working memory (32
- * bytes a document) are in the arena. ERR_NOMEM. */
+/* Returns the best hits, best first, at most request->limit; none only if no word is known. An
+ * exact id or tool name comes first; equal hits are in the order of the documents. Hits and
+ * working memory (32 bytes per document) are in the arena. ERR_NOMEM. */
 int search_run(struct search_index *index, struct arena *arena,
                const struct search_request *request, struct search_found **hits,
                size_t *count) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
- * Text to words: where they begin and end, their stems, and what one typing mistake is. Only ASCII
- * letters are lowercased and stemmed: a catalog's words are English, and other scripts are compared
- * byte by byte, which needs no Unicode tables.
+ * Text to words: where they begin and end, their stems, and the definition of one typing mistake.
+ * Only ASCII letters are lowercased and stemmed: a catalog's words are English, and other scripts
+ * are compared byte by byte, which needs no Unicode tables.
  */
 #include <libstemmer.h>
 
@@ -88,9 +88,9 @@ bool search_text_is_one_typo(slice a, slice b)
     while (tail < b.len - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail])
         tail++;
     if (a.len > b.len)
-        /* One letter more: all of b is in the common head and tail. */
+        /* Longer by one letter: all of b is in the common head and tail. */
         return head + tail == b.len;
-    /* Of equal length: one letter differs, or two neighbours are exchanged. */
+    /* Of equal length: one letter differs, or two neighbours are swapped. */
     size_t apart = a.len - head - tail;
     return apart == 1 ||
            (apart == 2 && a.ptr[head] == b.ptr[head + 1] && a.ptr[head + 1] == b.ptr[head]);
