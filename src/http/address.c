@@ -119,7 +119,7 @@ const char *address_special(const struct sockaddr *address)
         return what;
     if ((bytes[0] & 0xe0) != 0x20)
         return "not global unicast";
-    /* Last, because an ISATAP address may have any prefix, a global one included. */
+    /* Checked last, because an ISATAP address may have any prefix, even a global one. */
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 

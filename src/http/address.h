@@ -28,8 +28,8 @@ void address_policy_free(struct address_policy *policy);
  * any address that it resolves to is then allowed), "::1", "[::1]:443", or a network "10.1.0.0/16",
  * "fd00::/8" (whatever name resolves to it). Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
-/* The same for an entry of a list of proxies: an address, a network, or "unix". A name is refused:
- * a proxy is identified by its address. */
+/* Adds an entry to a list of proxies: an address, a network, or "unix". A name is refused: a
+ * proxy is identified by its address. */
 int address_policy_allow_proxy(struct address_policy *policy, slice entry,
                                struct err *err) MUST_CHECK;
 /* Whether an entry of the operator's list names this host (and port). */

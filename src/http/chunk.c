@@ -166,8 +166,8 @@ enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t
             continue;
         }
         result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
-        /* One byte of body a chunk, each with a long extension, costs much work for little data
-         * (CVE-2023-39326). The bound prevents it. */
+        /* A body of one-byte chunks, each with a long extension, costs much work for little data
+         * (CVE-2023-39326). The limit prevents it. */
         if (++scan->overhead_bytes > scan->overhead_bytes_max && result == HTTP_SCAN_MORE)
             result = refuse_chunk(scan, 400, "too much chunked framing for its body");
     }

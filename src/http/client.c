@@ -207,7 +207,7 @@ static int override_fill(struct http_override *override, slice origin, slice tar
         code = err_set(err, ERR_SYNTAX, "the target of an override must not have a query");
     if (code != OK)
         return err_prefix(err, "origin override to \"%.*s\"", SLICE_ARG(slice_first(target, 80)));
-    /* Without the slash, as the request's own path begins with one. */
+    /* Removes the slash at the end, as the request's own path begins with one. */
     while (prefix.len && prefix.ptr[prefix.len - 1] == '/')
         prefix.len--;
     override->prefix = prefix;

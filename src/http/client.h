@@ -56,7 +56,7 @@ struct http_client_config {
     unsigned waiting_ms;           /* longest wait for a slot, 5000 */
     size_t idle_per_origin;        /* connections kept, 16 */
     size_t connections_max;        /* total, 1024; idle connections are closed for new calls */
-    size_t origins_max;            /* 4096; unused ones are forgotten; shared like slots */
+    size_t origins_max;            /* 4096; unused origins are freed; shared like slots */
     unsigned idle_ms; /* an unused connection is closed after this, 30000; or earlier by the peer's
                          Keep-Alive: timeout */
     unsigned write_reuse_ms; /* calls that are not idempotent use only connections used within this,

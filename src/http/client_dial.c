@@ -121,9 +121,9 @@ static void dial_close_stream(struct http_dial *dial)
     stream_close(dial->stream);
 }
 
-/* Nothing is read before the connection owns the stream: it starts paused. What TLS delivers
- * between its on_open and the next drain stays in the session. Bytes or an end that arrive anyway
- * come from a server that sends before any request; such a stream is closed. */
+/* Nothing is read before the connection owns the stream: it starts paused. Data that TLS
+ * delivers between its on_open and the next drain stays in the session. Bytes or an end that
+ * arrive anyway come from a server that sends before any request; such a stream is closed. */
 static void on_early_read(struct stream *stream, void *owner, slice bytes)
 {
     struct http_dial *dial = owner;
@@ -490,7 +490,7 @@ static void on_end(struct op *op, enum op_end end)
         memcpy(call->remote, dial->remote, sizeof(call->remote));
         call_finish(call, end == OP_ENDED_DONE ? HTTP_CALL_RESET : dial->result);
     }
-    /* After the hand-over the stream is the connection's, and nothing is left to close here. */
+    /* After the hand-over the connection owns the stream, and nothing is left to close here. */
     dial_close_stream(dial);
 }
 

@@ -476,7 +476,7 @@ size_t response_feed(struct http_connection *connection, slice bytes)
 bool response_finish(struct http_connection *connection)
 {
     struct http_response *response = &connection->response;
-    /* Before the head is complete a close is a broken reply, never its end. */
+    /* If the peer closes before the head is complete, the reply is broken. */
     if (!response->is_head_done || connection->call->status == 0 ||
         !llhttp_message_needs_eof(&response->parser))
         return false;

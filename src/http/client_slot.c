@@ -69,7 +69,7 @@ static void line_collect(struct http_line *line)
 static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
-    /* Its bytes are the key of the table: the struct has no padding. */
+    /* The bytes of the struct are the key of the table, since it has no padding. */
     struct line_key of = {origin, key};
     struct http_line *line = lines_find(&client->lines, slice_of(&of, sizeof(of)));
     if (line)
@@ -164,7 +164,7 @@ static void serve_all(struct http_client *client)
     client->is_serving = true;
     /* Reads the ring again each round: call_assign may end calls, and so change it. */
     while ((tenant = tenant_next(client))) {
-        /* Before call_assign, after which neither call nor tenant may be used. */
+        /* Taken before call_assign, after which neither call nor tenant may be used. */
         struct http_call *call = line_take(&tenant->line, &client->ring);
         client->waiting_count--;
         slot_take(call);
@@ -261,7 +261,7 @@ void slot_leave(struct http_call *call)
     if (call->slot == SLOT_IN_ALL) {
         tenant->active_count--;
         client->active_count--;
-        /* Its tenant leaves the ring with its last waiting call. */
+        /* The tenant leaves the ring with its last waiting call. */
     } else if (list_is_empty(&tenant->line.waiting)) {
         list_unlink(&tenant->line.ring);
     }

@@ -150,7 +150,7 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
             http_exchange_unref(&exchange->pub); /* the memory of the parts remains valid in this
                                                   * turn */
         }
-        /* There is room for a head, a body and the caller's parts; otherwise the present ones are
+        /* If there is no room for a head, a body and the caller's parts, the present parts are
          * sent first. */
         if (used + 2 <= CONN_PARTS_MAX - count)
             continue;
@@ -312,7 +312,7 @@ static size_t conn_process(struct http_conn *conn, slice bytes)
         used += taken;
     }
     conn->is_processing = false;
-    /* From LINGER on input is dropped, so all of it counts as used. */
+    /* In LINGER and CLOSED input is dropped, so all of it counts as used. */
     return conn->state >= CONN_LINGER ? bytes.len : used;
 }
 
@@ -368,8 +368,8 @@ void http_conn_advance(struct http_conn *conn)
             conn_linger(conn);
         else
             enter_conn_state(conn, CONN_HEAD);
-        /* Still in the outbox: its bytes are sent at the end of the turn, and http_conn_flush
-         * releases it. */
+        /* An exchange that is still in the outbox has bytes that are sent at the end of the
+         * turn, when http_conn_flush releases it. */
         if (list_is_empty(&exchange->out_link)) {
             exchange->conn = NULL;
             http_exchange_unref(&exchange->pub);

@@ -64,7 +64,7 @@ uint64_t http_conn_state_due(const struct http_conn *conn)
         /* Once a reply has begun, writing has its own deadline (http_conn_write_due). */
         return exchange->is_begun ? UINT64_MAX : conn->state_ns + ms(config->request_timeout_ms);
     case CONN_LINGER:
-        /* First the reply has to be read; the writing side's deadline bounds that. */
+        /* The client has to read the reply first; the writing side's deadline limits that. */
         if (conn->pending_before)
             return UINT64_MAX;
         /* At most ten times the limit, for a client that never stops sending. */

@@ -224,7 +224,7 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
     uint64_t limit = pub->body_bytes_max;
-    /* Half of the largest block, so that doubling a buffer cannot pass it. */
+    /* The limit is half of the largest block, so that doubling a buffer cannot exceed the block. */
     if (limit > MEM_BLOCK_BYTES_MAX / 2)
         limit = MEM_BLOCK_BYTES_MAX / 2;
     exchange->body_ns = loop_now_ns(pub->loop);

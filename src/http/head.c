@@ -107,7 +107,7 @@ static bool squeezes_to(slice name, slice real)
     return len == real.len;
 }
 
-/* Transfer_Encoding, Host_, ContentLength: some gateways read these as the real ones. */
+/* Transfer_Encoding, Host_, ContentLength: some gateways treat these as the real fields. */
 static bool resembles_framing(slice name)
 {
     for (size_t i = 0; i < TYPE; i++)
@@ -365,7 +365,7 @@ static bool check_request(struct http_head *out, const struct found found[KNOWN]
         !is_single(found, AUTHORIZATION, problem) || !is_single(found, TYPE, problem) ||
         !is_single(found, KEY, problem))
         return false;
-    /* After the framing check: a broken message is 400 whatever its method. */
+    /* Checked after the framing: a broken message is 400 whatever its method. */
     if (out->method == HTTP_METHOD_OTHER)
         return refuse_head(problem, 501, "the method is not known");
     if (!read_target(out, &text))

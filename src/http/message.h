@@ -1,7 +1,7 @@
 /*
- * What the server and the client share about an HTTP/1.1 message: methods, header fields, status
- * texts, and the grammar checks of RFC 9110 that keep sent messages well-formed. Owns nothing: all
- * slices are borrowed from the owner of the head.
+ * The parts of an HTTP/1.1 message that the server and the client share: methods, header fields,
+ * status texts, and the grammar checks of RFC 9110 that keep sent messages well-formed. Owns
+ * nothing: all slices are borrowed from the owner of the head.
  */
 #ifndef HTTP_MESSAGE_H
 #define HTTP_MESSAGE_H

@@ -60,7 +60,8 @@ static int compile_route(const struct http_route *route, struct compiled *out, s
     return OK;
 }
 
-/* By number of segments, then literal before parameter from the left, then by text and method. */
+/* Sorts by number of segments, then literal before parameter from the left, then by text and
+ * method. */
 static int compare(const void *left, const void *right)
 {
     const struct compiled *a = left, *b = right;
@@ -88,7 +89,7 @@ static int compile_all(struct http_router *router, const struct http_route *rout
     }
     router->count = count;
     qsort(router->routes, count, sizeof(router->routes[0]), compare);
-    /* After sorting, equal patterns are neighbours. */
+    /* Equal patterns are adjacent after sorting. */
     for (size_t i = 1; i < count; i++)
         if (compare(&router->routes[i - 1], &router->routes[i]) == 0)
             return err_set(err, ERR_INVALID, "route \"%s\" is in the table twice",

@@ -1,7 +1,8 @@
 /*
  * Router: a static table of method and path pattern, compiled once, matched segment by segment on
- * the percent-decoded path. No regular expressions. A literal segment wins over a {param}, whatever
- * the method: with POST /flows/start and GET /flows/{id}, GET /flows/start is a wrong method.
+ * the percent-decoded path. There are no regular expressions. A literal segment takes precedence
+ * over a {param}, whatever the method: with POST /flows/start and GET /flows/{id}, GET /flows/start
+ * is a wrong method.
  */
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H

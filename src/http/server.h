@@ -142,7 +142,7 @@ struct http_exchange {
 
 /* ---- reading a request ---- */
 
-/* First field of that name, SLICE_NONE if absent. */
+/* The first field with that name, SLICE_NONE if absent. */
 slice http_request_header(const struct http_exchange *exchange, slice name);
 /* First value of a query parameter, decoded ('+' is a space) into the arena at the first call.
  * SLICE_NONE if absent; "" if it has no value. A query with a broken escape is answered with 400

@@ -256,7 +256,7 @@ static struct json make_manifest(struct import *im, struct json actions)
     put_given_member(im, &manifest, "tags");
     put_member_text(im, &manifest, "docs_url",
                     json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
-    /* In the order of the format's description, since people read and edit the file. */
+    /* Members are in the order of the format's description, since people read and edit the file. */
     import_set(im, &manifest, "base_url", im->base_url);
     put_given_member(im, &manifest, "headers");
     if (im->connection_params.type == JSON_OBJECT)

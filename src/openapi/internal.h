@@ -173,7 +173,7 @@ struct import_input *import_input_add(struct import_op *op, const char *location
                                       bool is_required);
 /* input.name as JMESPath: input."a-b". */
 slice import_input_path(struct import_op *op, const struct import_input *input);
-/* The same expression as a template: ${input.name}. */
+/* The expression of import_input_path as a template: ${input.name}. */
 struct json import_input_template(struct import_op *op, const struct import_input *input);
 /* Whether text can be a member's name in a template. */
 bool import_is_plain(slice text);

@@ -254,8 +254,8 @@ static void put_query(struct import_op *op, const struct parameter *p)
 
 static bool is_ignored_header(slice name)
 {
-    /* By OpenAPI "Parameter Object" definitions of the first three must be ignored; the HTTP
-     * client sets the others. */
+    /* OpenAPI ("Parameter Object") requires that definitions of the first three are ignored; the
+     * HTTP client sets the others. */
     static const char *const names[] = {"Accept", "Content-Type", "Authorization", "User-Agent"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (slice_eq_nocase(name, slice_cstr(names[i])))

@@ -317,8 +317,8 @@ static int fill_query(struct pg_query *query, const PGresult *result, const size
                         rows, count, &query->rows);
 }
 
-/* The query of a set that a row belongs to; every row has one. Binary search: the queries are
- * sorted by the same key (cmp_queries), and pg_value_cmp_cell orders as pg_value_cmp does. */
+/* Finds the query of a set to which a row belongs; every row has one. Binary search: the queries
+ * are sorted by the same key (cmp_queries), and pg_value_cmp_cell orders as pg_value_cmp does. */
 static size_t find_by_key(const struct pg_command *command, size_t row)
 {
     const struct pg_stmt *stmt = command->slot->stmt;

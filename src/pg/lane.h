@@ -1,5 +1,5 @@
 /*
- * The inside of the pool: lanes (a connection and the batches in flight on it), batches, and the
+ * Internals of the pool: lanes (a connection and the batches in flight on it), batches, and the
  * slots of expanded statements. For the files of this room.
  */
 #ifndef PG_LANE_H

@@ -193,7 +193,7 @@ struct pg_stmt {
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
-/* Likewise for columns that no other statement has. */
+/* The same macros for columns that no other statement has. */
 #define PG_TAKES(...) PG_PARAMS(((const struct pg_column[]){__VA_ARGS__}))
 #define PG_GIVES(...) PG_COLUMNS(((const struct pg_column[]){__VA_ARGS__}))
 

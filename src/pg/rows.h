@@ -1,5 +1,5 @@
 /*
- * From libpq's results to rows in an arena.
+ * Copies libpq's results into rows in an arena.
  */
 #ifndef PG_ROWS_H
 #define PG_ROWS_H

@@ -1,5 +1,5 @@
 /*
- * From a statement's template (pg/pg.h) to the SQL of the two modes.
+ * Expands a statement's template (pg/pg.h) to the SQL of the two modes.
  */
 #ifndef PG_STMT_H
 #define PG_STMT_H

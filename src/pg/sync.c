@@ -125,7 +125,8 @@ int pg_sync_exec(struct pg_sync *sync, const struct pg_stmt *stmt, const struct 
     struct buf sql;
     buf_init(&sql, PG_SQL_MAX);
     int rc = pg_stmt_expand(stmt, PG_MODE_PIPE, &sql, err);
-    /* Not prepared: a command runs a statement once, and PQexecParams parses it each time. */
+    /* The statement is not prepared: a command runs it once, and PQexecParams parses it each
+     * time. */
     buf_append_char(&sql, '\0');
     if (rc == OK && !buf_is_ok(&sql))
         rc = err_set(err, ERR_NOMEM, "out of memory");

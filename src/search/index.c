@@ -43,8 +43,8 @@ static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
-/* As in index.h, with pointers while the index grows. last_doc and last_entry are the last entry
- * made for the term: entry_of finds a document's entry without a search. */
+/* The same as in index.h, with pointers while the index grows. last_doc and last_entry are the
+ * last entry made for the term: entry_of finds a document's entry without a search. */
 struct term {
     slice stem;
     struct search_posting *postings;

@@ -53,7 +53,7 @@ static int put_account(struct buf *sql, slice text, struct uuid account_id, stru
 {
     char id[UUID_TEXT_LEN + 1];
     ptrdiff_t at;
-    /* A UUID in canonical form has no quote, so quoting by hand is safe. */
+    /* A UUID in canonical form has no quote, so adding quotes around it is safe. */
     uuid_format(account_id, id);
     while ((at = slice_find(text, SLICE("%s"))) >= 0) {
         buf_append(sql, slice_first(text, (size_t)at));

@@ -92,7 +92,7 @@ struct connection_app {
     size_t count, live; /* live: including those that need a new grant */
     bool has_default, is_default_live;
 };
-/* By integration. The list is in op's arena. */
+/* Lists them by integration. The list is in op's arena. */
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
@@ -181,7 +181,8 @@ void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct
 void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, int64_t id, struct uuid holder);
 
-/* connection_use.c: not a change, so rev stays. Later times win. store_done_result. */
+/* connection_use.c: this is not a change, so rev stays. The latest time is kept.
+ * store_done_result. */
 struct connection_use {
     struct uuid account_id;
     int64_t id;

@@ -203,8 +203,9 @@ struct flow_reject {
 void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_reject *reject);
 
-/* After a clean drain, store_node_leave makes a node's running flows free to be adopted at once:
- * they are found by store_flow_orphans, and their adoption does not count. */
+/* When a node stops after a clean drain, store_node_leave releases its running flows, so that
+ * others can adopt them at once: store_flow_orphans finds them, and their adoption does not
+ * count. */
 
 /* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
 
@@ -241,7 +242,8 @@ int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* The same while the loop runs; texts are borrowed until the end. Result: store_done_result. */
+/* Does the same while the loop runs; texts are borrowed until the end. Result:
+ * store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
 /* ERR_NOTFOUND. */

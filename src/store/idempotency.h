@@ -28,8 +28,8 @@ struct claim {
     int64_t connection_id; /* 0: none */
     bool is_write;
     int64_t started_at; /* only read; by the database's clock */
-    /* Only written, for a client's key: its lifetime, which the database's clock measures from
-     * the statement on. guards_until: the end of the validity of what the key guards
+    /* For a client's key, only written. lifetime_ms is measured by the database's clock from the
+     * statement on. guards_until: the end of the validity of what the key guards
      * (clock_shared_us; 0: none); the key is kept beyond it. */
     int64_t lifetime_ms, guards_until;
 };

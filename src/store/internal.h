@@ -1,5 +1,5 @@
 /*
- * For the files of this room: statement tables and small helpers.
+ * Statement tables and small helpers for the files of this room.
  */
 #ifndef STORE_INTERNAL_H
 #define STORE_INTERNAL_H

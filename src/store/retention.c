@@ -36,8 +36,8 @@ static const struct pg_stmt partitions_drop = {
 #define OF(name, type) PG_OF(#name, type, struct expired_key, name)
 static const struct pg_column expired_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
                                                    OF(expires_at, PG_TIME)};
-/* By the partial index idempotency_key_expiry, in its order; rows are then removed by key_expire,
- * in batches by their keys. */
+/* Walks the partial index idempotency_key_expiry in its order; key_expire then removes rows, in
+ * batches by their keys. */
 static const struct pg_stmt keys_expired = {
     .name = "keys_expired",
     .sql = "select :ord, account_id, key, expires_at from sluice.idempotency_key "

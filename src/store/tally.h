@@ -77,8 +77,8 @@ struct tally_part {
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, int64_t from_at);
 STORE_LIST_RESULT(store_tally_rows_result, tally_part)
-/* The same rows summed, those from open_at on separately: first by step and outcome, then
- * (without those before the range) by action, outcome and error, most calls first; at most twice
+/* Sums the same rows, those from open_at on separately: first by step and outcome, then (without
+ * those before the range) by action, outcome and error, most calls first; at most twice
  * TALLY_SUMS_MAX. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct tally_range *range, int64_t from_at,

@@ -48,7 +48,7 @@ bool app_refuses(const struct catalog_action *action, slice granted)
     while (rest.len > 0)
         if (slice_has_word(granted, slice_split(&rest, ' ')))
             return false;
-    /* Without a list of granted scopes, or of the action's, only the app knows. */
+    /* If the granted scopes, or those of the action, are unknown, only the app can tell. */
     return granted.ptr && action->scope_words.len > 0;
 }
 

@@ -346,7 +346,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
         app_view_no_forms(w);
     json_member_bool(w, "wants_client", !has_client(app));
     app_view_scopes(w, integration);
-    /* Not offered without a client: the connect form already contains it. */
+    /* If there is no client, the connect form already contains this form. */
     if (catalog_auth_by(integration, AUTH_OAUTH2) && has_client(app)) {
         json_member_open(w, "client", '{');
         json_member_bool(w, "own", app->has_own);

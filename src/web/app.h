@@ -1,5 +1,5 @@
 /*
- * Shared by the pages of one app. Private to the room.
+ * Declarations shared by the pages of one app. Private to the room.
  */
 #ifndef WEB_APP_H
 #define WEB_APP_H

@@ -66,7 +66,7 @@ enum op_result web_asset(struct web_request *request)
     slice wanted = request->serve.match.params[0];
     for (size_t i = 0; i < embed_web_count; i++) {
         const struct embed_file *file = &embed_web[i];
-        /* A compressed file has no address of its own. */
+        /* A compressed file has no separate address. */
         if (slice_ends_with(slice_cstr(file->name), SLICE(".gz")))
             continue;
         slice path = slice_cstr(web_asset_path(file->name));

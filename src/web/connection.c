@@ -36,7 +36,7 @@ slice app_scopes_missing(struct web_request *request, const struct catalog_integ
                          const struct connection *row)
 {
     const struct catalog_auth *auth = catalog_auth_of(app, row->auth_kind);
-    /* Without a list of granted scopes the app's refusals are the only source. */
+    /* If the granted scopes are unknown, the app's refusals are the only source. */
     if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
         return SLICE_NONE;
     return oauth_scopes_missing(auth->scopes, row->scopes, &request->serve.op.arena);

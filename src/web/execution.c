@@ -99,7 +99,7 @@ static enum op_result no_execution(struct web_request *request)
     return web_reply_missing(request, "There is no such execution.");
 }
 
-/* For a deleted connection only its number is left. */
+/* If the connection was deleted, only its number is known. */
 static enum op_result on_connection(struct web_request *request)
 {
     struct one *one = request->state;

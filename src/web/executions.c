@@ -58,7 +58,7 @@ static slice said_of(const struct execution *execution, const struct json *summa
                                    : json_get_str(summary, SLICE("message"));
 }
 
-/* Likewise for a blocked run, whose reason's name is in the audit trail. */
+/* The error code of a blocked run; the audit trail has the name of its reason. */
 static slice code_of_blocked(slice reason)
 {
     const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};

@@ -22,7 +22,7 @@ slice flow_names_label(struct web_request *request, struct flow_names *names,
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row);
-/* A member "templates": the present ones. */
+/* A member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
 /* A member "decision", as flow_decision.html declares it. step: the view of the waiting step;
  * steps: the views of all. */

@@ -96,7 +96,7 @@ static enum op_result reply_done(struct web_request *request)
                                           [FLOW_COMMAND_RESUME] = "resumed",
                                           [FLOW_COMMAND_CANCEL] = "cancelled"};
     const struct flow_command *command = web_command_of(request);
-    /* Only a command that was carried out redirects: a reload then repeats nothing. */
+    /* A redirect follows only a command that was carried out, so a reload repeats nothing. */
     if (command->answer != FLOW_ANSWER_DONE)
         return web_refuse_command(request, command);
     return web_reply_redirect(request,

@@ -1,8 +1,8 @@
 /*
  * link: the token of a connect link, decoded. Private to the room.
  *
- * The token is base64url of a version, the account's id, so that the link is found by key, and 256
- * random bits; the database stores its SHA-256 only.
+ * The token is base64url of a version, the account's id (so that the link is found by key) and 256
+ * random bits; the database stores only its SHA-256.
  */
 #ifndef WEB_LINK_H
 #define WEB_LINK_H

@@ -151,7 +151,7 @@ static int run_value(struct render *r, const struct markup *file, uint32_t *at,
         write_attribute(r, op, &value);
         return OK;
     case MARKUP_IF:
-        /* The loop that runs this continues after it. */
+        /* The caller's loop advances past *at, hence the - 1. */
         *at = expr_is_true(&value) ? *at : op->to - 1;
         return OK;
     case MARKUP_EACH:

@@ -79,7 +79,7 @@ static uint32_t add_op(struct compiler *c, enum markup_kind kind, slice text, sl
     return made->count++;
 }
 
-/* The literal text so far becomes an op. */
+/* Turns the literal text collected up to here into an op. */
 static void flush(struct compiler *c)
 {
     if (c->text.len > 0)
@@ -179,7 +179,7 @@ static bool is_whole_url(slice text)
     return text.len == 0 || slice_eq_cstr(text, "/") || is_url_start(text);
 }
 
-/* Its element and its name decide whether an attribute may contain values. */
+/* Whether an attribute may contain values depends on its element and its name. */
 static int check_attr(struct compiler *c, slice element, const struct attr *attr)
 {
     static const char *const elements[] = {"script", "meta", "base", "object", "embed", "iframe"};

@@ -200,7 +200,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_str(w, "problem", request->again_notice);
     /* An unknown word displays nothing. */
     json_member_str(w, "notice", sentence ? slice_cstr(sentence) : SLICE_NONE);
-    /* Without a session there is nothing that a forged form could use. */
+    /* Without a session a forged form has nothing to use. */
     json_member_str(w, "csrf",
                     session->is_open ? slice_of(session->csrf, SESSION_CSRF_LEN) : SLICE_NONE);
     /* A connect link's session has no access to the other pages. */

@@ -127,8 +127,8 @@ static slice find_link_mark(struct web_request *request)
     if (request->serve.found != HTTP_MATCH_FOUND)
         return SLICE_NONE;
     request->page = request->serve.match.route->data;
-    /* The callback serves both: the state shows whether a link's page or the dashboard started
-     * it. */
+    /* The callback serves both cookies: the state shows whether a link's page or the dashboard
+     * started it. */
     if (request->page->access == WEB_CALLBACK)
         return web_link_mark_of_state(web_query(request, "state"));
     if (request->page->access != WEB_LINK)

@@ -24,7 +24,7 @@ static int64_t now_ms(void)
 void session_draw_csrf(struct web_session *session)
 {
     uint8_t bytes[SESSION_CSRF_LEN / 2];
-    /* Random, so that another site cannot guess it. */
+    /* The token is random, so that another site cannot guess it. */
     random_bytes(bytes, sizeof(bytes));
     encode_hex_in(session->csrf, sizeof(session->csrf), slice_of(bytes, sizeof(bytes)));
 }

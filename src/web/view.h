@@ -26,10 +26,10 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 /* A member "mark": the letters and the background of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
-/* Likewise for an app by its id, which is its name if the catalog does not have it. */
+/* The same member for an app by its id, which is its name if the catalog does not have it. */
 void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id);
-/* Likewise with the app's own icon, as app_icon.html declares it: for pages that show each app
- * once, since the path is included. app NULL: not in the catalog. */
+/* The same member with the app's own icon, as app_icon.html declares it: for pages that show
+ * each app once, since the path is included. app NULL: not in the catalog. */
 struct catalog_integration;
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
 /* A member "account_mark", as account_mark.html declares it, from the mark and colour of
