@@ -160,7 +160,7 @@ enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t
     enum http_scan result = HTTP_SCAN_MORE;
     size_t at = 0;
     while (at < bytes.len && result == HTTP_SCAN_MORE) {
-        /* Data is skipped in runs; only framing goes byte by byte. */
+        /* Runs of data are skipped; only the framing is read byte by byte. */
         if (scan->state == IN_DATA) {
             at += skip_data(scan, bytes.len - at);
             continue;

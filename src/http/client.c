@@ -323,9 +323,9 @@ static struct http_origin *call_detach(struct http_call *call)
 {
     struct http_client *client = call->client;
     struct http_origin *origin = call->origin;
-    /* Order: the timer first, or it could fire for a call that has ended. Then the dial and the
-     * connection, which use call->dial and call->connection to cut the links. Last its slot, after
-     * its connection is no longer counted. */
+    /* The order matters. The timer comes first, or it could fire for a call that has ended. The
+     * dial and the connection follow, which use call->dial and call->connection to cut the
+     * links. The slot is last, after the connection is no longer counted. */
     timer_stop(&call->timer);
     list_unlink(&call->all_link);
     client->call_count--;

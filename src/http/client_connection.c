@@ -150,8 +150,8 @@ struct http_connection *connection_take_idle(struct http_call *call)
 static void connection_succeed(struct http_connection *connection, bool may_stay)
 {
     struct http_call *call = connection->call;
-    /* A reply that came before the request was fully sent is valid, but the rest of the body would
-     * follow on the connection, so it is not kept. */
+    /* A reply that arrives before the request was fully sent is valid, but the rest of the body
+     * would follow on the connection, so it is not kept. */
     bool is_all_sent = call->state == CALL_RECEIVING;
     bool is_kept = may_stay && is_all_sent && connection->response.is_keep_alive &&
                    !connection->is_eof;
@@ -242,7 +242,8 @@ static void connection_send_more(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
     for (unsigned i = 0; i < CLIENT_SENDS_A_TURN; i++) {
-        /* Filled one piece at a time: what TLS and the kernel do not take at once is copied. */
+        /* Parts are filled one at a time, because bytes that TLS and the kernel do not accept at
+         * once are copied. */
         slice parts[HTTP_CALL_BODY_PARTS_MAX];
         if (stream_write_pending(connection->stream) > 0)
             return;

@@ -108,7 +108,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     dial_wake(dial);
 }
 
-/* The dial stays until the stream's on_closed. */
+/* The dial must exist until the stream's on_closed. */
 static void dial_close_stream(struct http_dial *dial)
 {
     if (!dial->stream)
@@ -317,7 +317,7 @@ static enum op_result step_address(struct op *op)
     dial->result = origin->is_proxied ? HTTP_CALL_PROXY : HTTP_CALL_CONNECT;
     address_format(generic, dial->remote);
     dial->why.code = OK;
-    /* room for what TLS adds to CLIENT_STREAM_QUEUE */
+    /* plus the bytes that TLS adds to CLIENT_STREAM_QUEUE */
     dial->stream =
         tcp_connect(op->loop, generic, CLIENT_STREAM_QUEUE * 2, &dial_events, dial, &dial->why);
     if (!dial->stream) /* no descriptor, no memory */

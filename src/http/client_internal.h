@@ -2,12 +2,12 @@
  * Internals of the outbound client (http/client*.c). Owners:
  *
  *   http_client      origins, by key; counts connections and dials; freed after the last of them
- *   http_origin      its idle connections and lines; freed when it has nothing left
+ *   http_origin      its idle connections and lines; freed with the last of them
  *   http_line        the calls of one tenant to one origin; freed with the last of them
  *   http_tenant      its calls that wait for a slot; freed with its last line
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
- *   http_proxy       the client's; NULL if there is none
- *   http_connection  a stream, and the call that is on it, if any
+ *   http_proxy       the proxy of the client; NULL if there is none
+ *   http_connection  a stream, and the call that it carries, if any
  *   http_call        the caller's; links to it are cut in call_detach() only
  */
 #ifndef HTTP_CLIENT_INTERNAL_H
@@ -197,7 +197,7 @@ void request_wipe(struct http_client *client);
 
 /* NULL: out of memory. */
 struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
-/* The call has ended; the dial ends by itself. */
+/* Called when the call has ended; the dial then ends without it. */
 void dial_abandon(struct http_dial *dial);
 /* Whether the dial waits for the proxy. */
 bool dial_waits_for_proxy(const struct http_dial *dial);
@@ -223,8 +223,8 @@ struct http_connection *connection_new(struct http_origin *origin,
                                        struct stream *stream) MUST_CHECK;
 /* The most recently used idle connection that may carry this call, taken out of the idle lists. */
 struct http_connection *connection_take_idle(struct http_call *call);
-/* Sends the call's request; false if the connection turned out dead before a byte was sent, and is
- * closing. */
+/* Sends the call's request; false if the connection proved to be dead before a byte was sent,
+ * and is closing. */
 bool connection_send(struct http_connection *connection, struct http_call *call);
 /* The call failed or was cancelled: the connection is no longer usable. */
 void connection_drop(struct http_connection *connection);

@@ -30,7 +30,7 @@ static int refuse_response(struct http_connection *connection, enum http_call_re
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
-    /* The first reason stays: later reasons are consequences of the stop. */
+    /* The first reason is kept: later reasons are consequences of the stop. */
     if (response->is_failed)
         return -1;
     response->is_failed = true;
@@ -313,8 +313,8 @@ static unsigned keep_alive_seconds(const struct http_call *call)
         slice item = slice_trim(slice_split(&list, ','));
         if (slice_eq_nocase(slice_first(item, 8), SLICE("timeout=")) &&
             slice_to_u64(slice_from(item, 8), 86400, &seconds))
-            /* 0 seconds mean "closes at once"; 0 in keep_alive_s means no such field, so 1 is
-             * used. */
+            /* A timeout of 0 seconds means "closes at once"; 0 in keep_alive_s means that the
+             * field is absent, so 1 is used. */
             return seconds ? (unsigned)seconds : 1;
     }
     return 0;
@@ -406,7 +406,7 @@ static int on_message_complete(llhttp_t *parser)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
-    /* status stays 0 until a head other than 1xx was read. */
+    /* status is 0 until a head other than 1xx was read. */
     if (connection->call->status == 0) /* an interim reply */
         return 0;
     response->is_complete = true;

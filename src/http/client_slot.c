@@ -57,7 +57,7 @@ static void line_collect(struct http_line *line)
 {
     struct http_tenant *tenant = line->tenant;
     if (line->slot_count > 0 || line->waiting_count > 0)
-        /* A line with calls stays, whether they wait or are under way. */
+        /* A line is kept while it has calls, whether they wait or are under way. */
         return;
     line->origin->line_count--;
     tenant->line_count--;

@@ -443,9 +443,9 @@ static bool is_input_discarded(const struct http_conn *conn)
            (conn->state == CONN_BODY && conn->exchange->is_body_dropped);
 }
 
-/* Processes left-over input: at once if the connection is no longer blocked, in the next turn if
- * the number of requests in this one was the reason. If the client reads slowly, on_drained gets
- * here again. */
+/* Processes left-over input. If the connection is no longer blocked, this happens at once; if
+ * the number of requests in this turn blocked it, in the next turn. If the client reads slowly,
+ * on_drained calls this again. */
 static void settle_input(struct http_conn *conn)
 {
     if (conn->state != CONN_HEAD || conn->input.len <= conn->scan.bytes)

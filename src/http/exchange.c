@@ -101,7 +101,8 @@ static bool read_request_id(struct exchange *exchange)
     if (pub->server->config.is_without_ids)
         return true;
     slice given = http_request_header(pub, SLICE("X-Request-Id"));
-    /* Visible ASCII alone: the id goes into log lines and the reply's head. */
+    /* Only visible ASCII is accepted, since the id is written into log lines and the reply's
+     * head. */
     if (given.len <= HTTP_REQUEST_ID_MAX && http_is_visible(given)) {
         pub->request_id = given;
         return true;

@@ -52,7 +52,8 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
 
 static bool read_request_line(slice line, struct http_head *out, struct http_problem *problem)
 {
-    /* Single spaces only: with two of them the target is empty, and the rest is not a version. */
+    /* Only single spaces are accepted: with two of them the target would be empty, and the
+     * remainder is not a version. */
     slice method = slice_split(&line, ' ');
     slice target = slice_split(&line, ' ');
     if (!http_is_token(method))
@@ -274,7 +275,7 @@ static bool is_target_text(slice text, const char **why)
         if (i + 2 >= text.len || ascii_hex_value(text.ptr[i + 1]) < 0 ||
             ascii_hex_value(text.ptr[i + 2]) < 0)
             return false;
-        /* %00 would cut the path for any reader that handles it as a C string. */
+        /* %00 would truncate the path for any reader that handles it as a C string. */
         *why = "the request target has an escaped NUL";
         if (text.ptr[i + 1] == '0' && text.ptr[i + 2] == '0')
             return false;

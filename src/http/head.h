@@ -3,8 +3,8 @@
  * 9112 11.2; every llhttp accepts some smuggling payloads). Two steps, so that any split of the
  * input gives the same verdict:
  *   1. http_head_scan finds the end of the head and refuses at once anything that breaks its line
- *   structure
- *      (CR without LF, LF without CR, control characters, folding, sizes); it needs no memory.
+ *      structure (CR without LF, LF without CR, control characters, folding, sizes); it needs no
+ *      memory.
  *   2. http_head_check reads the complete, contiguous head: start line, names, Host, framing.
  * http_chunk_scan does the same for a chunked body and finds its last byte. Used for requests;
  * replies are checked in client_response.c.

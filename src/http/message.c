@@ -1,6 +1,6 @@
 /*
  * message: methods, statuses, header lookup and the grammar checks of http/message.h. Lookups are
- * linear: a head has at most some hundred fields, mostly about ten, and is searched a few times.
+ * linear: a head has at most some hundred fields, usually about ten, and is searched a few times.
  */
 #include "http/message.h"
 

@@ -151,8 +151,9 @@ static void decide_close(struct exchange *exchange)
     exchange->is_body_dropped = true;
     exchange->is_body_awaited = false; /* it can no longer be accepted: continue reading, to drop
                                         * it */
-    /* To keep the connection the rest of the body must be read and dropped. A short known rest is
-     * worth that; a client that waits for 100 Continue may never send it. */
+    /* To keep the connection open, the server has to read and drop the rest of the body. That is
+     * worth it for a short rest of known length; a client that waits for 100 Continue may never
+     * send the body. */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
                     exchange->body_left <= CONN_DISCARD_BYTES_MAX;
     if (!is_short || exchange->is_continue_due)
@@ -246,7 +247,7 @@ static void settle_reply(struct exchange *exchange)
     http_exchange_unref(&exchange->pub);
 }
 
-/* A reply that cannot be sent as it is becomes a 500. */
+/* A reply that cannot be sent unchanged becomes a 500. */
 static bool is_reply_sendable(struct exchange *exchange, const struct http_header *headers,
                               size_t count, size_t body_len)
 {
@@ -491,7 +492,7 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
     ASSERT(exchange->conn && problem.status);
     exchange->is_close = true;
     exchange->is_body_dropped = true;
-    /* The reply was sent while the client was still sending: there is nothing left to send. */
+    /* The reply was complete while the client was still sending: there is nothing left to send. */
     if (exchange->is_complete) { /* only its body was still being dropped */
         http_conn_advance(exchange->conn);
         return;

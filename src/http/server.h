@@ -43,10 +43,11 @@ struct http_server_config {
     const struct tcp_listen_config *listeners; /* borrowed for http_server_new */
     size_t listener_count;
     /* 0 in a member means its default, in brackets. */
-    struct http_head_limits head;   /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
-    uint64_t body_bytes_max;        /* (8 MiB): 413 */
-    size_t connections_max;         /* (10000); over: 503 and close */
-    size_t address_connections_max; /* (seven eighths of them) from one client address; likewise */
+    struct http_head_limits head;           /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
+    uint64_t body_bytes_max;                /* (8 MiB): 413 */
+    size_t connections_max;                 /* (10000); over: 503 and close */
+    size_t address_connections_max;         /* (seven eighths of connections_max) from one client
+                                             * address; over: likewise */
     const struct address_policy *uncounted; /* proxies, whose connections are not limited;
                                              * borrowed, must outlive the server; NULL: none */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline does not stall
@@ -61,7 +62,7 @@ struct http_server_config {
                                      * reset */
     uint32_t linger_timeout_ms; /* (2 s) after this server's FIN, input is read and dropped; ends
                                  * when no input came for this long, or after ten times as long */
-    uint32_t drain_timeout_ms;  /* (30 s) then the rest is cut */
+    uint32_t drain_timeout_ms;  /* (30 s) after this the remaining connections are cut */
     /* In a drain, a connection between two requests is closed after this long (0: at once).
      * Requests that the client has sent already, or sends in this time, are answered with
      * Connection: close. */
@@ -199,7 +200,7 @@ void http_reply_end(struct http_exchange *exchange);
  * that the client cannot mistake the partial reply for a complete one. */
 void http_reply_drop(struct http_exchange *exchange);
 
-/* Adds a reference: the exchange's memory stays until the matching unref. */
+/* Adds a reference: the exchange's memory is valid until the matching unref. */
 void http_exchange_ref(struct http_exchange *exchange);
 void http_exchange_unref(struct http_exchange *exchange);
 
@@ -211,9 +212,10 @@ struct http_server *http_server_new(struct loop *loop, const struct http_server_
                                     struct err *err) MUST_CHECK;
 /* Port of the i-th listener (0 for a Unix socket). */
 uint16_t http_server_port(const struct http_server *server, size_t index);
-/* Stops accepting (after taking the backlog), closes idle connections with FIN, answers the others
- * with Connection: close, and lingers, so that no connection is reset; after drain_timeout_ms the
- * rest is cut. on_drained (may be NULL) is called once, from the loop, when none is left. */
+/* Stops accepting (after taking the backlog), closes idle connections with FIN, answers the
+ * others with Connection: close, and lingers, so that no connection is reset. Remaining
+ * connections are cut after drain_timeout_ms. on_drained (may be NULL) is called once, from the
+ * loop, when none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
 /* Cuts remaining connections; on_gone of their exchanges is called in the next turn. Memory is

@@ -54,8 +54,8 @@ static bool add_members(struct members *members, const struct json *properties)
     return true;
 }
 
-/* Keywords about the object as a whole, which a list of members cannot express. If there is such a
- * keyword, the body stays one input with its schema, so that nothing is lost. */
+/* Keywords about the object as a whole, which a list of members cannot express. A body with such
+ * a keyword is one input with its schema, so that nothing is lost. */
 static bool has_more_to_say(const struct json *schema)
 {
     slice names = SLICE("anyOf oneOf not if enum const $dynamicRef patternProperties minProperties "

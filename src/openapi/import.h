@@ -1,9 +1,9 @@
 /*
- * From an OpenAPI 3.0 or 3.1 document (JSON or YAML) to a manifest
- * (contrib/integrations/README.md). Each operation becomes an action or a line of the report with
- * the reason why not. What the operation can do and the action cannot is also a line.
+ * Converts an OpenAPI 3.0 or 3.1 document (JSON or YAML) to a manifest
+ * (contrib/integrations/README.md). Each operation becomes an action, or a line of the report with
+ * the reason why it does not. Further lines say which parts of an operation its action cannot do.
  *
- * Overrides are a JSON object with what the description does not say:
+ * Overrides are a JSON object with facts that the description lacks:
  *   {"integration": {"name", "description", "category", "tags", "docs_url", "base_url", "headers",
  *                    "connection_params", "auth", "limits", "errors",
  *                    "not_done_statuses": as in a manifest},
@@ -12,7 +12,7 @@
  *                    "idempotency_header", "idempotency_member", "scopes", "response", "display":
  * as in a manifest}}}
  *
- * Everything is bounded by the limits below and the linter's. Nothing is fetched: a $ref that leads
+ * The limits below and those of the linter bound everything. Nothing is fetched: a $ref that leads
  * out of the document's folder is reported.
  */
 #ifndef OPENAPI_IMPORT_H

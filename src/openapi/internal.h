@@ -190,8 +190,8 @@ int import_servers(struct import *im, struct err *err) MUST_CHECK;
  * host. */
 slice import_server_prefix(struct import_op *op);
 void import_security(struct import *im);
-/* The scopes of the operation, any one of which suffices; reports what the credential does not
- * cover. */
+/* The scopes of the operation, any one of which suffices; reports requirements that the
+ * credential does not meet. */
 struct json import_scopes(struct import_op *op);
 
 /* ---- words ---- */

@@ -259,7 +259,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_set(op->im, action, "examples", examples);
 }
 
-/* Reasons to skip it at once. */
+/* Skips the operation if its override, its method or its node rules it out. */
 static void check_wanted(struct import_op *op)
 {
     bool is_known = false;

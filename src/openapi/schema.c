@@ -390,7 +390,7 @@ static struct json with_null(struct import_schema *s, struct json schema)
         }
         return schema;
     }
-    /* Texts for people stay outside the branches, where readers of the schema expect them. */
+    /* Texts for people are kept outside the branches, where readers of the schema expect them. */
     struct json branches = json_array(), null_schema = json_object(), out = json_object();
     struct json inner = json_object();
     for (uint32_t i = 0; i < schema.count; i++) {

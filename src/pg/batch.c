@@ -260,9 +260,9 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     return true;
 }
 
-/* Prepared statements are not transactional: statements that the server prepared before the failed
- * command stay, in spite of the rollback. From that command on the server skipped everything up to
- * the Sync, but batches that were sent in between rely on those statements. */
+/* Prepared statements are not transactional: statements that the server prepared before the
+ * failed command remain, in spite of the rollback. From that command on the server skipped
+ * everything up to the Sync, but batches that were sent in between rely on those statements. */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
 {
     bool is_skipped = false;

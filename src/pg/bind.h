@@ -13,8 +13,8 @@
  * be used (asserted). */
 void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value *values,
              size_t count, struct pg_value *params);
-/* Reads the columns of a row that are members into `out`; the other members stay unchanged. Slices
- * are those of the cells. */
+/* Reads the columns of a row that are members into `out`; the other members are unchanged.
+ * Slices are those of the cells. */
 void pg_read(const struct pg_stmt *stmt, const struct pg_rows *rows, size_t row, void *out);
 
 /* The values of a call, as the last two arguments of pg_bind and of functions that pass them on. */

@@ -65,7 +65,7 @@ static void link_note_failure(struct pg_link *link, enum err_code code, const ch
         link->events->on_failure(link);
 }
 
-/* The attempt has ended. On success conn stays for step_connected; otherwise it is NULL by now. */
+/* Ends the attempt. On success step_connected still needs conn; otherwise conn is already NULL. */
 static void link_end_attempt(struct pg_link *link)
 {
     ASSERT(link->is_connecting);

@@ -35,8 +35,8 @@ int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file
  * to run; ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;
-/* Checks likewise, and returns the connection that it used; NULL in case of an error. The shared
- * clock (base/clock.h) is set from then on. */
+/* Makes the same check, and returns the connection that it used; NULL in case of an error. The
+ * shared clock (base/clock.h) is set from then on. */
 struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *files,
                                size_t file_count, struct err *err) MUST_CHECK;
 /* The number of migrations in files: the version this binary was built with. */

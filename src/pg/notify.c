@@ -105,8 +105,8 @@ static void on_turn_end(struct loop_hook *hook)
     /* An upper bound: 8 bytes per element cover its length, 64 the header. */
     buf_init(&array, (size_t)PG_NOTIFY_QUEUE_MAX * (PG_NOTIFY_BYTES_MAX + 8) + 64);
     take_payloads(notify, &array);
-    /* The channel goes as text (format 0), where libpq ignores the length. 25 and 1009 are text and
-     * text[] in pg_type. */
+    /* The channel is sent as text (format 0), where libpq ignores the length. 25 and 1009 are
+     * text and text[] in pg_type. */
     const char *values[] = {notify->channel, array.ptr};
     int lengths[] = {0, (int)array.len}, formats[] = {0, 1};
     Oid oids[] = {25, 1009};

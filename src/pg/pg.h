@@ -1,20 +1,21 @@
 /*
  * pg: statements for PostgreSQL, batched. Many requests of one loop turn become one transaction:
- * while a batch is in flight on a connection the next batch collects, and when it returns, all
- * waiting queries are sent together with one Sync, so one fsync (src/README.md "The database").
+ * while a batch is in flight on a connection, the next batch collects queries. When the first
+ * returns, all waiting queries are sent together with one Sync, and so one fsync (src/README.md
+ * "The database").
  *
- * Users: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, pass it to a
+ * Users: only `store` writes SQL. Ops of the rooms above embed a struct pg_query, pass it to a
  * store function and return OP_WAIT; they are woken once the commit is durable. Nothing is reported
  * as done before its commit.
  *
  * Each statement is written once, as a template (struct pg_stmt), and expanded twice:
  *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
- *   pipe  one plain statement a query, each naming its account by `account_id = $1`
+ *   pipe  one plain statement per query, each naming its account by `account_id = $1`
  *
  * For a Citus cluster (is_sharded) the pool has one such pool for each node, and sends a query to
  * the node that has its account's shard (shard/shards.h, shard/route.c).
  *
- * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
+ * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY above it); batches of at most
  * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of expected results; a query
  * with over PG_ALONE_BYTES of parameters is sent alone.
  */
@@ -266,10 +267,10 @@ struct pg_query {
      * cleared after OK. */
     bool is_unknown;
     /* out */
-    /* OK ERR_BUSY     never sent: queue full, or no database before the deadline, or none since
-     *              another's deadline and a client waits (op.h); nothing was done
-     * ERR_CLOSED   sent, connection lost, and not replayable, or sent again with any result
-     *              other than ERR_INVALID and ERR_LIMIT: unknown
+    /* OK ERR_BUSY     never sent, so without effect: the queue is full, or no database was reached
+     *              before the deadline, or since another query's if a client waits (op.h)
+     * ERR_CLOSED   outcome unknown: it was sent, the connection was lost, and it is not replayable,
+     *              or was sent again with any result other than ERR_INVALID and ERR_LIMIT
      * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back
      * ERR_INVALID  refused by a constraint or by the value's type (SQLSTATE class 22, 23)
      * ERR_IO       any other SQL error: rolled back

@@ -1,24 +1,24 @@
 /*
- * Templates to SQL. One text for each statement keeps the two modes consistent; tests run all of
- * them in both.
+ * Expands templates to SQL. One text for each statement keeps the two modes consistent; tests run
+ * all statements in both.
  *
- * Plans are cached per connection, as generic ones (PG_SETTINGS_PLAN): with arrays as parameters a
+ * Plans are cached per connection, as generic plans (PG_SETTINGS_PLAN): with arrays as parameters a
  * custom plan would be made for each batch. A text must therefore have one plan that is right for
  * an empty table and for a full one.
  *
- * Why set mode does not simply join input and table by equality: a planner that is free to choose
+ * Set mode does not simply join input and table by equality: a planner that is free to choose
  * reverses such a join when the table's statistics say "tiny" (all of the table outside, the input
- * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
+ * inside), and a cached plan keeps that order while the table grows, until the next ANALYZE. So:
  *
  * - Lookups are lateral subqueries with OFFSET 0, which can be neither flattened nor reversed:
- *   they run once an input row, with the key as their condition.
+ *   they run once per input row, with the key as their condition.
  *
- * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
- *   equality, the planner does not, so it offers no ordered walk over the whole index to build a
- *   join on; and with sequential scans off (PG_SETTINGS_PLAN) an index scan for each input row is
- *   all that is left. Key columns after the first are pinned by >= and <=: the planner may turn a
+ * - UPDATE and DELETE find their row by key = any(array[input]). The index treats that as an
+ *   equality, but the planner does not, so it offers no ordered walk over the whole index to build
+ *   a join on. With sequential scans off (PG_SETTINGS_PLAN) only an index scan for each input row
+ *   is left. Key columns after the first are pinned by >= and <=: the planner may turn a
  *   second any() into a filter, and does while the table is empty; it then reads the whole
- *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
+ *   account for each row. Tried and rejected: a range, (key) >= (input) and (key) <= (input), pins
  *   as well but reads dead entries of the account; a lateral that yields the row's ctid misses a
  *   row that another session changes during it, since PostgreSQL 15.14 compares the new
  *   version's ctid.
@@ -143,8 +143,8 @@ static void put_change(struct expansion *x, const char *word)
     buf_printf(x->out, "%s input i where ", word);
     for (size_t i = 0; i < x->stmt->key_count; i++) {
         const char *name = x->stmt->params[i].name;
-        /* The head of this file explains why the first column has another operator than the
-         * rest. */
+        /* The head of this file explains why the operator of the first column differs from the
+         * others. */
         if (i == 0)
             buf_printf(x->out, "t.%s = any(array[i.%s])", name, name);
         else

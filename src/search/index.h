@@ -77,8 +77,8 @@ struct search_phrase {
     uint32_t idiom;
 };
 
-/* A word with one byte left out, as a hash of the rest: two words that are one typing mistake apart
- * share such a remainder (the symmetric deletes of W. Garbe's SymSpell). */
+/* A word with one byte left out, as a hash of the remaining bytes: two words that are one typing
+ * mistake apart share such a remainder (the symmetric deletes of W. Garbe's SymSpell). */
 struct search_remainder {
     uint32_t hash, word; /* index into words */
 };

@@ -56,7 +56,7 @@ slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 {
     ASSERT(stemmer && word.len <= SEARCH_WORD_BYTES_MAX);
     for (size_t i = 0; i < word.len; i++)
-        /* The stemmer's rules are English; on other bytes it could cut a character in two. */
+        /* The stemmer's rules are English; on other bytes it could split a character. */
         if (word.ptr[i] & 0x80)
             return word;
     const sb_symbol *stem = sb_stemmer_stem(stemmer, (const sb_symbol *)word.ptr, (int)word.len);

@@ -75,7 +75,7 @@ void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op 
                         const struct audit_event *event);
 
 /* The account's events, newest first. kind: "key.created", or "key" for all kinds that begin
- * with it; actor: "key:<id>", or "key" likewise; SLICE_NONE: all. next: as in
+ * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in
  * store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,

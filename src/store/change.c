@@ -2,7 +2,7 @@
  * Hints of changes; see change.h.
  *
  * A payload is "ACCOUNT" or "ACCOUNT INTEGRATION", at most STORE_CHANGE_TEXT_MAX bytes. Other
- * processes may run another version: its reader ignores what does not parse.
+ * processes may run another version, whose reader ignores payloads that it cannot parse.
  */
 #include "store/change.h"
 

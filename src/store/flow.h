@@ -44,9 +44,9 @@ struct flow {
 };
 
 /*
- * The meaning of the column wake_at: when a pause ends by itself, for any kind of pause (a wait's
- * or a retry's time, an approval's expiry, the flow's deadline if that is sooner). It keeps its
- * value when the flow continues, since it is indexed.
+ * The column wake_at means the time when a pause ends by itself, for any kind of pause (a wait's or
+ * a retry's time, an approval's expiry, the flow's deadline if that is sooner). It keeps its value
+ * when the flow continues, since it is indexed.
  */
 /* For timers: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
 static inline int64_t flow_due_at(const struct flow *flow)
@@ -113,13 +113,13 @@ int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 /* ---- the owner's transitions ---- */
 
 /*
- * From the state that was loaded or written last to `next`, and the row of the attempt that has
- * ended with it (NULL: none, an intent alone). Only if account, id, rev = next->rev - 1, owner and
- * status running still match. next->status:
+ * Moves a flow from the state that was loaded or written last to `next`, and inserts the row of the
+ * attempt that has ended with it (NULL: none, only an intent). Nothing is done unless account, id,
+ * rev = next->rev - 1, owner and status running still match. next->status:
  *   running    the next step's intent, or its next attempt; next->owner stays
  *   waiting    parks; waiting_input is the document that the step shows (JSON text)
  *   completed, failed
- * Replayable: op_token identifies it. Slices are borrowed until it has ended.
+ * Replayable: op_token identifies the transition. Slices are borrowed until the query has ended.
  */
 struct flow_move {
     const struct flow *next;
@@ -184,10 +184,10 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
 
-/* Any state -> cancelled; a cancelled flow does not change. Result as store_flow_take_result: the
- * row as it is now, its previous owner in *was_owned_by (nil: none), or *was_cancelled: it was
- * cancelled before this statement, possibly by an earlier attempt of it. ERR_NOTFOUND: the account
- * has no such flow. */
+/* Cancels a flow in any state; a flow that is already cancelled does not change. Result: that of
+ * store_flow_take_result, with the row as it is now. Also its previous owner in *was_owned_by
+ * (nil: none), or *was_cancelled: it was cancelled before this statement, possibly by an earlier
+ * attempt of it. ERR_NOTFOUND: the account has no such flow. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,

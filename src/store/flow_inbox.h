@@ -15,7 +15,7 @@ struct flow_inbox_row {
     int64_t updated_at; /* when it began to wait */
     int64_t wake_at;    /* when it expires; 0: never */
     slice actor, asker; /* the starter, and its key's name; SLICE_NONE: not a key */
-    slice document;     /* what is to be decided, JSON; SLICE_NONE: it is large, and the members
+    slice document;     /* the decision to make, JSON; SLICE_NONE: it is large, and the members
                          * below are set instead */
     slice title;
     int64_t calls; /* to be confirmed */

@@ -117,8 +117,8 @@ static const struct pg_stmt claim_recover = {
     .spread_max = CLAIM_RECOVER_MAX,
 };
 
-/* Oldest first: runs end, so claims that stay at the front for a long time are orphans, and the
- * limit cannot hide one among younger claims. */
+/* The oldest come first: runs end, so claims that remain at the front for a long time are
+ * orphans, and the limit cannot hide one among younger claims. */
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
     .sql = "select :ord, c.* from @input lateral (" CLAIM

@@ -71,8 +71,9 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
  * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
-/* Stores likewise a fingerprint and the id of a run under way: a run that finds it waits for the
- * run's execution. Forget: deletes that row, if it has that id. store_done_result. */
+/* Stores a fingerprint and the id of a run under way in the same way: a run that finds the key
+ * waits for that run's execution. Forget: deletes that row, if it has that id.
+ * store_done_result. */
 void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
 /* The result of the three calls above. For a spent key CLAIM_WON means that this query spent it. */

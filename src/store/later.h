@@ -1,6 +1,6 @@
 /*
- * later: a statement in the background, on an op of its own, so that statements that begin in one
- * turn share a commit. Only its parent, if any, waits for one.
+ * later: a statement in the background, on a separate op, so that statements that begin in one turn
+ * share a commit. Only the op's parent, if there is one, waits for it.
  *
  *   struct note { struct store_later later; int64_t id; };
  *   static const struct store_later_class note_class = {
@@ -8,8 +8,8 @@
  *   ...
  *   struct note *note = store_later(&owner->notes, &note_class, NULL, 0);
  *
- * Their owner has a struct store_laters, which bounds them: without room the caller counts a loss
- * or tries again. At shutdown its count shows whether all are done.
+ * The owner of such statements has a struct store_laters, which limits their number: at the limit
+ * the caller counts a loss or tries again. At shutdown its count shows whether all are done.
  */
 #ifndef STORE_LATER_H
 #define STORE_LATER_H
@@ -63,7 +63,7 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
                        size_t count_max);
 /* Cancels the statements under way; on_end follows. */
 void store_laters_cancel(struct store_laters *laters);
-/* For when the owner is freed: cancels likewise, without any callback. */
+/* For when the owner is freed: cancels the statements under way without any callback. */
 void store_laters_deinit(struct store_laters *laters);
 /* Returns a struct of the class, zeroed except for its first member, which the caller fills in
  * before the turn ends: the statement is sent when the op runs. Data it points to may be in the

@@ -12,8 +12,8 @@
 /* clang-format off */
 #define LIFE    "interval '" STORE_TEXT_OF(LIFE_MS) " milliseconds'"
 #define LIFE_MS 2000
-/* Entries of other holders with a valid lease; "promised": what they may have used of the level by
- * now. This holder's own entry is replaced. */
+/* Entries of other holders with a valid lease; "promised": the part of the level that they may
+ * have used by now. This holder's own entry is replaced. */
 #define OTHERS                                                                                    \
     "(select coalesce(array_agg(u.holder), '{}') as holders, "                                    \
     "coalesce(array_agg(u.need), '{}') as needs, coalesce(array_agg(u.part), '{}') as parts, "    \

@@ -26,8 +26,8 @@ struct adder {
 
 /* ---- lookup ---- */
 
-/* A key that is too long is cut: two sums become one, which never happens with names of a
- * catalog. */
+/* A key that is too long is truncated: two sums may become one, which never happens with names
+ * of a catalog. */
 static struct tally_sum *sum_of(struct adder *adder, const struct tally_sum *wanted)
 {
     const int64_t numbers[] = {wanted->kind, wanted->at};

@@ -1,8 +1,8 @@
 /*
- * Forms that could not be accepted, because the session has ended or is another one. Nothing is
- * changed, and what was typed is kept: without a session the sign-in form has it in hidden fields;
- * after signing in, the form's page is rendered with it, so that the reader can check and send it
- * again.
+ * Forms that could not be accepted, because the session has ended or has been replaced by another.
+ * Nothing is changed, and typed values are kept: without a session the sign-in form has them in
+ * hidden fields; after signing in, the form's page is rendered with them, so that the reader can
+ * check and send it again.
  *
  * Secrets (keys, tokens, passwords) are never kept; they have to be typed again.
  */
@@ -99,7 +99,7 @@ enum op_result web_again_sign_in(struct web_request *request)
     return result;
 }
 
-/* Renders the page at `path` with what was typed, without its secrets. */
+/* Renders the page at `path` with the typed values, without its secrets. */
 static enum op_result show_again(struct web_request *request, slice path, unsigned status,
                                  slice notice)
 {

@@ -36,8 +36,8 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
         (void)web_reply_missing(request, "There is no such app here.");
         return NULL;
     }
-    /* The caller's on_end releases this reference. The app stays valid until then, even if the
-     * catalog is replaced before. */
+    /* The caller's on_end releases this reference. The app is valid until then, even if the
+     * catalog is replaced earlier. */
     *catalog = catalog_ref(*request->web->config.catalog);
     return app;
 }
@@ -177,8 +177,8 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     bool is_link = request->session.link_token.ptr != NULL;
     slice kind = slice_cstr(catalog_auth_name(auth->kind));
     slice id = again ? arena_printf(arena, "%lld", (long long)again->id) : SLICE("new");
-    /* The first way keeps the plain suffix; each further one gets its kind, so that ids stay
-     * unique. */
+    /* The first way to connect keeps the plain suffix; each further way gets its kind, so that
+     * ids are unique. */
     const struct form form = {
         request, w,
         auth == &app->auths[0] ? id
@@ -207,7 +207,7 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     if (!again && !is_link)
         write_field(&form, &label, SLICE_NONE);
     json_close(w, ']');
-    /* Offered only if the identity is known: otherwise there is nothing to compare with. */
+    /* Offered only if the identity is known: otherwise a new one cannot be compared. */
     json_member_str(w, "other", again && !is_link ? app_acts_as(again) : SLICE_NONE);
     json_member_str(w, "again", again ? again->label : SLICE_NONE);
     json_member_str(w, "app", app->name);

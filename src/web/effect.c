@@ -213,7 +213,7 @@ void view_recipients(struct web_request *request, struct json_writer *w,
 
 /* ---- changes ---- */
 
-/* The read step: its title, and when it completed. */
+/* Writes the read step: its title, and when it completed. */
 static void write_read_step(struct json_writer *w, slice key, const struct titled_steps *steps)
 {
     slice title = SLICE_NONE, at = SLICE_NONE;

@@ -83,7 +83,7 @@ static enum op_result go_on_stream(struct web_request *request)
     return web_wait(request, go_on_stream);
 }
 
-/* From here on a reply is under way, which an error can only end. */
+/* From here on a reply is under way, and an error can only end it. */
 static void open_stream(struct web_request *request)
 {
     struct events *events = request->state;

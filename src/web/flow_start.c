@@ -144,7 +144,7 @@ static const struct choice *choice_of(const struct start *start, slice name)
     return NULL;
 }
 
-/* A numeric limit, as an attribute; null if there is none. */
+/* Writes a numeric limit as an attribute; null if there is none. */
 static void write_limit(struct json_writer *w, const char *key, const struct json *limit)
 {
     if (limit)

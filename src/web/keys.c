@@ -85,7 +85,7 @@ static void write_new_key(struct web_request *request, struct json_writer *w)
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     memcpy(plain + 1 + sizeof(id.bytes), fresh.text, VAULT_KEY_LEN);
     once_view_field(request, slice_of(plain, sizeof(plain)), w);
-    /* The text stays only in the sealed field until the form is sent. */
+    /* Until the form is sent, the text is only in the sealed field. */
     mem_wipe(plain, sizeof(plain));
     mem_wipe(&fresh, sizeof(fresh));
 }

@@ -495,7 +495,7 @@ static bool on_gone(struct serve_request *serve)
         call->on_gone(call);
         return true;
     }
-    /* A code of OAuth is valid once, and the app's server may have seen it. */
+    /* An OAuth code is valid only once, and the app's server may have seen it. */
     return has_begun && (serve->exchange->head.method == HTTP_METHOD_POST ||
                          request_of(serve)->page->access == WEB_CALLBACK);
 }

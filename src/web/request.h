@@ -147,14 +147,14 @@ void web_allow_form_to(struct web_request *request, slice origin);
 
 /* ---- forms that could not be accepted (again.c) ---- */
 
-/* For a form without a session: sends the sign-in page, which keeps what was typed except
+/* For a form without a session: sends the sign-in page, which keeps the typed values except
  * secrets. */
 enum op_result web_again_sign_in(struct web_request *request);
 /* After signing in: renders the page of the form that the sign-in form has kept, with its
  * values; if none was kept, redirects to next, a path of this site. */
 enum op_result web_again_go_on(struct web_request *request, slice next);
-/* For a form of an earlier session that came from this site: renders its page again, with what
- * was typed. */
+/* For a form of an earlier session that came from this site: renders its page again, with the
+ * typed values. */
 enum op_result web_again_show(struct web_request *request);
 /* Renders the page of another address, as by GET, instead of the requested one. */
 enum op_result web_go_to(struct web_request *request, slice path);
