@@ -12,7 +12,7 @@
 
 #include "base/ascii.h"
 
-/* 60 bits: chunk_left * 16 below cannot overflow. */
+/* A size has at most 60 bits, so chunk_left * 16 below cannot overflow. */
 enum { SIZE_DIGITS_MAX = 15 };
 
 enum chunk_state {

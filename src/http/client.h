@@ -50,9 +50,10 @@ struct http_client_config {
     struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
     slice user_agent;              /* copied; "sluice" */
     size_t calls_per_origin;       /* in flight at once, 64 */
-    size_t share_of_origin;        /* maximum for one tenant, seven eighths; if equal: no share */
+    size_t share_of_origin;        /* maximum for one tenant, seven eighths; equal to the limit:
+                                    * no share */
     size_t share_of_all;           /* the same share of connections_max */
-    size_t waiting_max;            /* per tenant and origin, 256; above: OVERLOADED */
+    size_t waiting_max;            /* per tenant and origin, 256; more end with OVERLOADED */
     unsigned waiting_ms;           /* longest wait for a slot, 5000 */
     size_t idle_per_origin;        /* connections kept, 16 */
     size_t connections_max;        /* total, 1024; idle connections are closed for new calls */

@@ -23,9 +23,9 @@
 #include "loop/budget_wait.h"
 
 enum {
-    CLIENT_SEND_BYTES =
-        64 * 1024,           /* passed to a stream at once; with a head below TLS_FLUSH_BYTES */
-    CLIENT_SENDS_A_TURN = 8, /* then others get their turn */
+    CLIENT_SEND_BYTES = 64 * 1024,    /* bytes passed to a stream at once; with a head below
+                                       * TLS_FLUSH_BYTES */
+    CLIENT_SENDS_A_TURN = 8,          /* then others get their turn */
     CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes that a stream may queue */
     CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head: one writev */
 };
@@ -34,7 +34,7 @@ enum call_state {
     CALL_IDLE,    /* never started, or ended */
     CALL_WAITING, /* waits for its slot in the origin, or in the client */
     CALL_DIALING,
-    CALL_SENDING,   /* on a connection, body not all sent */
+    CALL_SENDING,   /* on a connection, the body is not sent completely */
     CALL_RECEIVING, /* all sent, reply not complete */
     CALL_ENDING,    /* the result is set, the hold not yet released */
 };
@@ -66,7 +66,7 @@ struct http_client {
     struct tls_context *tls;
     struct http_proxy *proxy;
     char user_agent[128];
-    size_t refs; /* the owner's, and one per connection and dial */
+    size_t refs; /* references: one of the owner, one per connection and dial */
     bool is_freed;
     struct map origins;
     struct list calls;   /* not ended, by all_link */

@@ -171,7 +171,8 @@ static bool read_framing(struct http_head *out, const struct found found[KNOWN],
                          struct http_problem *problem)
 {
     size_t lengths = found[LENGTH].count, codings = found[CODING].count;
-    /* The classic request smuggling (CL.TE and TE.CL); RFC 9112 6.3 treats it as an error. */
+    /* The classic form of request smuggling (CL.TE and TE.CL); RFC 9112 6.3 treats it as an
+     * error. */
     if (lengths && codings)
         return refuse_head(problem, 400, "both Content-Length and Transfer-Encoding");
     if (!is_single(found, LENGTH, problem) || !is_single(found, CODING, problem))

@@ -20,7 +20,7 @@
 #include "http/message.h"
 
 struct http_head_limits {
-    uint32_t head_bytes_max; /* all of it with the empty line, over: 431 */
+    uint32_t head_bytes_max; /* maximum of the head with the empty line; above: 431 */
     uint32_t url_bytes_max;  /* request target, over: 414 */
     uint32_t headers_max;    /* over: 431 */
 };
@@ -94,7 +94,7 @@ enum {
 struct http_chunk_scan {
     struct http_problem problem;
     uint64_t chunk_left; /* bytes of the current chunk */
-    uint64_t body_bytes; /* announced so far, the current chunk included */
+    uint64_t body_bytes; /* length announced so far, including the current chunk */
     uint64_t body_bytes_max;
     uint64_t overhead_bytes, overhead_bytes_max;
     uint32_t line_bytes; /* length of the extensions, or of the trailer section */

@@ -8,7 +8,8 @@
 enum {
     /* The longest registered method has 17 letters (UPDATEREDIRECTREF). */
     METHOD_BYTES_MAX = 32,
-    EMPTY_LINES_MAX = 2, /* RFC 9112 2.2: a robust server ignores some before a request line */
+    EMPTY_LINES_MAX = 2, /* RFC 9112 2.2: a robust server ignores some empty lines before a
+                          * request line */
 };
 
 enum scan_state {
@@ -60,7 +61,7 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
         return refuse_scan(scan, 400, "the request line has bytes that are not ASCII");
     if (c == ' ') {
         scan->token_bytes = 0;
-        /* Saturates, so that a line of spaces cannot wrap the counter back to 1. */
+        /* The counter saturates, so that a line of spaces cannot wrap it back to 1. */
         if (scan->spaces < UINT8_MAX)
             scan->spaces++;
         return HTTP_SCAN_MORE;

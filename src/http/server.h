@@ -47,7 +47,7 @@ struct http_server_config {
     uint64_t body_bytes_max;                /* (8 MiB): 413 */
     size_t connections_max;                 /* (10000); over: 503 and close */
     size_t address_connections_max;         /* (seven eighths of connections_max) from one client
-                                             * address; over: likewise */
+                                             * address; over: 503 and close */
     const struct address_policy *uncounted; /* proxies, whose connections are not limited;
                                              * borrowed, must outlive the server; NULL: none */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline does not stall

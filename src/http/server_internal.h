@@ -28,7 +28,7 @@ enum {
 };
 
 enum conn_state {
-    CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun says which */
+    CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun distinguishes */
     CONN_BODY,   /* reading the body of its exchange */
     CONN_BUSY,   /* the request is complete: waits for the end of the reply */
     CONN_LINGER, /* no more requests: FIN after queued bytes, input is dropped */

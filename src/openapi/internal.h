@@ -39,7 +39,8 @@ struct import {
     struct import_result *result;
     const struct json *document;
     const struct json *integration, *operations; /* members of the overrides, may be NULL */
-    bool is_30;                                  /* OpenAPI 3.0: its own dialect of JSON Schema */
+    bool is_30;                                  /* OpenAPI 3.0, which has its own dialect of
+                                                  * JSON Schema */
     slice prefix;
     const struct import_folder *folder; /* may be NULL */
     struct map files;                   /* struct import_file, by path from the folder */
@@ -51,7 +52,8 @@ struct import {
     uint64_t conversions;
     size_t lines_cap;
     /* server.c, security.c */
-    slice server_url;            /* that of the document, verbatim, without a trailing slash */
+    slice server_url;            /* URL of the document's server, verbatim, without a trailing
+                                  * slash */
     slice scheme_name;           /* the chosen security scheme; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */
     struct json base_url, connection_params, auth, scope_words;

@@ -23,7 +23,8 @@ enum {
     PG_STALE_ATTEMPTS_MAX = 2, /* after that the error is the statement's own */
     PG_SKIPS_MAX = 1024,       /* queries skipped in a queue because their row is being changed */
     PG_LINE_SKIPS_MAX = 128,   /* likewise in a tenant's line, if there are several lines */
-    PG_ROWS_BUSY = 65536,      /* bits for rows being changed, by hash; a power of two */
+    PG_ROWS_BUSY = 65536,      /* size of the bitmap of rows being changed, by hash; a power of
+                                * two */
     PG_HOLD_MS = 5,            /* a batch in flight for longer does not hold back other lanes */
     PG_KINDS_MAX = 64,         /* statements in a batch */
     PG_SHARED_OUT_MIN = 3,     /* reads of a turn divided among idle readers (pg/collect.c) */
@@ -100,7 +101,7 @@ struct pg_lane {
     struct list flight; /* batches */
     size_t flight_count, large_count;
     uint64_t heard_ns; /* last bytes from the server */
-    uint8_t *prepared; /* by slot, a bit per enum pg_mode; slots_room of them */
+    uint8_t *prepared; /* indexed by slot: one bit per enum pg_mode; slots_room bytes */
 };
 
 struct pg_pool {

@@ -19,7 +19,7 @@ enum { CHANNEL_MAX = 63 };
 
 struct payload {
     struct list link;
-    slice text; /* after the struct; also its key in the map */
+    slice text; /* stored after the struct; also its key in the map */
 };
 
 struct pg_notify {

@@ -40,7 +40,8 @@ enum {
     PG_PARAMS_MAX = 25,
     PG_COLUMNS_MAX = 32,
     PG_ALONE_BYTES = 256 * 1024,
-    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query; above this ERR_LIMIT */
+    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* maximum of all parameters of a query; above it
+                                            * ERR_LIMIT */
     PG_SQLSTATE_LEN = 5,
 };
 
@@ -72,7 +73,7 @@ enum pg_member_kind {
     PG_IS_BOOL,
     PG_IS_SLICE,
     PG_IS_ARRAY, /* bytes, as many as the member has */
-    PG_IS_WORD,  /* an enum or a bool, by words */
+    PG_IS_WORD,  /* an enum or a bool, stored as a word */
     PG_IS_NOW,   /* none: the shared clock */
     PG_IS_NEW,   /* none: a new id */
 };

@@ -19,7 +19,7 @@ enum {
 #define SEARCH_CLOSE 0.8f
 #define SEARCH_HALF  0.5f
 
-/* In the order of search_fields in index.c. */
+/* The fields, in the order of search_fields in index.c. */
 enum search_field {
     FIELD_ID,
     FIELD_TITLE,
@@ -151,7 +151,7 @@ enum search_role {
 struct search_part {
     struct search_token token;
     uint32_t classes;
-    const struct search_term *term; /* the word's or its stem's; NULL: none */
+    const struct search_term *term; /* the term of the word or of its stem; NULL: none */
     slice means;                    /* words with the meaning of a phrase that begins here; or
                                      * empty */
     enum search_role role;

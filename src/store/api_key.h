@@ -32,7 +32,8 @@ struct api_key {
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* private to the store: the same as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
-    /* For /mcp: "never" or SLICE_NONE; "allow", "refuse" or SLICE_NONE (sql/0026_key_limits.sql) */
+    /* For /mcp. forms: "never" or SLICE_NONE; unattended_writes: "allow", "refuse" or SLICE_NONE
+     * (sql/0026_key_limits.sql) */
     slice forms, unattended_writes;
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
@@ -42,7 +43,7 @@ struct api_key {
 
 /* "read execute" <-> set; text is space- or comma-separated. ERR_INVALID names the unknown word. */
 int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
-/* Space-separated, in a constant order; at most 32 bytes and a NUL. */
+/* Writes the names space-separated, in a constant order; at most 32 bytes and a NUL. */
 slice scopes_format(uint32_t scopes, char out[33]);
 /* "read" for SCOPE_READ, "execute" for both of its scopes ... */
 const char *scope_name(enum api_key_scope scope);

@@ -68,8 +68,7 @@ void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struc
  * first. */
 struct connection_page {
     slice integration_id;       /* SLICE_NONE: all */
-    slice after_integration_id; /* continues after this connection, the last of the page before;
-                                   SLICE_NONE: none */
+    slice after_integration_id; /* the last connection of the previous page; SLICE_NONE: none */
     int64_t after_id;           /* likewise; 0: none */
     size_t count_max;
 };
@@ -163,7 +162,7 @@ struct connection_loss {
     struct uuid account_id;
     int64_t id, rev;
     slice error; /* shown to people */
-    /* the event's; details: JSON object, SLICE_NONE for none */
+    /* for the event; details: JSON object, SLICE_NONE for none */
     struct audit_by by;
     slice reason, details;
 };

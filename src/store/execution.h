@@ -43,7 +43,7 @@ void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct
 /* What happens to the claim's key when the run ends (src/api/README.md "Executions"). */
 enum claim_end {
     CLAIM_KEEP,    /* bound to this execution until it expires */
-    CLAIM_RELEASE, /* free again; also for claims without a client's key */
+    CLAIM_RELEASE, /* free again; also used for claims without a client's key */
 };
 
 /* Ends a claim with a result. If the claim (account, key, execution id, owner) is still this

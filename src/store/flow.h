@@ -168,7 +168,7 @@ struct flow_take {
     enum flow_take_kind kind;
     struct uuid account_id, id;
     struct uuid owner, op_token;
-    int64_t rev; /* the fence; 0: any (approve and resume without one) */
+    int64_t rev; /* the fence; 0: any revision (approve and resume without a fence) */
     int64_t now;
     struct uuid dead_owner; /* ADOPT */
     bool has_left;          /* ADOPT: that node left in order */
@@ -193,8 +193,8 @@ void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
                              struct uuid *was_owned_by, bool *was_cancelled) MUST_CHECK;
 
-/* Waiting for an approval -> cancelled, with the approval's row failed (error: JSON text). rev and
- * step_index as in flow_take. Result as store_flow_take_result. */
+/* Waiting for an approval -> cancelled, with a failed row of the approval (error: JSON text).
+ * rev and step_index: as in flow_take. Result: as store_flow_take_result. */
 struct flow_reject {
     struct uuid account_id, id, op_token;
     int64_t rev, step_index, now;

@@ -20,7 +20,7 @@ struct flow_inbox_row {
     slice title;
     int64_t calls; /* to be confirmed */
     slice tools;   /* their tools, each once, separated by spaces */
-    slice domains; /* the recipients', a JSON array; SLICE_NONE: unknown */
+    slice domains; /* domains of the recipients, a JSON array; SLICE_NONE: unknown */
 };
 
 /* The filter, and which part of the results to return. */

@@ -19,7 +19,7 @@
  * (pg/stmt.c). */
 #define FENCED "and (:rev = 0 or t.rev = :rev) "
 
-/* The meanings of wake_at (flow.h): the timers' and a decision's fence. */
+/* Two meanings of wake_at (flow.h): the time for timers, and the fence of a decision. */
 #define DUE              "t.wake_at <= now()"
 #define APPROVAL_IS_OPEN "(t.wake_at is null or t.wake_at > now())"
 

@@ -22,7 +22,7 @@ int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
 
-/* A scan for bound keys past their expiry, at most RETENTION_KEYS_MAX. */
+/* Finds bound keys past their expiry, at most RETENTION_KEYS_MAX. */
 struct expired_key {
     struct uuid account_id;
     slice key;

@@ -115,7 +115,8 @@ static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_
 #define OLDER(index, before)                                                                \
     "(select d.account_id, d.slot from sluice.tally d where " index " and d.slot < " before \
     " order by d.slot limit 5000)"
-/* Through the partial indexes tally_young, tally_within_6h, tally_within_day and tally_hour. */
+/* Rows are found through the partial indexes tally_young, tally_within_6h, tally_within_day and
+ * tally_hour. */
 #define ALL_OLD                                                           \
     OLDER("not d.is_hour", BEFORE_HOURS) " union all "                    \
     OLDER(IS_WITHIN("6 hours"), BEFORE_QUARTERS) " union all "            \

@@ -22,7 +22,7 @@ slice app_connection_path(struct web_request *request, int64_t id);
 
 /* ---- what an app can do (action.c) ---- */
 
-/* "scopes": the scopes of its OAuth connection, as scopes.html declares it; without an app:
+/* "scopes": the scopes of the app's OAuth connection, as scopes.html declares it; app NULL:
  * none. */
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
 /* "not_asked": the optional scopes that a person may allow, in words; without an app: none. */
@@ -75,7 +75,8 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
 slice app_link_path(struct web_request *request);
 /* The holder of the link, as the caller of a change. */
 struct audit_by app_link_by(struct web_request *request, const struct connect_session *link);
-/* The result of the query for the request's link, complete: OK, ERR_NOTFOUND, or as pg_query. */
+/* The result of the query for the request's link, with all members set: OK, ERR_NOTFOUND, or the
+ * query's status. */
 int app_link_result(const struct pg_query *query, const struct web_link *link,
                     struct connect_session *row) MUST_CHECK;
 

@@ -19,7 +19,8 @@ struct connecting {
     const struct catalog_auth *auth; /* the chosen way to connect */
     slice optional_scopes;           /* the ticked ones */
     int64_t again;                   /* the connection to reconnect; 0: a new one */
-    int64_t new_id;                  /* the new connection's, generated with the form; 0: none */
+    int64_t new_id;                  /* id of the new connection, generated with the form; 0:
+                                      * none */
     bool may_change_identity;
     bool is_link; /* `link` is the connect link in use */
     struct connect_session link;

@@ -122,7 +122,7 @@ static void write_column(struct json_writer *w, const struct chart_column *colum
     json_close(w, '}');
 }
 
-/* Times below the columns, at equal distances. */
+/* Writes times below the columns, at equal distances. */
 static void write_ticks(struct json_writer *w, const struct chart_column *columns, size_t count,
                         int64_t step_s)
 {

@@ -1,5 +1,5 @@
 /*
- * The account's connections in pages, of all apps or of one, oldest first.
+ * The account's connections in pages, of all apps or of one app, oldest first.
  */
 #include "web/app.h"
 

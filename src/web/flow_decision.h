@@ -25,7 +25,7 @@ void view_waiting(struct web_request *request, struct json_writer *w,
 /* A member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
 /* A member "decision", as flow_decision.html declares it. step: the view of the waiting step;
- * steps: the views of all. */
+ * steps: the views of all steps. */
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
                    struct json_writer *w);

@@ -25,7 +25,8 @@ enum markup_kind {
     MARKUP_URL_PART,  /* expr, percent-encoded */
     MARKUP_ATTRIBUTE, /* an attribute named text; left out if expr is null or false, without a
                        * value if true */
-    MARKUP_URL,       /* as ATTRIBUTE; left out unless http, https or a path of this site */
+    MARKUP_URL,       /* as MARKUP_ATTRIBUTE; left out unless the value is http, https or a path
+                       * of this site */
     MARKUP_BLOCK,     /* data-version: the hash of the content up to `to` */
     MARKUP_IF,        /* jumps to `to` unless expr is true */
     MARKUP_GO,        /* to */

@@ -37,7 +37,7 @@ void overview_apps_write(struct web_request *request, struct json_writer *w,
 
 /* The share of failed calls among those that were tried: "0.6 %", "-" for none. */
 slice overview_failed_share(struct web_request *request, const struct tally_sum *sum);
-/* A member: the percentile of the duration, for people. */
+/* Writes a member with the percentile of the duration, for people. */
 void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
                        const struct tally_sum *sum, unsigned percent);
 /* Iterates over the first OVERVIEW_LINES_MAX sums of a kind: returns the next sum from *at on;

@@ -17,7 +17,8 @@ bool web_takes_gzip(struct web_request *request);
 /* Adds the cookie of the session, or of its link, to the later reply. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);
-/* The sign-in form, which continues at next, a path of this site; problem: a sentence, or "". */
+/* Sends the sign-in form, which continues at next, a path of this site; problem: a sentence, or
+ * "". */
 enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem);
 /* Writes the member "kept" of the sign-in page's data: the form's fields that again.c keeps. */

@@ -1,5 +1,5 @@
 /*
- * The pages by file, for the route table, and parts that several of them share.
+ * The pages by file, for the route table, and functions that several of them share.
  */
 #ifndef WEB_PAGES_H
 #define WEB_PAGES_H

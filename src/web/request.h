@@ -77,7 +77,7 @@ struct web_request {
     struct web_field *fields;   /* a form's */
     size_t field_count;
     struct pg_query query;
-    struct pg_query brief;   /* the account's, shown in the frame; no stmt: not queried */
+    struct pg_query brief;   /* loads the account's data for the frame; no stmt: not queried */
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* the page to render once the frame's data are loaded */
@@ -104,7 +104,7 @@ struct web {
     struct arena arena; /* holds the markup */
     const struct markup_set *markup;
     struct gzip *gzip;
-    struct account_rate *sign_ins; /* by the client's address in the form of a UUID */
+    struct account_rate *sign_ins; /* keyed by the client's address in the form of a UUID */
     char public_url[WEB_URL_MAX];
     bool is_public_url_set; /* an operator set it: pages are refused under any other name */
 };
@@ -129,7 +129,8 @@ enum op_result web_reply_problem(struct web_request *request, unsigned status, c
                                  const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* The same with 404. */
 enum op_result web_reply_missing(struct web_request *request, const char *text);
-/* A failed load or store, by its cause: 503 without memory or a database, else 500. */
+/* Answers after a failed load or store, by its cause: 503 without memory or a database, else
+ * 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
 /* Redirects (303) to a path of this site; notice (a word of the table in page.c) is displayed
  * there once, "" for none. */

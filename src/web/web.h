@@ -25,7 +25,7 @@ void web_public_url_set(struct web *web, slice url, bool is_set);
 /* Whether the path is one of the dashboard's pages; another handler answers other paths with
  * 404. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
-/* For http_server_new, with the web as ctx. */
+/* The handler for http_server_new, with the web as ctx. */
 extern const struct http_handler web_handler;
 
 #endif
