@@ -1,6 +1,7 @@
 /*
- * May it go out now? The connection's limits, then the origin's circuit, before anything is claimed
- * (src/api/README.md "Executions"); and what both learn from the result of the call.
+ * Whether the call may be sent now: checks the connection's limits, then the origin's circuit,
+ * before anything is claimed (src/api/README.md "Executions"). Also updates both from the result of
+ * the call.
  */
 #include "exec/internal.h"
 
@@ -59,8 +60,8 @@ static enum op_result stop_circuit(struct exec *exec, slice origin,
                     "the app failed. Wait, then send it again unchanged."));
 }
 
-/* A wait takes at most half of the time that is left: the call needs some, too. The circuit is only
- * checked here, and entered in admit: a probe's slot is not held through a wait. */
+/* A wait takes at most half of the remaining time, because the call needs some, too. The circuit
+ * is only checked here, and entered in admit, so that a probe's slot is not held during a wait. */
 enum op_result exec_step_enter_limits(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -71,7 +72,7 @@ enum op_result exec_step_enter_limits(struct op *op)
     uint64_t left_ns = exec->deadline_ns > now ? exec->deadline_ns - now : 0;
     uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
     uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
-    exec_leave(exec); /* a claim was lost, and this is another try */
+    exec_leave(exec); /* a claim was lost, and this is another attempt */
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* waiting would not help */
@@ -80,13 +81,13 @@ enum op_result exec_step_enter_limits(struct op *op)
     return OP_NEXT;
 }
 
-/* The slot has the decision of limits_enter, made at once or after the wait. A refusal by the
- * circuit leaves the limits' slot taken, which on_end gives back with its token, since no call was
+/* The slot has the decision of limits_enter, made at once or after the wait. If the circuit
+ * refuses, the limits' slot is still taken; on_end returns it with its token, since no call was
  * made. */
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(!exec->gate.pass.member); /* the previous pass was given back */
+    ASSERT(!exec->gate.pass.member); /* the previous pass was returned */
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
     exec->out.times.limits_ns += loop_now_ns(op->loop) - exec->phase_began_ns;
@@ -113,8 +114,8 @@ static void send_news(struct exec *exec, const struct breaker_key *key, bool is_
         config->on_circuit(config->owner, payload);
 }
 
-/* The vote; if it changes the circuit's state, other processes are notified. url: of the voted
- * call. */
+/* Votes on the circuit; if its state changes, other processes are notified. url: the URL of the
+ * call that is voted on. */
 static void vote_on(struct exec *exec, slice url, bool is_failure)
 {
     struct breaker_key key = breaker_key_of(exec);
@@ -136,8 +137,8 @@ bool exec_service_hear(struct exec_service *service, slice payload)
     return true;
 }
 
-/* The reply did not contain a wait: earlier waits are used, then the manifest's default, which
- * applies to others as well. */
+/* The reply did not contain a wait: waits of earlier replies are used, then the manifest's
+ * default, which applies to others as well. */
 static void learn_wait(struct exec *exec, const struct limits_key *key,
                        struct limits_feedback *feedback)
 {
@@ -158,7 +159,7 @@ void exec_limits_learn(struct exec *exec)
     struct limits_key key = limits_key_of(exec);
     ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
-        return; /* from a server that does not know the connection */
+        return; /* sent by a server that does not know the connection */
     struct limits_feedback feedback = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
@@ -170,7 +171,8 @@ void exec_limits_learn(struct exec *exec)
         learn_wait(exec, &key, &feedback);
 }
 
-/* Whether the origin is at fault; no vote if it was not called, or not given enough time. */
+/* Whether the origin is at fault. There is no vote if it was not called, or did not have enough
+ * time. */
 static bool read_vote(const struct exec *exec, bool *is_failure)
 {
     const struct http_call *call = &exec->attempt.call;
@@ -221,7 +223,7 @@ enum op_result exec_change_origin(struct exec *exec)
     return stop_circuit(exec, key.origin, &refusal);
 }
 
-/* The vote first: breaker_leave empties the pass. */
+/* The vote comes first: breaker_leave empties the pass. */
 void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;

@@ -1,5 +1,5 @@
 /*
- * The answer of a run that has ended: its output cut to the caller's limit, and the summary.
+ * The answer of a run that has ended: the summary, with the output truncated to the caller's limit.
  */
 #include "base/clock.h"
 #include "call/fit.h"
@@ -8,12 +8,12 @@
 #include "json/scan.h"
 
 enum {
-    FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */
+    FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is truncated on a pool thread */
     LEFT_OUT_BYTES_MAX = 64 * 1024,    /* the summary of an answer without its output */
 };
 
-/* If the operator sets a default cut, a request can ask for more, up to a limit; otherwise it gets
- * what it asks for, up to the whole output. */
+/* If the operator sets a default limit, a request can raise it up to a maximum; otherwise it
+ * gets what it asks for, up to the whole output. */
 size_t exec_output_bytes_max(const struct exec *exec)
 {
     const struct exec_config *config = &exec->service->config;
@@ -56,7 +56,7 @@ enum op_result exec_step_fit_output(struct op *op)
                       "its output to be cut");
 }
 
-/* Leaves the output out: it is stored, and the answer says where. A replay knows only what its key
+/* Omits the output: it is stored, and the answer says where. A replay knows only what its key
  * has. */
 static void leave_output_out(struct exec *exec)
 {
@@ -84,7 +84,8 @@ enum op_result exec_step_answer(struct op *op)
     if (exec->fit_status != OK)
         leave_output_out(exec);
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
-        exec_settle(exec); /* matters to a step: an attempt that was not repeated proves nothing */
+        exec_settle(exec); /* for a step of a flow: not repeating an attempt does not settle the
+                            * doubt about it */
     if (out->finished_us == 0)
         out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {

@@ -7,7 +7,8 @@
 #include "store/flow_read.h"
 
 enum {
-    /* A larger reply is parsed and evaluated on a pool thread: a megabyte takes up to 10 ms. */
+    /* A larger reply is parsed and evaluated on a pool thread: this takes up to 10 ms for a
+     * megabyte. */
     READ_ON_LOOP_BYTES_MAX = 64 * 1024,
     TEXTS_OF_REPLY = 3,
 };
@@ -27,7 +28,7 @@ bool exec_is_repeat_safe(const struct exec *exec)
     return exec->action->is_idempotent || catalog_has_provider_key(exec->action);
 }
 
-/* Sending the current request again cannot do the thing twice. */
+/* Whether the current request can be sent again without a second effect. */
 static bool is_repeat_safe(const struct exec *exec)
 {
     const struct catalog_action *action = exec->action;
@@ -38,8 +39,8 @@ static bool is_repeat_safe(const struct exec *exec)
     return only_asks || exec_is_repeat_safe(exec);
 }
 
-/* Whether the intent, if any, may still be carried out here. Once the lease has run out another
- * process may have ended it, and this one continues as another incarnation. */
+/* Whether the intent, if any, may still be carried out here. Once the lease has expired another
+ * process may have ended the intent, and this process continues as another incarnation. */
 static bool is_ours(const struct exec *exec)
 {
     const struct node *node = exec->service->config.node;
@@ -49,7 +50,7 @@ static bool is_ours(const struct exec *exec)
     return node_may_write(node) && uuid_eq(node_id(node), owner);
 }
 
-/* Unsigned: sent_boot_ns is never in the future, both are of clock_boot_ns. */
+/* Unsigned: sent_boot_ns is never in the future, as both times are of clock_boot_ns. */
 static bool is_proven(const struct exec *exec, uint64_t ms_max)
 {
     if (!exec->in.is_recorded_by_caller)
@@ -58,16 +59,16 @@ static bool is_proven(const struct exec *exec, uint64_t ms_max)
 }
 
 /* The last check: the connection is open, and the first byte is about to be sent. In the
- * microseconds in between the process may still be suspended; the lease's margin and that of a
- * cancel's wait are for this case. No more can be done without the provider. */
+ * microseconds after this check the process may still be suspended; the margins of the lease and
+ * of a cancel's wait cover this case. Without the provider's help no more can be done. */
 static bool may_send(const struct http_call *call)
 {
     const struct exec *exec = CONTAINER_OF(call, struct exec, attempt.call);
     return is_ours(exec) && is_proven(exec, EXEC_PROOF_MS);
 }
 
-/* Ends before the first byte, so that the claim is deleted and the key is free; if an earlier
- * request of the run may have acted, exec_settle says so. */
+/* Ends before the first byte, so that the claim is deleted and the key is free. If an earlier
+ * request of the run may have had an effect, exec_settle says so. */
 static enum op_result stop_unsent(struct exec *exec, slice message)
 {
     exec->out.effect = EXEC_EFFECT_NONE;
@@ -77,7 +78,7 @@ static enum op_result stop_unsent(struct exec *exec, slice message)
     return op_jump(&exec->op, EXEC_STEP_RECORD);
 }
 
-/* Reads the flow's row, which the usual call need not do: it follows the transition at once. */
+/* Reads the flow's row. The usual call need not do this, as it follows the transition at once. */
 enum op_result exec_step_prove(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -114,8 +115,8 @@ enum op_result exec_step_call(struct op *op)
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
-    /* Both are checked here and again in may_send: here they spare a connection, there they decide.
-     */
+    /* Both are checked here and again in may_send: this check saves a connection, that one
+     * decides. */
     if (!is_ours(exec))
         return stop_unsent(exec, SLICE("This server has lost its connection to the database. "
                                        "Nothing was sent. Try again."));
@@ -149,7 +150,7 @@ enum op_result exec_step_call(struct op *op)
         .response_bytes_max = limits->response_bytes_max ? limits->response_bytes_max
                                                          : exec->service->config.response_bytes_max,
     };
-    /* Before it starts: from here on exec_leave treats the call as made, even if it is
+    /* Set before the call starts: from here on exec_leave treats the call as made, even if it is
      * cancelled. */
     exec->out.attempts++;
     exec->attempt.started_ns = now;
@@ -177,7 +178,7 @@ static void count_call(struct exec *exec)
     exec_trace_called(exec, took_ns);
 }
 
-/* Not each attempt: the final result of the call. */
+/* Called for the final result of the call, not for each attempt. */
 static void report_use(const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
@@ -186,7 +187,7 @@ static void report_use(const struct exec *exec)
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }
 
-/* A later request that cannot be repeated by itself, of an action that can be repeated from its
+/* A later request that cannot be repeated on its own, of an action that can be repeated from its
  * first request. */
 static bool repeats_from_first(const struct exec *exec)
 {
@@ -194,7 +195,7 @@ static bool repeats_from_first(const struct exec *exec)
            exec_is_repeat_safe(exec);
 }
 
-/* Whether the same request may be sent again without acting twice, and a retry could help. */
+/* Whether the same request may be sent again without a second effect, and a retry could help. */
 static bool is_worth_retrying(const struct exec *exec)
 {
     const struct http_call *call = &exec->attempt.call;
@@ -218,11 +219,11 @@ static bool is_worth_retrying(const struct exec *exec)
 uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms)
 {
     uint64_t ceiling = EXEC_BACKOFF_MS_MAX;
-    /* 16 keeps the shift within its type; the ceiling is reached at 6. */
+    /* 16 keeps the shift within its type; the maximum is reached at 6. */
     if (attempts < 16 && (uint64_t)EXEC_BACKOFF_MS_MIN << attempts < ceiling)
         ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << attempts;
-    /* Never 0, which means "do not". Added to the wait that the provider asked for, so that calls
-     * which it rejected together do not return together. */
+    /* Never 0, which means "do not retry". Added to the wait that the provider asked for, so
+     * that calls which it rejected together do not return together. */
     uint64_t wait = 1 + random_below(ceiling);
     if (retry_after_ms > EXEC_BACKOFF_MS_MAX)
         return 0;
@@ -237,8 +238,8 @@ uint64_t exec_left_ms(const struct exec *exec)
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
-/* For a large reply: the memory to parse it, and for its output and summary as text. false:
- * exec->attempt.reading_bytes has to be waited for. */
+/* Takes the memory to parse a large reply, and for its output and summary as text. false: the
+ * run must wait for exec->attempt.reading_bytes. */
 static bool take_memory(struct exec *exec)
 {
     struct budget_use *use = exec->op.arena.use;
@@ -272,7 +273,7 @@ enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->attempt.call.result ==
-        HTTP_CALL_UNSENT) { /* not an attempt; its connection is kept */
+        HTTP_CALL_UNSENT) { /* does not count as an attempt; its connection is kept */
         exec->out.attempts--;
         return op_jump(op, EXEC_STEP_CALL);
     }
@@ -281,7 +282,7 @@ enum op_result exec_step_read_reply(struct op *op)
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply has arrived, so it waits as long as its run may take; then it is read anyway. */
+/* The reply has arrived, so it waits as long as its run may take; after that it is read anyway. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
@@ -291,9 +292,9 @@ static enum op_result wait_for_memory(struct exec *exec)
                     : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }
 
-/* The order: limits learn from every reply, also from one that is tried again; a refused token is
- * renewed before a retry is considered, since the same token would be refused again; only then is
- * it decided whether this reply is final. */
+/* The order matters. Limits are updated from every reply, including one that is retried. A
+ * refused token is renewed before a retry is considered, since the same token would be refused
+ * again. Only then is it decided whether this reply is final. */
 enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);

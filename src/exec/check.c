@@ -1,8 +1,9 @@
 /*
- * Whether the request may run: its input against the schema, its files, and the confirmation of a
- * write. All faults are reported at once, with the paths of the caller's request. An unconfirmed
- * write ends as that whatever else is wrong, and before its idempotency key is loaded, so that a
- * person never confirms a request that cannot run, and nothing is revealed about a key.
+ * Whether the request may run: validates its input against the schema, its files, and the
+ * confirmation of a write. All faults are reported at once, with the paths of the caller's request.
+ * An unconfirmed write ends as such even if something else is wrong, and before its idempotency key
+ * is loaded, so that a person never confirms a request that cannot run, and nothing is revealed
+ * about a key.
  */
 #include "exec/internal.h"
 #include "vault/key.h"
@@ -25,7 +26,7 @@ static const char *confirm_name(const struct exec *exec)
     return exec->in.confirm_name ? exec->in.confirm_name : "confirm";
 }
 
-/* A confirmation inside the input, or under the name that it has elsewhere: if it were dropped, it
+/* A confirmation inside the input, or under a name that other faces use: if it were dropped, it
  * would be lost. */
 static void mend_confirmation(struct exec *exec, struct schema_violation *found)
 {
@@ -97,7 +98,7 @@ static bool are_files_faulty(const struct exec *exec)
     return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
-/* The data of a file is empty, or is not its bytes; it may be a path. */
+/* The data of a file is empty or is not valid base64; it may be a path. */
 static bool is_file_data_lacking(const struct exec *exec)
 {
     bool is_lacking = exec->faults.files_broken != 0 || exec->in.file_count == 0;
@@ -176,8 +177,8 @@ enum op_result exec_step_check_input(struct op *op)
 
 /* ---- files ---- */
 
-/* The hashes are for the fingerprint, even if the action no longer exists: its key may have a
- * result. Files that are too many or too large are not decoded. */
+/* The hashes are part of the fingerprint, even if the action no longer exists: its key may have
+ * a result. Files that are too many or too large are not decoded. */
 static void take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -196,8 +197,8 @@ static void take_files(struct op *op)
     }
 }
 
-/* Before the key: its fingerprint contains the hashes. Up to some 100 us of them run on the
- * loop. */
+/* This comes before the key, whose fingerprint contains the hashes. At most some 100 us of
+ * hashing run on the loop. */
 enum op_result exec_step_take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,10 +1,10 @@
 /*
  * Idempotency keys (src/api/README.md "Executions"): a request with the same key gets the stored
- * result, a run under way is waited for, and another request under the key is refused. In this
+ * result, or waits for a run under way; a different request with the key is refused. In this
  * process later runs wait in a list of the first run; across processes they load the key again.
  *
  * The table of keys in flight only saves queries: the claiming statement decides between two runs,
- * here or elsewhere.
+ * in this process or in different ones.
  */
 #include "exec/internal.h"
 
@@ -18,8 +18,8 @@ static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
-    /* The format's version: fingerprints are stored for days, and a fingerprint of another
-     * format must differ. For the same reason a member that came later (pages, files) adds
+    /* The version of the format: fingerprints are stored for days, and a fingerprint of another
+     * format must differ. For the same reason a member that was added later (pages, files) adds
      * nothing if it is not used. */
     buf_append(&text, SLICE("1\n"));
     buf_append(&text, exec->in.integration_id);
@@ -51,7 +51,7 @@ static enum op_result stop_mismatch(struct exec *exec)
               "unchanged."));
 }
 
-/* The caller may have given no key: this server makes that of a form. */
+/* The caller may have sent no key: the server itself makes the key of a form. */
 static enum op_result stop_declined(struct exec *exec)
 {
     return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
@@ -70,7 +70,7 @@ static enum op_result stop_waited(struct exec *exec)
 
 /* ---- the table of this process ---- */
 
-/* The account first, which has a fixed length: keys of two accounts never collide. */
+/* The account comes first and has a fixed length, so keys of two accounts never collide. */
 static int make_table_key(struct exec *exec)
 {
     slice key = exec->in.idempotency_key;
@@ -84,8 +84,8 @@ static int make_table_key(struct exec *exec)
     return OK;
 }
 
-/* A summary that is too large for its row. In a reply that it shares with others there must be room
- * for it before it is read. */
+/* Reads a summary that is too large for its row. If a reply has several results, it must have
+ * room for the summary before the summary is read. */
 static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
     struct call_fit wanted = {.execution_id = exec->out.execution_id,
@@ -104,12 +104,12 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
-/* exec->key.found has run: its stored summary is the answer. */
+/* The run in exec->key.found has ended: its stored summary is the answer. */
 static enum op_result replay(struct exec *exec)
 {
     struct claim_outcome *found = &exec->key.found;
     enum exec_reason parsed = exec_reason_parse(found->error_code);
-    found->has_execution = false; /* valid once: the next load has to set it again */
+    found->has_execution = false; /* valid only once: the next load has to set it again */
     exec->out.is_replayed = true;
     exec->out.execution_id = found->execution_id;
     exec->out.started_us = exec->record.row.started_at = found->started_at;
@@ -125,9 +125,9 @@ static enum op_result replay(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_FIT_OUTPUT);
 }
 
-/* Waiting runs of the same request get the same result, without another query for the key; a large
- * summary is not copied for each, they share one reading. After any other outcome than a success
- * the key may be free: they load it. */
+/* Waiting runs of the same request get the same result, without another query for the key. A
+ * large summary is not copied for each of them: they share one read. After any outcome other
+ * than success the key may be free, so they load it. */
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
@@ -172,7 +172,8 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* A run of another process, which may have died: loads the key again, at growing intervals. */
+/* Waits for a run of another process, which may have died: loads the key again, at growing
+ * intervals. */
 static enum op_result wait_and_reload(struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
@@ -186,7 +187,7 @@ static enum op_result wait_and_reload(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* Runs of equal requests without a key do not wait for one another, so it is in no table. */
+/* Runs of equal requests without a key do not wait for one another, so this run is in no table. */
 static enum op_result load_lost(struct exec *exec)
 {
     if (make_fingerprint(exec) != OK)
@@ -198,19 +199,19 @@ static enum op_result load_lost(struct exec *exec)
     return OP_WAIT;
 }
 
-/* Before the checks of input and connection: a stored result is answered whatever has changed
- * since. The holder stays in the table until its run has ended, so that every later run of this
- * process waits in its list and sends no query. */
+/* This comes before the checks of input and connection: a stored result is returned whatever has
+ * changed since. The holder stays in the table until its run has ended, so that every later run
+ * of this process waits in its list and sends no query. */
 enum op_result exec_step_load_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->key.state == EXEC_CLAIM_NONE && exec->out.attempts == 0);
     list_unlink(&exec->key.waiter_link);
-    if (exec->key.found.has_execution) /* handed on by the run that was waited for */
+    if (exec->key.found.has_execution) /* copied by the run that this one waited for */
         return replay(exec);
     if (exec_is_lost_watched(exec))
         return load_lost(exec);
-    /* An unconfirmed run may not use the key, whatever it has. */
+    /* An unconfirmed run may not use the key, even if it has a result. */
     if (exec->in.idempotency_key.len == 0 || exec_is_unconfirmed(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
@@ -229,7 +230,7 @@ enum op_result exec_step_load_key(struct op *op)
     return OP_WAIT;
 }
 
-/* A query or a lost claim found a run under the key: waits for it or replays it. */
+/* A query or a lost claim found another run with the key: waits for it or replays it. */
 static enum op_result follow_other_run(struct exec *exec)
 {
     const struct claim_outcome *claimed = &exec->key.found;
@@ -306,7 +307,8 @@ static void assert_row(const struct claim *claim)
 {
     ASSERT(!uuid_is_nil(claim->owner)); /* (state = 'in_flight') = (owner is not null) */
     ASSERT(!uuid_is_nil(claim->account_id) && !uuid_is_nil(claim->execution_id));
-    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* the longest key; none: its own key */
+    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* the longest key; empty: the run's own
+                                                        * key */
     ASSERT(claim->integration_id.len > 0 && claim->action_id.len > 0);
     ASSERT((claim->key.len > 0) == (claim->lifetime_ms > 0));
 }
@@ -332,9 +334,9 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
 }
 
 /* After all checks that can refuse the run, right before the call: from here on a crash leaves a
- * trace. Steps of flows have their intent in the flow's row, and a read without a key may be lost
- * with the process. The lease is checked first, since a claim of an ended incarnation would be
- * recovered at once. */
+ * trace. Steps of flows have their intent in the flow's row, and a read without a key may be
+ * lost with the process. The lease is checked first, since a claim of an ended incarnation would
+ * be treated as an orphan at once. */
 enum op_result exec_step_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -366,9 +368,9 @@ enum op_result exec_step_claim(struct op *op)
     return OP_WAIT;
 }
 
-/* Three answers: the run has the key, another run has it, or none arrived. Without an answer the
- * row may exist, so the run releases it until it is certainly deleted; nothing can be sent under
- * it. */
+/* There are three cases: this run has the key, another run has it, or no answer arrived. Without
+ * an answer the row may exist, so the run releases it until it is certainly deleted; nothing can
+ * be sent under it. */
 enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -384,9 +386,9 @@ enum op_result exec_step_check_claim(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     if (status != OK)
         return exec_stop_database(exec);
-    if (exec->query.is_unknown) /* the first attempt may yet find the key free */
+    if (exec->query.is_unknown) /* the first attempt may still find the key free */
         unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
-    exec_leave(exec); /* a run that waits for another keeps no slot from others */
+    exec_leave(exec); /* a run that waits for another does not hold a slot */
     return follow_other_run(exec);
 }
 

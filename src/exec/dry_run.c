@@ -1,7 +1,7 @@
 /*
  * The result of a dry run, for both execution endpoints: the request as the provider would receive
  * it, and later requests as far as they are known without a reply. The credential is masked; files,
- * and bodies that are not text, are shown by their size.
+ * and bodies that are not text, are replaced by their size.
  */
 #include "exec/internal.h"
 
@@ -70,7 +70,7 @@ static bool put_body(struct json_writer *w, const struct exec *exec)
     return is_ok;
 }
 
-/* false: no memory; it was checked before that they can be made. */
+/* false: out of memory. Whether the requests can be built was checked before. */
 static bool put_later(struct json_writer *w, struct exec *exec)
 {
     struct json later;

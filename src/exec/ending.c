@@ -1,14 +1,14 @@
 /*
  * Claims that are ended in the background: released, or recorded with their result. Other processes
- * never end a claim of this one while it is alive, so it retries while the database is unreachable;
- * the client got its answer long before.
+ * never end a claim of this process while it is alive, so it retries while the database is
+ * unreachable; the client got its answer long before.
  */
 #include "exec/internal.h"
 
 enum {
     ENDING_RETRY_MS = 500,
-    /* Two minutes at least. A result that is not recorded by then is left to the scan for orphans,
-     * which records the outcome as unknown; a release is tried until it is done. */
+    /* Two minutes at least. A result that is not recorded by then is left to the scan for
+     * orphans, which records the outcome as unknown; a release is retried until it is done. */
     ENDING_RECORDS_MAX = 240,
 };
 
@@ -16,7 +16,7 @@ struct ending {
     struct store_later later;
     struct claim claim;
     struct execution record; /* id nil: it is released */
-    enum claim_end end;      /* what becomes of the record's key */
+    enum claim_end end;      /* the end of the record's key: bound or freed */
     unsigned tries;
 };
 

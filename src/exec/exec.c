@@ -9,13 +9,13 @@
 #include "call/summary.h"
 
 enum {
-    LIMITS_IDLE_MAX = 20000, /* connections remembered apart from those in use */
+    LIMITS_IDLE_MAX = 20000, /* idle connections that are remembered */
     STORED_MAX = 20000,      /* large summaries being read at a time */
     ENDINGS_MAX = 10000,
     AUDITS_MAX = 4000, /* beyond it an event is counted as lost */
 };
 
-/* A line names the steps that may follow, besides the next line and the answer (stop). */
+/* Each line names the steps that may follow, besides the next line and the answer (stop). */
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
@@ -130,9 +130,9 @@ size_t exec_service_active(const struct exec_service *service)
     return service->concurrency.count + service->endings.count + service->audits.count;
 }
 
-/* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended, so
- * a claim in the database that has no run here is an orphan. Linear: housekeeping calls this for
- * the few claims that are older than ORPHAN_AGE_MS. */
+/* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended,
+ * so a claim in the database that has no run here is an orphan. The search is linear:
+ * housekeeping calls this for the few claims that are older than ORPHAN_AGE_MS. */
 static bool is_carried(const void *owner, struct uuid execution_id)
 {
     const struct exec_service *service = owner;
@@ -219,7 +219,7 @@ static void count_end(struct exec *exec)
                   exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
 }
 
-/* Also after a cancel: everything that was taken is given back here, and only here. */
+/* Also called after a cancel: everything that was taken is returned here, and only here. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct exec *exec = exec_of(op);
@@ -234,14 +234,14 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-    /* Last: count_end has used the integration's name, which is in the catalog's memory. */
+    /* This is last: count_end has used the integration's name, which is in the catalog's memory. */
     exec_connection_drop(exec);
     catalog_unref(exec->catalog);
     exec->catalog = NULL;
 }
 
-/* Each of these is harmless if nothing of it is under way, so a cancel need not know the run's
- * step. */
+/* Each of these calls is harmless if there is nothing to cancel, so a cancel need not know the
+ * run's step. */
 static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -267,8 +267,8 @@ static const struct op_class exec_class = {
     .free = on_free,
 };
 
-/* Counted separately from its caller: one execution may exceed its account's share. Out of memory
- * it counts with the caller. */
+/* Counted separately from its caller: one execution may exceed its account's share. If memory is
+ * short, it counts with the caller. */
 static void count_memory(struct exec *exec)
 {
     struct budget_queue *work = exec->service->config.work;
@@ -296,8 +296,9 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     exec->op.request_id = request->by.request_id;
     count_memory(exec);
     exec_trace_begin(exec);
-    /* The setting's, until find_action knows the action's own. A run over its account's share
-     * begins anyway: find_action refuses it, so that its caller gets an outcome as usual. */
+    /* The setting's time-out, until find_action knows the action's own. A run that exceeds its
+     * account's share begins anyway: find_action refuses it, so that its caller gets an outcome
+     * as usual. */
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
     return exec;
@@ -325,10 +326,10 @@ void exec_cancel(struct exec *exec)
     op_cancel(&exec->op);
 }
 
-/* A run whose client has closed is given up while nothing depends on it: before a provider can
- * have seen it, and a plain read at any time. A read with a key may have sent its claim, and a
- * write after CLAIM may have been sent: both run to their record. Other requests with the same
- * key wait for this run's result, so it continues for them, too. */
+/* A run whose client has closed is cancelled while nothing depends on it: before a provider can
+ * have received the request, and a plain read at any time. A read with a key may have sent its
+ * claim, and a write after CLAIM may have been sent: both run to their record. Other requests
+ * with the same key wait for this run's result, so it continues for them, too. */
 void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&

@@ -1,7 +1,7 @@
 /*
- * Whether it may run. The checks in the order of src/api/README.md "Executions": integration and
- * action, then confirmation and input (check.c), then the connection. Nothing here is recorded; a
- * refusal is an audit event.
+ * Whether the execution may run. The checks are in the order of src/api/README.md "Executions":
+ * integration and action, then confirmation and input (check.c), then the connection. Nothing here
+ * is recorded; a refusal is an audit event.
  */
 #include "exec/internal.h"
 #include "call/summary.h"
@@ -15,8 +15,8 @@ static slice short_action_id(const struct exec *exec)
                         : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
-/* It began as the setting's. The caller's time for this call overrides the action's own, and
- * nothing outlives the caller's deadline. */
+/* The deadline began as the setting's. The caller's time-out for this call overrides the
+ * action's own, and no run outlives the caller's deadline. */
 static void set_deadline(struct exec *exec)
 {
     uint64_t timeout_ms = exec->in.timeout_ms;
@@ -70,7 +70,7 @@ enum op_result exec_step_find_action(struct op *op)
     return op_jump(op, has_key ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
 }
 
-/* The text with {app}, {title} ... replaced, for this request and case. */
+/* Replaces {app}, {title} ... in the text, for this request and case. */
 static slice fill_refusal(struct exec *exec, const char *text, slice detail)
 {
     const struct catalog_action *action = exec->action;
@@ -159,7 +159,7 @@ enum op_result exec_step_find_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->integration && exec->action);
-    exec_connection_drop(exec); /* a claim was lost, and this is another try */
+    exec_connection_drop(exec); /* a claim was lost, and this is another attempt */
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     if (exec->in.has_connected)
@@ -214,7 +214,7 @@ static enum op_result stop_reauth(struct exec *exec)
 }
 
 /* The connection is live but no request can be made with it: a fault of the manifest, or of the
- * stored row. It is permanent, so it is logged, too. */
+ * stored row. The fault is permanent, so it is logged, too. */
 static enum op_result stop_unsendable(struct exec *exec, slice cause)
 {
     op_log(&exec->op, LOG_WARN, "a stored credential cannot be sent",
@@ -295,7 +295,7 @@ static bool is_scope_missing(const struct exec *exec)
     return true;
 }
 
-/* "a", "b or c": any one of them suffices. */
+/* "a", "b or c": any one of these scopes suffices. */
 static slice list_scopes(struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
@@ -308,8 +308,8 @@ static slice list_scopes(struct exec *exec)
     return arena_take(&exec->op.arena, &text);
 }
 
-/* The boxes that a person ticks on reconnecting: the label of the first scope that is only then
- * requested. SLICE_NONE: all are requested anyway. */
+/* The boxes that a person ticks on reconnecting: the label of the first scope that is requested
+ * only then. SLICE_NONE: all are requested anyway. */
 static slice words_to_tick(const struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
@@ -338,7 +338,7 @@ static enum op_result stop_scope(struct exec *exec)
                      fill_refusal(exec, hint, words));
 }
 
-/* A later request of the action: its values came from the app. */
+/* A later request of the action: its values come from the app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
     if (err->code == ERR_REFUSED)
@@ -366,9 +366,8 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         slice_cstr(err->text));
 }
 
-/* From the client's key and its request (RFC 9562 5.5: a name in the account's space, so
- * accounts never collide): under a key that was freed, a corrected request is new to the
- * provider, too. */
+/* Made from the client's key and its request (RFC 9562 5.5: a name in the account's space, so
+ * accounts never collide): if a key was freed, a corrected request is new to the provider, too. */
 static struct uuid id_of_key(const struct exec *exec)
 {
     char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];
@@ -379,7 +378,7 @@ static struct uuid id_of_key(const struct exec *exec)
 }
 
 /* The provider's own idempotency key, if the action has one: the same for every attempt, and for
- * every run of one request under one of the client's keys. */
+ * every run of the same request with the same client key. */
 static slice provider_key(struct exec *exec)
 {
     char *text = NULL;
@@ -395,7 +394,8 @@ static slice provider_key(struct exec *exec)
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }
 
-/* The first request, and faults of later requests that are known before the first is sent. */
+/* Builds the first request, and finds faults of later requests that are known before the first
+ * is sent. */
 static int build_and_preview(struct exec *exec, const struct call_scope *scope,
                              const struct json *credential, struct err *err)
 {
@@ -406,7 +406,7 @@ static int build_and_preview(struct exec *exec, const struct call_scope *scope,
 }
 
 /* The request is built before anything is claimed, so that a request that cannot be built leaves
- * no trace; later requests are built in their turn. */
+ * no trace; later requests are built when it is their turn. */
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection.item;

@@ -32,7 +32,7 @@ struct exec_service {
     struct uuid self; /* identifies this process to others */
     struct limits *limits;
     struct breaker *breaker;
-    struct map in_flight;                /* account and key -> struct exec, of this process */
+    struct map in_flight;                /* account and key -> struct exec; runs of this process */
     struct list all;                     /* struct exec.all_link */
     struct store_laters endings, audits; /* ending.c, record.c */
     struct unsent unsent;
@@ -43,19 +43,19 @@ struct exec_service {
     struct tally_cache *sums;
 };
 
-/* Faults of input and files (check.c), sentences without their end; SLICE_NONE: none. */
+/* Faults of input and files (check.c), as sentences without a full stop; SLICE_NONE: none. */
 struct exec_faults {
     slice input, input_hints, files;
-    uint32_t files_broken; /* a bit for each that is not base64 */
+    uint32_t files_broken; /* one bit per file that is not valid base64 */
     int files_status;
 };
 
 /* For a list that is read page by page (page.c). */
 struct exec_pages {
-    unsigned read, attempts; /* attempts: at the pages, or requests, before this one */
+    unsigned read, attempts; /* attempts: made for earlier pages or requests */
     size_t bytes;
     struct json all;
-    struct exec_outcome kept; /* after the page before this one */
+    struct exec_outcome kept; /* the outcome after the previous page */
     const struct json *input; /* the current page's; NULL: the first page */
     slice stopped;
     bool is_taken, is_ended; /* the last reply was appended; no page follows */
@@ -63,14 +63,14 @@ struct exec_pages {
 
 /* The state of a run's intent, a row in flight; changed only by exec_claim_move. */
 enum exec_claim {
-    EXEC_CLAIM_NONE,  /* none: not needed, refused, or another run has the key */
+    EXEC_CLAIM_NONE,  /* no intent: not needed, refused, or another run has the key */
     EXEC_CLAIM_ASKED, /* sent, its answer has not arrived */
     EXEC_CLAIM_OURS,  /* durable: a record or a release must follow */
     EXEC_CLAIM_ENDED, /* bound or released, or another op does that */
 };
 
-/* Idempotency (claim.c): the key, and the intent that is recorded under it or under one of the
- * run's own. */
+/* Idempotency (claim.c): the key, and the intent that is recorded under it or under the run's
+ * own key. */
 struct exec_key {
     slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
     bool is_holder; /* it is in that table */
@@ -79,7 +79,7 @@ struct exec_key {
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
     struct list waiter_link;
-    struct claim claim;             /* with the request's fingerprint once name is made */
+    struct claim claim;             /* includes the request's fingerprint once name is made */
     struct claim_outcome found;     /* the row of the key */
     struct exec_stored_read stored; /* reads a large result */
 };
@@ -88,10 +88,11 @@ struct exec_key {
 struct exec_connection {
     struct connect_lookup lookup;
     const struct connect_item
-        *item; /* one of lookup's; NULL: the app needs none, or not chosen yet */
+        *item; /* an item of lookup; NULL: the app needs none, or not chosen yet */
     struct connect_renewal renewal;
     int64_t renewed_id;    /* the connection whose token was renewed */
-    bool is_renewed_after; /* after the provider refused the token, or a renewal was tried */
+    bool is_renewed_after; /* renewed after the provider refused the token, or a renewal was
+                            * attempted */
 };
 
 /* Limits and circuit (admit.c). */
@@ -106,19 +107,20 @@ struct exec_attempt {
     struct http_call call;
     uint64_t started_ns;
     uint64_t proof_boot_ns; /* when the query for a newer proof was sent */
-    /* The end of the last request that may have acted, and its position in the action, until a
-     * later reply settles it. NULL: none. */
+    /* The outcome of the last request that may have had an effect, and its position in the
+     * action, until a later reply settles it. NULL: none. */
     const struct exec_outcome *doubt;
     unsigned doubt_at;
-    slice provider_key;        /* the run's, once the first request is built; empty: none */
+    slice provider_key;        /* the run's key, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
-    size_t reading_bytes;      /* the memory that it waits for; 0: none */
+    size_t reading_bytes;      /* the amount of memory it waits for; 0: none */
 };
 
 /* The record (record.c). */
 struct exec_record {
     struct execution row;
-    bool is_settled;          /* the outcome includes what earlier requests did, or may have done */
+    bool is_settled;          /* the outcome includes the effects, certain or possible, of
+                               * earlier requests */
     enum exec_reason refusal; /* why the connection is marked; EXEC_SUCCEEDED: not marked */
 };
 
@@ -128,17 +130,17 @@ struct exec {
     struct exec_request in;
     struct exec_outcome out;
     slice summary_json;
-    int fit_status; /* result of cutting the output to the wanted size */
+    int fit_status; /* result of truncating the output to the wanted size */
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_action *action;
-    int find_status; /* result of the lookup of these two */
+    int find_status; /* result of the lookup of integration and action */
     uint64_t deadline_ns;
-    uint64_t phase_began_ns;             /* the wait for limits, or the record */
+    uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
-    struct budget_use use;               /* its memory, counted with its account */
+    struct budget_use use;               /* its memory, charged to its account */
     struct list all_link;                /* in the service */
-    /* the thing it waits for, one at a time */
+    /* what it waits for, one at a time */
     struct pg_query query;
     struct op_timer timer;
     struct op_job job;
@@ -196,53 +198,54 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
     exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
     exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
-/* answer.c: the largest output that its caller gets in full. */
+/* answer.c: the largest output that the caller gets in full. */
 size_t exec_output_bytes_max(const struct exec *exec);
 /* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
-/* As exec_end_with, for a run that needs no record: returns OP_STOP, which goes to the answer. */
+/* Like exec_end_with, for a run that needs no record: returns OP_STOP, which leads to the
+ * answer. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
-/* The same with EXEC_UNAVAILABLE, and its usual causes: no memory, no database; nothing was done.
- */
+/* Like exec_stop with EXEC_UNAVAILABLE, for its usual causes: no memory, no database; nothing
+ * was done. */
 enum op_result exec_stop_unavailable(struct exec *exec, slice message);
 enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
 /* gate.c: the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
-/* check.c: it needs a confirmation and does not have one; a dry run needs none. */
+/* check.c: whether it needs a confirmation and does not have one; a dry run needs none. */
 bool exec_is_unconfirmed(const struct exec *exec);
-/* page.c: for the current page; in.input belongs to the whole run. */
+/* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
 /* gate.c: OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
-/* renew.c: the auth of the manifest by which its connection was made. */
+/* renew.c: the manifest's auth with which its connection was made. */
 const struct catalog_auth *exec_auth(const struct exec *exec);
 /* renew.c: whether a new token may solve the provider's refusal. */
 bool exec_renews_after(const struct exec *exec);
-/* If not: a failure caused by an expired token is not held against the connection. */
+/* If not: prevents a failure caused by an expired token from marking the connection. */
 void exec_excuse_token(struct exec *exec);
-/* The connection has no token at all: client credentials before their first use. */
+/* Whether the connection has no token: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);
 /* Before the first call: continues with the limits, or with RENEW_TOKEN if the token has
  * expired. */
 enum op_result exec_check_token(struct exec *exec);
-/* sequence.c: once a request needs no further attempt. OP_NEXT: the action has no other request;
- * else its call follows. */
+/* sequence.c: called once a request needs no further attempt. OP_NEXT: the action has no other
+ * request; else its call follows. */
 enum op_result exec_next_request(struct exec *exec);
-/* attempt.c: all requests of the action may be sent again without acting twice. */
+/* attempt.c: whether all requests of the action may be sent again without a second effect. */
 bool exec_is_repeat_safe(const struct exec *exec);
-/* attempt.c: how long to wait before the next attempt, `attempts` having been made: full jitter
- * under an exponential ceiling, after the wait that the provider asked for (-1: none). 0: do not
+/* attempt.c: how long to wait before the next attempt, after `attempts` attempts: full jitter
+ * under an exponential maximum, after the wait that the provider asked for (-1: none). 0: do not
  * retry, since it asked for more than EXEC_BACKOFF_MS_MAX, or too little of left_ms would
  * remain. */
 uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms);
 /* attempt.c: until its deadline. */
 uint64_t exec_left_ms(const struct exec *exec);
-/* admit.c: what a reply reveals about later calls. */
+/* admit.c: updates the limits from a reply. */
 void exec_limits_learn(struct exec *exec);
-/* admit.c: gives back what admit took, with a vote on the origin if it was called; harmless if
+/* admit.c: returns what admit took, with a vote on the origin if it was called; harmless if
  * nothing was taken. */
 void exec_leave(struct exec *exec);
 /* claim.c: the only function that changes the claim's state; asserts the schema's constraints on
@@ -256,37 +259,39 @@ static inline bool exec_is_claimed(const struct exec *exec)
 void exec_connection_drop(struct exec *exec);
 /* claim.c: removes the key from the table; wakes the waiters with the outcome. */
 void exec_key_release(struct exec *exec);
-/* ending.c: releases the claim, or records the result under it, on an op of its own, so that the
+/* ending.c: releases the claim, or records the result under it, in a separate op, so that the
  * client need not wait for an unreachable database. The row is record.row. */
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
-/* lost.c. Whether a repetition gets this run's result if the client disconnects before it has it;
- * the key that it is noted under, made of the fingerprint; the client has disconnected; the run has
- * ended. */
+/* lost.c. Whether a repetition gets this run's result if the client disconnects before it has
+ * the result; the key of the run's note, made from the fingerprint; the client has disconnected;
+ * the run has ended. */
 bool exec_is_lost_watched(const struct exec *exec);
 slice exec_lost_key(const struct exec *exec, struct arena *arena);
 void exec_lost_begin(struct exec *exec);
 void exec_lost_end(struct exec *exec);
-/* admit.c: the current request goes to another origin than the one before: leaves that one's
- * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, if it is open. */
+/* admit.c: the current request goes to another origin than the previous one: leaves the previous
+ * origin's circuit with a vote and enters the new one's. OP_STOP, like exec_stop, if it is open. */
 enum op_result exec_change_origin(struct exec *exec);
-/* sequence.c: back to the action's first request, which is built. false: it cannot be built; the
- * outcome stays. */
+/* sequence.c: goes back to the action's first request and builds it. false: it cannot be built;
+ * the outcome stays. */
 bool exec_start_over(struct exec *exec);
-/* redirect.c: points the request to the reply's redirect, if allowed; true: it has to be sent. */
+/* redirect.c: changes the request to follow the reply's redirect, if allowed; true: send it. */
 bool exec_follow_redirect(struct exec *exec);
-/* settle.c. A reply was read, or none came: records the doubt that it leaves, or settles it. */
+/* settle.c. Called when a reply was read, or none arrived: records the doubt that it leaves, or
+ * settles it. */
 void exec_doubt_learn(struct exec *exec);
-/* Whether a request of the run may have acted and nothing has settled it since. */
+/* Whether a request of the run may have had an effect and nothing has settled this since. */
 static inline bool exec_is_in_doubt(const struct exec *exec)
 {
     return exec->in.is_in_doubt || exec->attempt.doubt;
 }
-/* Before an outcome is recorded: adds what earlier requests did, or may have done. */
+/* Called before an outcome is recorded: adds the effects, certain or possible, of earlier
+ * requests. */
 void exec_settle(struct exec *exec);
-/* preview.c: the later requests as far as they do not depend on a reply, into *later (an array; may
- * be NULL). ERR_*: one cannot be made from this input; err is a sentence about it. */
+/* preview.c: writes the later requests, as far as they do not depend on a reply, into *later (an
+ * array; may be NULL). ERR_*: one cannot be made from this input; err is a sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
@@ -296,7 +301,7 @@ void exec_trace_begin(struct exec *exec);
 void exec_trace_call(struct exec *exec);
 void exec_trace_called(struct exec *exec, uint64_t took_ns);
 void exec_trace_end(struct exec *exec, uint64_t took_ns);
-/* record.c: an audit event on an op of its own, which nothing waits for. */
+/* record.c: writes an audit event in a separate op, which nothing waits for. */
 void exec_audit_blocked(struct exec *exec);
 
 #endif

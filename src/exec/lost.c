@@ -1,16 +1,16 @@
 /*
  * Writes without an idempotency key whose client disconnected before it had the result. Some
- * clients repeat such a call by themselves, so the run is noted under a key that the server makes
- * of the caller and the request: an equal request within EXEC_LOST_MS gets the run's result. The
+ * clients repeat such a call automatically. So the run is noted under a key that the server makes
+ * from the caller and the request: an equal request within EXEC_LOST_MS gets the run's result. The
  * row is bound from the start: while the run is under way, a repetition finds no execution and
- * waits (claim.c). A run that did nothing removes the note. Both are done once and in the
- * background: a note that is lost means that a repetition runs.
+ * waits (claim.c). A run that did nothing removes the note. Both statements are sent once and in
+ * the background: if a note is lost, a repetition runs.
  */
 #include "base/clock.h"
 #include "base/encode.h"
 #include "exec/internal.h"
 
-/* No client's key begins so, nor a run's own (store/idempotency.c). */
+/* Neither a client's key nor a run's own key begins like this (store/idempotency.c). */
 #define LOST_KEY_MARK "\x02"
 
 struct lost {

@@ -1,10 +1,11 @@
 /*
- * Pages: a list that comes in parts (the manifest's response.pagination). Every success contains
- * the input for the next page. For a caller that wants several at once (max_pages), they are read
- * here and joined: arrays are concatenated, other members are those of the last page.
+ * Pages: a list that is returned in parts (the manifest's response.pagination). Every success
+ * contains the input for the next page. For a caller that wants several at once (max_pages), they
+ * are read here and joined: arrays are concatenated, other members are those of the last page.
  *
- * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next page,
- * or a page that fails: the pages so far are the result, with the reason for the end.
+ * Reading ends with the last page, at max_pages or PAGES_BYTES_MAX, at a page that names itself as
+ * the next page, or at a page that fails: the pages read so far are the result, with the reason for
+ * the end.
  */
 #include "exec/internal.h"
 
@@ -35,8 +36,8 @@ static void append_items(struct arena *arena, struct json *all, const struct jso
         json_array_push(arena, all, more->as.items[i]);
 }
 
-/* all: an array, or an object whose arrays grow; a member that is not an array is taken from the
- * newest page, such as a total or a cursor. false: they cannot be joined, or out of memory. */
+/* all: an array, or an object whose arrays grow; a member that is not an array, such as a total
+ * or a cursor, is taken from the newest page. false: they cannot be joined, or out of memory. */
 static bool append_page(struct arena *arena, struct json *all, const struct json *page)
 {
     if (all->type != page->type || (all->type != JSON_ARRAY && all->type != JSON_OBJECT))
@@ -86,9 +87,9 @@ static void take_success(struct exec *exec)
         stop_pages(exec, SLICE("The pages read so far have reached the largest size allowed."));
 }
 
-/* The pages so far are the result of the run. `kept` is the outcome after the page before, so that
- * the failure's reason and codes go with the page that failed; its attempts were made and are
- * counted. */
+/* The pages read so far are the result of the run. `kept` is the outcome after the previous
+ * page, so that the failure's reason and codes belong to the page that failed; its attempts were
+ * made and are counted. */
 static void take_failure(struct exec *exec)
 {
     ASSERT(exec->pages.read > 0); /* a first page that fails is the outcome */
@@ -99,7 +100,7 @@ static void take_failure(struct exec *exec)
     stop_pages(exec, why);
 }
 
-/* Once, after the last page: texts of the pages in between would be discarded. */
+/* Rendered once, after the last page: texts of the pages in between would be discarded. */
 static void write_all(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -165,8 +166,8 @@ static bool is_same_page(const struct exec *exec, const struct json *former)
     return true;
 }
 
-/* The given input with the cursor of the next page. A cursor from the caller is dropped even if the
- * reply has none: some apps accept an offset or a token, never both. */
+/* The given input with the cursor of the next page. A cursor from the caller is removed even if
+ * the reply has none: some apps accept an offset or a token, never both. */
 static struct json input_of_next(struct exec *exec)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -187,7 +188,8 @@ static struct json input_of_next(struct exec *exec)
     return input;
 }
 
-/* Its request; false: there is none. The original input still belongs to the run. */
+/* Builds the request of the next page; false: there is none. The original input still belongs to
+ * the run. */
 static bool build_next(struct exec *exec)
 {
     ASSERT(exec->out.reason == EXEC_SUCCEEDED && exec->out.page_next.type == JSON_OBJECT);
@@ -200,8 +202,8 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-/* Another page is another call of the same execution, which limits_repeat counts; only the wait for
- * its rate is slept here. OP_NEXT: there is none. */
+/* Another page is another call of the same execution, which limits_repeat counts; it sleeps only
+ * to wait for its rate. OP_NEXT: there is no further page. */
 static enum op_result next_page(struct exec *exec)
 {
     struct op *op = &exec->op;
@@ -222,17 +224,16 @@ static enum op_result next_page(struct exec *exec)
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->gate.slot);
-    /* If less time is left than twice the wait, it does not wait: the provider's own 429
-     * decides. */
+    /* If less than twice the wait is left, it does not wait: the provider's own 429 decides. */
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
     return op_wait_then(op, EXEC_STEP_CALL);
 }
 
-/* Once a request needs no further attempt: the action's next request, the list's next page, or the
- * end. At the end the limits are left, whatever the action: neither the record nor the answer may
- * block others. */
+/* Called once a request needs no further attempt: continues with the action's next request, the
+ * list's next page, or the end. At the end the limits are left, whatever the action: neither the
+ * record nor the answer may block others. */
 enum op_result exec_step_next(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -11,7 +11,7 @@ struct preview {
     struct json root;
     struct expr_budget budget;
     struct err *err;
-    unsigned flags;     /* apply to the text that is filled in */
+    unsigned flags;     /* limits on the filled-in text */
     bool is_null_given; /* the last fill-in gave a null from the input (build.c) */
 };
 
@@ -55,7 +55,7 @@ static int fill_text(struct preview *p, slice text, struct json *out)
     return result == OK ? OK : err_set(p->err, (enum err_code)result, "%s", p->budget.words);
 }
 
-/* Leaves out members that disappear from a body, a query or the headers. */
+/* Omits members that disappear from a body, a query or the headers. */
 static int fill_json(struct preview *p, const struct json *from, struct json *out)
 {
     int result = OK;
@@ -81,7 +81,7 @@ static int fill_json(struct preview *p, const struct json *from, struct json *ou
     return result;
 }
 
-/* base_url and path in one, or their replacement. */
+/* base_url and path joined, or their replacement. */
 static int fill_url(struct preview *p, const struct json *source, struct json *out)
 {
     const struct catalog_integration *integration = p->exec->integration;
@@ -122,7 +122,7 @@ static void put_files(struct preview *p, struct json *out)
         json_object_set(p->arena, out, SLICE("files"), list);
 }
 
-/* In templates, too, their size replaces their data. */
+/* In templates, too, the size of files replaces their data. */
 static void hide_files(struct preview *p)
 {
     const struct json *list = JSON_GET(&p->root, "files");

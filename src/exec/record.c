@@ -1,8 +1,8 @@
 /*
  * The record of a run: the execution with its summary, the end of its claim, the mark on a
- * connection that the provider refused, the audit event of a blocked run. A result is returned only
- * once it is recorded: if that takes longer than a client waits, the answer is that the outcome is
- * unknown, and the record follows in the background (ending.c).
+ * connection that the provider refused, and the audit event of a blocked run. A result is returned
+ * only once it is recorded. If that takes longer than a client waits, the answer is that the
+ * outcome is unknown, and the record follows in the background (ending.c).
  */
 #include "base/clock.h"
 #include "base/metric.h"
@@ -23,13 +23,13 @@ static enum claim_end end_of_claim(const struct exec *exec)
     return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
-/* It was sent to the provider, or was about to be: it gets a row. */
+/* Whether it was sent to the provider, or was about to be: then it gets a row. */
 static bool is_tried(const struct exec *exec)
 {
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
-/* The provider's refusal of the credential, even if the outcome has more. */
+/* The provider's refusal of the credential, even if the outcome says more. */
 static enum exec_reason refusal_of(const struct exec *exec)
 {
     return exec->record.is_settled ? exec->record.refusal : exec->out.reason;
@@ -47,9 +47,10 @@ static enum op_result go_to_answer(struct exec *exec)
                                   : EXEC_STEP_FIT_OUTPUT);
 }
 
-/* Entered again by record_again, so it sets each value once: the end time, the summary, and
- * exec_settle by its own flag. The connection's present id is stored: a renewal may have dropped
- * and found it again. A run with neither an attempt nor a claim has nothing to store. */
+/* record_again enters this step again, so it sets each value once: the end time, the summary,
+ * and exec_settle by its own flag. The connection's present id is stored: a renewal may have
+ * dropped the connection and found it again. A run with neither an attempt nor a claim has
+ * nothing to store. */
 enum op_result exec_step_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -80,9 +81,9 @@ enum op_result exec_step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The run acted, or may have, and its result is not recorded: the answer is that the outcome is
- * unknown, with the id of the present or future record. A read, and a run that provably did
- * nothing, get 503. */
+/* The run had an effect, or may have had one, and its result is not recorded: the answer is that
+ * the outcome is unknown, with the id of the present or future record. A read, and a run that
+ * provably did nothing, get 503. */
 static enum op_result stop_unrecorded(struct exec *exec, slice message)
 {
     exec->summary_json = SLICE_NONE;
@@ -103,8 +104,9 @@ static enum op_result stop_unrecorded(struct exec *exec, slice message)
     return OP_STOP;
 }
 
-/* The provider may have acted: the record is retried until it is stored, and the client waits for a
- * while. Without a record the client still learns that there may have been a write. */
+/* The call may have had an effect: the record is retried until it is stored, and the client
+ * waits for a while. Without a record the client is still informed that a write may have
+ * happened. */
 static enum op_result record_again(struct exec *exec)
 {
     ASSERT(exec_is_claimed(exec) && is_tried(exec));
@@ -164,8 +166,9 @@ enum op_result exec_step_check_record(struct op *op)
 }
 
 /* A refused credential is marked once, so that later runs are refused without calling the app.
- * After the record: a mark without one would lose the run. The cached set is dropped first, so that
- * no run of this process finds the connection live while the statement is under way. */
+ * This follows the record: a mark without a record would lose the run. The cached set is dropped
+ * first, so that no run of this process finds the connection live while the statement is under
+ * way. */
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);

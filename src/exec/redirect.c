@@ -7,8 +7,8 @@
 
 #include "http/url.h"
 
-/* RFC 9110 15.4: 307 and 308 ask for the same method; after 301 and 302 it is a GET by habit, which
- * is the same request only if it was one before. */
+/* RFC 9110 15.4: 307 and 308 require the same method. After 301 and 302 clients usually send a
+ * GET, which is the same request only if it was a GET before. */
 static bool asks_for_the_same(const struct exec *exec)
 {
     const struct call_built *request = &exec->attempt.request;
@@ -18,8 +18,8 @@ static bool asks_for_the_same(const struct exec *exec)
     return status == 307 || status == 308 || (is_read && (status == 301 || status == 302));
 }
 
-/* Not if a reply of this or an earlier request may have been lost for a write that must not be done
- * twice. A credential in the URL would be lost on the way. */
+/* Does not follow if a reply of this or an earlier request may have been lost for a write that
+ * must not be done twice, or if the credential is in the URL, as the redirect would drop it. */
 static bool may_follow(const struct exec *exec)
 {
     const struct call_built *request = &exec->attempt.request;

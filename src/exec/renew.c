@@ -1,8 +1,8 @@
 /*
- * A renewed token for the call (connect/connect.h): ahead of its expiry, and once after the
- * provider has refused it. Then the connection is found again, and the request built again with it.
+ * Renews the token for the call (connect/connect.h): before it expires, and once after the provider
+ * has refused it. Then the connection is looked up again, and the request is built again with it.
  *
- * A renewal writes a new revision of the connection's row, maybe in another process; so the run
+ * A renewal writes a new revision of the connection's row, possibly in another process; so the run
  * drops the old one, and never changes it in place.
  */
 #include "base/clock.h"
@@ -28,8 +28,8 @@ static bool has_run_out(const struct exec *exec)
     return expires_at > 0 && clock_shared_us() >= expires_at;
 }
 
-/* Once in a run, since a second refusal of a fresh token means the grant. A token that ran out
- * while the call was under way is an exception; attempts bound that. */
+/* Once in a run, since a second refusal of a fresh token concerns the grant. A token that
+ * expired while the call was under way is an exception; the maximum of attempts limits it. */
 bool exec_renews_after(const struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.item || !is_grant(exec) ||
@@ -38,8 +38,8 @@ bool exec_renews_after(const struct exec *exec)
     return !exec->connection.is_renewed_after || has_run_out(exec);
 }
 
-/* Tokens whose life is shorter than the way to the provider: marking the connection as refused
- * would make a person reconnect a valid connection. */
+/* For tokens that expire on the way to the provider: marking the connection as refused would
+ * make a person reconnect a valid connection. */
 void exec_excuse_token(struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
@@ -141,8 +141,9 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 /* ---- the present connection ---- */
 
 /* GONE is reloaded as well: the row's state (removed, or refused since) becomes the outcome in
- * rebuild_request. The id is copied first, because the item is freed with its set; by it, not by
- * the caller's choice, the same connection is found even if the default has changed. */
+ * rebuild_request. The id is copied first, because the item is freed with its set. The lookup
+ * uses the id, not the caller's choice, so it finds the same connection even if the default has
+ * changed. */
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -158,9 +159,9 @@ enum op_result exec_step_reload_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* The refusal that led here is cleared before anything else may end the run: otherwise its message
- * would appear in the outcome of another failure. A run that has called already is past limits and
- * claim and goes back to CALL; otherwise these follow. */
+/* The refusal that led here is cleared before anything else may end the run: otherwise its
+ * message would appear in the outcome of another failure. A run that has made a call is past
+ * limits and claim and goes back to CALL; otherwise these follow. */
 enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,18 +1,19 @@
 /*
  * The requests of one action, in order (contrib/integrations/README.md "then"): at most
  * CATALOG_REQUESTS_MAX, each made from the input and the earlier replies. The intent is recorded
- * before the first, the result after the last; a process that dies in between leaves an unknown
- * outcome, as in a call. All of them share the deadline, the slot of the limits and the maximum of
- * attempts.
+ * before the first request, the result after the last; a process that dies in between leaves an
+ * unknown outcome, as in a single call. All requests share the deadline, the slot of the limits and
+ * the maximum of attempts.
  *
- * If a later request fails after an earlier one has acted, the run is failed, says what was done,
- * and its idempotency key stays bound (settle.c).
+ * If a later request fails after an earlier one had an effect, the run is failed, says what was
+ * done, and its idempotency key stays bound (settle.c).
  */
 #include "exec/internal.h"
 
 /* ---- from one to the next ---- */
 
-/* Its limits count it, unless it is sent to another server without the credential. */
+/* The connection's limits count the request, unless it is sent to another server without the
+ * credential. */
 static uint64_t wait_of_limits(struct exec *exec)
 {
     uint64_t wait_ms = exec->attempt.request.is_bare ? 0 : limits_repeat(&exec->gate.slot);
@@ -37,9 +38,9 @@ enum op_result exec_next_request(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_CALL);
 }
 
-/* For an action whose whole run can be repeated but whose later request cannot. The outcome is put
- * back after the build, which may set one: the failure that led here is the run's if no retry
- * follows. */
+/* For an action that can be repeated as a whole but whose later request cannot. The outcome is
+ * restored after the build, which may set one: if no retry follows, the failure that led here is
+ * the run's outcome. */
 bool exec_start_over(struct exec *exec)
 {
     ASSERT(exec->progress.at > 0 && exec->out.reason != EXEC_SUCCEEDED);

@@ -1,7 +1,7 @@
 /*
- * What a run did, or may have done, before the failed request: by an attempt whose reply was lost,
- * or by an earlier request of the action. Once a request may have acted, only a reply to a later
- * equal request settles whether it acted; a refusal of the later request does not
+ * The effects, certain or possible, of a run before the failed request: of an attempt whose reply
+ * was lost, or of an earlier request of the action. Once a request may have had an effect, only a
+ * reply to a later equal request settles it; a refusal of the later request does not
  * (src/api/README.md "Executions").
  */
 #include "exec/internal.h"
@@ -9,7 +9,7 @@
 
 /* ---- doubt ---- */
 
-/* The reply to an idempotent delete after an earlier attempt has done it. */
+/* The reply to an idempotent delete that an earlier attempt has already done. */
 static bool finds_it_gone(const struct exec *exec)
 {
     unsigned status = exec->out.provider_status;
@@ -39,7 +39,7 @@ static bool is_first_sending_open(const struct exec *exec)
            catalog_request_acts(exec->action, exec->attempt.request.at);
 }
 
-/* request.at, since a success has moved the progress on. */
+/* Uses request.at, since a success has advanced the position. */
 void exec_doubt_learn(struct exec *exec)
 {
     static const struct exec_outcome lost = {
@@ -61,7 +61,7 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = NULL;
 }
 
-/* Not a reason after which clients send the same or another request: they would act on the last
+/* Not a reason that makes clients send the same or another request: they would act on the last
  * reply. */
 static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
 {
@@ -78,7 +78,7 @@ static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
     }
 }
 
-/* Whether a later repetition of everything could end otherwise. */
+/* Whether repeating the whole action later could end differently. */
 static bool is_passing(enum exec_reason reason)
 {
     return reason == EXEC_PROVIDER_RATE_LIMITED || reason == EXEC_OWN_RATE_LIMIT ||
@@ -87,7 +87,7 @@ static bool is_passing(enum exec_reason reason)
 }
 
 /* Why the last request failed, without the sentence "Nothing was done." at the end of our own
- * messages: it is not true for the run. */
+ * messages, which is not true of the whole run. */
 static slice last_cause(const struct exec *exec)
 {
     slice message = exec->out.message;
@@ -128,7 +128,7 @@ static slice partly_hint(struct exec *exec)
 }
 
 /* Not the code of the cause: "rate_limited" or "reauth_required" would make clients repeat the
- * whole. */
+ * whole action. */
 static void settle_partly(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -144,8 +144,7 @@ static void settle_partly(struct exec *exec)
     out->retry_after_ms = -1;
 }
 
-/* A later request that was carried out, but whose reply could not be kept, leaves nothing
- * undone. */
+/* If a later request was executed and only its reply could not be kept, nothing is left undone. */
 static void say_done(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;

@@ -1,6 +1,6 @@
 /*
- * See stored.h. The text is in the arena of an op of its own, which ends once the memory of the
- * last reader is freed: a reader answers from the text itself.
+ * See stored.h. The text is in the arena of a separate op, which ends once the memory of the last
+ * reader is freed: a reader answers from the text itself.
  */
 #include "exec/stored.h"
 
@@ -8,7 +8,7 @@
 #include "json/scan.h"
 
 enum {
-    STORED_BYTES_MAX = 256 * 1024 * 1024, /* the text and what is cut from it */
+    STORED_BYTES_MAX = 256 * 1024 * 1024, /* the text and the part copied from it */
     KEY_FIXED_LEN = 56,                   /* account, execution, size, offset, form of links */
 };
 
@@ -28,7 +28,7 @@ struct exec_stored {
     slice summary, output;
     size_t refs;         /* readers with memory, including those that wait */
     struct list waiting; /* exec_stored_read.link */
-    slice key;           /* in the table; SLICE_NONE: no longer */
+    slice key;           /* in the table; SLICE_NONE: not in it any more */
     bool is_found, is_ready;
 };
 
@@ -69,8 +69,9 @@ static void on_task(struct loop_task *task)
     wake(read);
 }
 
-/* The last reader ends the op: before the text has arrived by a cancel, afterwards by releasing the
- * hold of step_announce, so that the text lives exactly as long as an answer may point into it. */
+/* The last reader ends the op: before the text has arrived with a cancel, afterwards by
+ * releasing the hold of step_announce, so that the text lives exactly as long as an answer may
+ * point into it. */
 static void unref(struct exec_stored *stored)
 {
     ASSERT(stored->refs > 0);
@@ -104,7 +105,7 @@ void exec_stored_cancel(struct exec_stored_read *read)
 
 /* ---- steps ---- */
 
-/* The text, and a part that is cut from it. */
+/* The text, and the part copied from it. */
 static enum op_result step_ask(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
@@ -117,8 +118,8 @@ static enum op_result step_ask(struct op *op)
                : OP_WAIT;
 }
 
-/* Out of memory budget is an answer, not a failure: ERR_BUSY goes to every reader, and is announced
- * like a text, since readers may still join until then. */
+/* Running out of the memory budget is an answer, not a failure: ERR_BUSY goes to every reader,
+ * and is announced like a text, since readers may still join until then. */
 static enum op_result step_read(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
@@ -223,7 +224,7 @@ static slice make_stored_key(struct arena *arena, struct uuid account_id,
     return slice_of(text, len);
 }
 
-/* NULL: out of memory, or too many at a time. */
+/* NULL: out of memory, or too many texts at a time. */
 static struct exec_stored *start_stored(struct exec_stored_table *table, struct uuid account_id,
                                         const struct call_fit *wanted, size_t bytes, slice key)
 {

@@ -1,8 +1,8 @@
 /*
- * A stored summary that is too large to travel with its row (STORE_SUMMARY_INLINE_BYTES): read by
- * itself on the lane of large reads, cut on a pool thread if its reader wants a part, and shared by
- * all readers that want the same part at a time. However many readers there are, one text is in
- * memory.
+ * A stored summary that is too large to be read with its row (STORE_SUMMARY_INLINE_BYTES). It is
+ * read separately on the lane of large reads, truncated on a pool thread if its reader wants a
+ * part, and shared by all readers that want the same part at a time. However many readers there
+ * are, only one text is in memory.
  */
 #ifndef EXEC_STORED_H
 #define EXEC_STORED_H
@@ -15,7 +15,7 @@
 
 struct exec_stored;
 
-/* The service's texts that are being read or still in use, by account, execution and part. */
+/* The service's texts that are being read or are still in use, by account, execution and part. */
 struct exec_stored_table {
     struct loop *loop;
     struct pg_pool *pool;
@@ -39,16 +39,16 @@ struct exec_stored_read {
     /* private */
     struct exec_stored *stored;
     struct op *op;         /* while it waits */
-    struct list link;      /* among those that wait for the text */
-    struct loop_task task; /* it is available already, or cannot be read */
+    struct list link;      /* in the list of readers that wait for the text */
+    struct loop_task task; /* the text is available already, or cannot be read */
 };
 
-/* Takes a hold on op until the out fields are set; never completes before it returns. wanted is
- * copied except its pointer's text, which lives as long as op's memory. bytes: of the summary. */
+/* Holds op until the out fields are set; never completes before it returns. wanted is copied
+ * except its pointer's text, which lives as long as op's memory. bytes: the size of the summary. */
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
                        struct op *op, struct uuid account_id, const struct call_fit *wanted,
                        size_t bytes);
-/* For an op's on_cancel. Harmless if it does not wait. */
+/* For an op's on_cancel. Harmless if the reader does not wait. */
 void exec_stored_cancel(struct exec_stored_read *read);
 
 #endif

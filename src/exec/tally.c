@@ -1,6 +1,6 @@
 /*
- * Tallies in memory; see tally.h. A row that is being written leaves the table, so that a call
- * during the write begins another row; it returns to the table if nothing was stored.
+ * Tallies in memory; see tally.h. A row that is being written is removed from the table, so that a
+ * call during the write begins another row. It returns to the table if nothing was stored.
  */
 #include "exec/tally.h"
 
@@ -116,7 +116,7 @@ static void send_row(struct store_later *later)
     store_tally_add(later->laters->pool, &later->query, &later->op, &row);
 }
 
-/* Rolled back, or never sent: calls during the write were counted in another row. */
+/* The write was rolled back, or never sent: calls during the write were counted in another row. */
 static void put_back(struct tallies *tallies, const struct tally *sent)
 {
     struct tally *tally = tally_get(tallies, slice_of(sent->line.key, sent->line.key_len));
@@ -151,7 +151,7 @@ static const struct store_later_class sent_class = {
     .failure = "tallies could not be written",
 };
 
-/* Rows without room are written in the next statement. */
+/* Rows that do not fit are written with the next statement. */
 void tallies_write(struct tallies *tallies)
 {
     struct sent *sent;

@@ -1,9 +1,10 @@
 /*
- * tallies: calls counted in memory by account, five minutes, action and outcome, for charts.
- * Written together every ten seconds, and at a shutdown: a process that dies loses those since.
+ * tallies: calls counted in memory by account, five minutes, action and outcome, for charts. They
+ * are written together every ten seconds, and at a shutdown; a process that dies loses the tallies
+ * since the last write.
  *
- * Limits: TALLIES_MAX rows in memory, past which a call is counted as lost; TALLIES_FLUSH_MAX of
- * them are written at a time.
+ * Limits: TALLIES_MAX rows in memory, beyond which a call is counted as lost; at most
+ * TALLIES_FLUSH_MAX of them are written at a time.
  */
 #ifndef EXEC_TALLY_H
 #define EXEC_TALLY_H
@@ -24,8 +25,8 @@ struct tallies {
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);
 /* Rows that are not written are lost. */
 void tallies_deinit(struct tallies *tallies);
-/* One call, unless nothing was tried and nothing blocked it, or it was answered without a call.
- * Names are empty if the catalog has none; copied. */
+/* Counts one call, unless nothing was attempted and nothing blocked it, or it was answered
+ * without a call. Names are empty if the catalog has none; copied. */
 void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
                    slice action_id, const struct exec_outcome *outcome, uint64_t took_ns);
 /* Writes all rows now. */

@@ -15,7 +15,7 @@ struct exec_trace {
     char traceparent[TRACE_PARENT_LEN + 1];
 };
 
-/* Out of memory the run continues untraced. */
+/* If memory is short, the run continues untraced. */
 void exec_trace_begin(struct exec *exec)
 {
     const struct trace_context *parent = exec->in.trace;
@@ -24,13 +24,13 @@ void exec_trace_begin(struct exec *exec)
     struct exec_trace *trace = ARENA_NEW(&exec->op.arena, struct exec_trace);
     if (!trace)
         return;
-    /* Copies all but the state, which is in the request that the caller keeps. */
+    /* Copies everything but the state, which is in the request that the caller keeps. */
     trace->parent = *parent;
     trace->run = trace_is_recorded(parent) ? trace_child(parent) : *parent;
     exec->trace = trace;
 }
 
-/* A request with little room left is sent without: a trace must never prevent it. */
+/* A request with little room left is sent without trace headers: tracing must never prevent it. */
 static bool has_room(const struct http_call *call)
 {
     enum { SPARE_BYTES = 1024 }; /* room for the client's additions, and an override's path */
@@ -40,7 +40,7 @@ static bool has_room(const struct http_call *call)
     return call->header_count + 2 <= HTTP_CALL_HEADERS_MAX && bytes <= HTTP_CALL_REQUEST_HEAD_MAX;
 }
 
-/* After the request's own headers. A request with its caller's traceparent keeps that one. */
+/* Added after the request's own headers. A request that has its caller's traceparent keeps it. */
 static void pass_on(struct exec *exec, struct exec_trace *trace)
 {
     struct http_call *call = &exec->attempt.call;
@@ -69,7 +69,7 @@ void exec_trace_call(struct exec *exec)
         pass_on(exec, trace);
 }
 
-/* The provider's host if the manifest names it; a tenant's is input. */
+/* The provider's host if the manifest names it; a host from a tenant is input. */
 static void put_host(struct tracer *tracer, const struct exec *exec)
 {
     struct url url;
