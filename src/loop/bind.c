@@ -1,5 +1,5 @@
 /*
- * From an address to a listening socket, without a loop: for listeners, and for a parent that
+ * Makes a listening socket from an address, without a loop: for listeners, and for a parent that
  * passes the socket to the processes that serve it.
  */
 #include <arpa/inet.h>
@@ -146,7 +146,7 @@ int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound, st
     return rc;
 }
 
-/* Only the file that was created here: a successor may have put its own there. */
+/* Removes only the file that was created here: a successor may have replaced it with its own. */
 void tcp_unbind(struct tcp_bound *bound)
 {
     struct stat file;

@@ -1,6 +1,6 @@
 /*
- * The queue of a budget; see budget_wait.h. It is run again at most once a turn, after memory came
- * back; each account with waits gets one of them served before the next round begins.
+ * The queue of a budget; see budget_wait.h. It is run at most once a turn, after memory was
+ * returned. In each round one wait of each account is served.
  */
 #include "loop/budget_wait.h"
 
@@ -44,7 +44,7 @@ static bool try_take(struct budget_wait *wait)
            (wait->kind == BUDGET_IN_HAND && budget_use_overdraw(wait->use, wait->bytes));
 }
 
-/* Serves one wait of each account in turn, until a whole round serves none. */
+/* Serves one wait of each account in turn, until a round serves none. */
 static void run_queue(struct loop_task *task)
 {
     struct budget_queue *queue = CONTAINER_OF(task, struct budget_queue, task);
@@ -93,7 +93,8 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     list_init(&wait->link);
     timer_init(&wait->timer, queue->loop, on_due);
     timer_start_in_ms(&wait->timer, wait_ms);
-    if (is_first && !list_is_empty(&account->line.waiting)) /* others wait until it has ended */
+    if (is_first && !list_is_empty(&account->line.waiting)) /* others wait until this use has
+                                                             * ended */
         list_push_front(&account->line.waiting, &wait->link);
     else
         line_join(&account->line, &queue->turns, &wait->link);

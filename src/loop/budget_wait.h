@@ -1,7 +1,7 @@
 /*
- * Waiting for memory of a budget (base/budget.h): requests that do not fit now are queued by
- * account, and the accounts are served in turn as memory comes back. A wait ends with the bytes
- * taken, or after its time without them.
+ * Waits for memory of a budget (base/budget.h): requests that do not fit now are queued by account,
+ * and the accounts are served in turn as memory is returned. A wait ends when it has got its bytes,
+ * or when its time is over.
  */
 #ifndef LOOP_BUDGET_WAIT_H
 #define LOOP_BUDGET_WAIT_H
@@ -23,11 +23,12 @@ struct budget_queue {
 
 enum budget_kind {
     BUDGET_NEW,     /* work that begins */
-    BUDGET_IN_HAND, /* work that holds memory already: one at a time is served even past the
-                       budget's size, so that waits that all hold some memory do not deadlock */
+    BUDGET_IN_HAND, /* Work that holds memory already: one such wait at a time is served even
+                     * beyond the budget's size, so that waits that all hold some memory do not
+                     * deadlock. */
 };
 
-/* Embedded in the struct that waits. Zeroed before its first use. */
+/* Embedded in the struct that waits. Zero it before its first use. */
 struct budget_wait {
     bool is_taken; /* out */
     /* private */
@@ -43,17 +44,18 @@ struct budget_wait {
 
 /* size, share: as budget_init. */
 void budget_queue_init(struct budget_queue *queue, struct loop *loop, size_t size, size_t share);
-/* Nothing waits, and no use is left (asserted). */
+/* Asserts that nothing waits and no use is left. */
 void budget_queue_deinit(struct budget_queue *queue);
-/* Sets the gauges; before metrics are read. */
+/* Sets the gauges; called before metrics are read. */
 void budget_queue_show(const struct budget_queue *queue);
 
-/* true: taken, or there is no budget (`use` was not begun). false: on_end follows, from the loop.
- */
+/* true: the memory was taken, or there is no budget (`use` was not begun). false: on_end will be
+ * called from the loop. */
 bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t bytes,
                        enum budget_kind kind, uint64_t wait_ms,
                        void (*on_end)(struct budget_wait *wait)) MUST_CHECK;
-/* Waits likewise for an op, which is held until then: the caller returns OP_WAIT. */
+/* Like budget_wait_start, for an op, which is held until the wait ends: the caller returns
+ * OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
 /* Ends a wait without its on_end; the hold on an op is released. No effect if the op does not

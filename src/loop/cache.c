@@ -91,7 +91,7 @@ void cache_load_free(struct op *op)
     mem_free(load);
 }
 
-/* Puts the entry into the table; its key is not there yet. */
+/* Adds the entry to the table, which does not have its key yet. */
 static bool entry_keep(struct cache *cache, struct cache_entry *entry, slice key)
 {
     if (cache->table.count >= cache->count_max)

@@ -2,13 +2,14 @@
  * cache: values loaded by key, kept for some time. All requests for a key while its load is under
  * way share that load.
  *
- * An entry is one load and its result. It stays in the table until it expires, is forgotten because
- * its source has changed, or is the least recently used one when another entry needs room. A load
- * that is still under way after that answers the waits that began before the change; a later wait
- * starts another load. So a value loaded before a change is never taken for one loaded after it.
+ * An entry is one load and its result. It stays in the table until it expires, until it is dropped
+ * because its source has changed, or until another entry needs room and this is the least recently
+ * used one. A load that is still under way after that answers the waits that began before the
+ * change; a later wait starts another load. So a value loaded before a change is never used as one
+ * loaded after it.
  *
- * Entries and loads are structs of the owner that begin with the ones here. The owner embeds the
- * cache in its own struct. A limit: count_max entries in the table.
+ * Entries and loads are structs of the owner that begin with the structs declared here. The owner
+ * embeds the cache in its own struct. The table has at most count_max entries.
  */
 #ifndef LOOP_CACHE_H
 #define LOOP_CACHE_H
@@ -27,16 +28,16 @@ struct cache {
     struct map table;
     struct list by_use; /* entries in the table, least recently used first */
     struct list loads;  /* under way */
-    /* Counts changes by group. A fixed table, so that groups without an entry need no memory; a
-     * change that shares a counter costs one more load. */
+    /* Counts changes by group. The table has a fixed size, so that groups without an entry need
+     * no memory; if two groups share a counter, a change costs one more load. */
     uint32_t epochs[CACHE_EPOCHS];
 };
 
 struct cache_entry {
-    slice key;         /* in this block, after the struct, which defines the alignment */
+    slice key;         /* in this block, after the struct, for the sake of its alignment */
     uint64_t until_ns; /* 0: being loaded */
     /* private */
-    uint32_t epoch; /* its group's, when its load began */
+    uint32_t epoch; /* epoch of its group when its load began */
     bool is_kept, is_loading;
     struct list link, waiting;
 };
@@ -58,11 +59,11 @@ struct cache_class {
     struct op_class op; /* CACHE_LOAD */
     size_t entry_bytes, load_bytes;
     size_t arena_bytes_max; /* limit of a load's op */
-    size_t tail_bytes;      /* at the end of a key; the part before them is its group */
-    /* Sends the request that loads the entry, which holds load->op. */
+    size_t tail_bytes;      /* bytes at the end of a key; the part before them is its group */
+    /* Sends the request that loads the entry. The request holds load->op. */
     void (*load)(struct cache_load *load);
-    /* The load has ended: fills the entry. Returns for how many ms it is valid; 0: only for the
-     * waits that are there now, as after a failed load. */
+    /* Called when the load has ended: fills the entry. Returns its validity in ms; 0: valid only
+     * for the present waits, as after a failed load. */
     uint64_t (*loaded)(struct cache_load *load);
     void (*answer)(struct cache_wait *wait, const struct cache_entry *entry);
     /* Frees the contents of the entry, but not the entry. The owner of the cache may be freed
@@ -78,7 +79,7 @@ void cache_load_free(struct op *op);
 
 void cache_init(struct cache *cache, const struct cache_class *class, struct loop *loop,
                 size_t count_max);
-/* Nothing waits (asserted). Loads under way are cancelled, and free themselves and their
+/* Asserts that nothing waits. Loads under way are cancelled, and free themselves and their
  * entries. */
 void cache_deinit(struct cache *cache);
 
@@ -86,17 +87,18 @@ void cache_deinit(struct cache *cache);
 struct cache_entry *cache_peek(struct cache *cache, slice key);
 /* A valid entry, which becomes the most recently used. Borrowed until the caller returns. */
 struct cache_entry *cache_find(struct cache *cache, slice key);
-/* After cache_find has found none: op is held until class->answer is called with `wait`, or until
- * it is cancelled. wait NULL: nothing waits, the entry is only loaded. false: out of memory. */
+/* Call it after cache_find returned NULL: op is held until class->answer is called with `wait`,
+ * or until it is cancelled. wait NULL: nothing waits, the entry is only loaded. false: out of
+ * memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
 /* Ends a wait without an answer. Harmless if it has ended, or was zeroed and did not begin. */
 void cache_wait_stop(struct cache_wait *wait);
 
-/* entry is in the table. If its load is under way, its waits are still answered. */
+/* Removes an entry of the table. If its load is under way, its waits are still answered. */
 void cache_forget(struct cache *cache, struct cache_entry *entry);
 /* All entries of the group. */
 void cache_forget_group(struct cache *cache, slice group);
-/* The entries for which is_meant returns true; NULL: all. */
+/* Removes the entries for which is_meant returns true; NULL: all. */
 void cache_forget_if(struct cache *cache,
                      bool (*is_meant)(const struct cache_entry *entry, const void *data),
                      const void *data);

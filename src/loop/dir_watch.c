@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "loop/internal.h"
 
-/* A block of its own, since the watch may be stopped while a pool thread still writes here. */
+/* A separate block, since the watch may be stopped while a pool thread still writes here. */
 struct dir_poll {
     struct work work;
     struct dir_watch *watch; /* NULL: stopped */
@@ -35,7 +35,7 @@ static void note_change(struct dir_watch *watch)
 static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
 {
     struct dir_watch *watch = uv->data;
-    (void)name; /* if the folder itself was removed, its own name */
+    (void)name; /* the folder's own name if the folder was removed */
     (void)events;
     (void)status;
     loop_enter(loop_of(uv->loop));

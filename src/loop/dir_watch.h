@@ -1,6 +1,6 @@
 /*
- * Notifies when the files of a folder have changed: libuv's inotify watch, settled, so that an
- * editor's or a deployment's burst of writes and renames is reported once. The folder may be
+ * Notifies when the files of a folder have changed: libuv's inotify watch with a delay, so that a
+ * burst of writes and renames by an editor or a deployment is reported once. The folder may be
  * missing, may be removed and return, and may be a symbolic link that changes its target.
  */
 #ifndef LOOP_DIR_WATCH_H
@@ -13,7 +13,8 @@
 
 enum {
     DIR_WATCH_SETTLE_MS = 200,      /* without an event, before on_change */
-    DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, even if others follow */
+    DIR_WATCH_SETTLE_MS_MAX = 2000, /* maximum delay after the first change, even if others
+                                     * follow */
     DIR_WATCH_POLL_MS = 5000,
 };
 
@@ -21,7 +22,7 @@ struct dir_poll;
 
 /* Embedded in its owner. */
 struct dir_watch {
-    /* From the loop. Files may have changed; it can come without a change. */
+    /* Called from the loop. Files may have changed; there are calls without a change. */
     void (*on_change)(struct dir_watch *watch);
     uint32_t poll_ms; /* 0: DIR_WATCH_POLL_MS */
     /* ---- private ---- */
@@ -30,7 +31,7 @@ struct dir_watch {
     void *handle;             /* NULL: not watched now */
     struct dir_poll *polling; /* on a pool thread */
     struct timer settle, poll;
-    uint64_t changed_ns; /* the first change that was not reported; 0: none */
+    uint64_t changed_ns; /* time of the first change that was not reported; 0: none */
     dev_t device;
     ino_t inode;
     struct timespec changed_at; /* the folder's own mtime */
@@ -38,10 +39,10 @@ struct dir_watch {
 };
 
 /* path is borrowed until dir_watch_stop. Changes that inotify does not report (a folder that is
- * created again, a link with a new target) are found by a poll every poll_ms, on a pool thread. If
- * the kernel refuses to watch, a warning goes to the log, and the poll finds new, renamed and
- * removed files, but not a file that was written in place. A network file system reports only this
- * machine's changes. A watch alone does not keep loop_run going, a poll on a thread does. */
+ * created again, a link with a new target) are found by a poll every poll_ms, on a pool thread.
+ * If the kernel refuses to watch, a warning is logged. The poll then finds new, renamed and
+ * removed files, but not a file that was written in place. A network file system reports only
+ * this machine's changes. A watch alone does not keep loop_run running; a poll on a thread does. */
 void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
 /* No callback follows. Harmless if it was not started. */
 void dir_watch_stop(struct dir_watch *watch);

@@ -1,7 +1,7 @@
 /*
  * The resolver (loop/dns.h): a map of names, each with its cached answer, the queries that wait for
- * it and at most one flight. A flight is a block of its own that a pool thread writes to, so that
- * names and the resolver can go while it is under way.
+ * it and at most one flight. A flight is a separate block that a pool thread writes to, so that
+ * names and the resolver can be freed while it is under way.
  */
 #include "loop/dns.h"
 
@@ -21,7 +21,7 @@ enum {
     SLOW_MS_DEFAULT = 1000,
 };
 
-/* How a name resolved last time decides how many slots its kind may fill. */
+/* The speed of a name's last lookup, which decides how many slots its kind may fill. */
 enum dns_kind { DNS_GOOD, DNS_NEW, DNS_SLOW, DNS_KINDS };
 
 struct dns_name;
@@ -94,7 +94,7 @@ static bool query_fail(struct dns_query *query, int status, const char *cause)
     return true;
 }
 
-/* Takes it out of every list and notifies its op. */
+/* Removes the query from every list and notifies its op. */
 static void query_end(struct dns_query *query)
 {
     struct op *op = query->op;
@@ -114,8 +114,8 @@ static void run_ready(struct loop_task *task)
         query_end(LIST_ITEM(resolver->ready.next, struct dns_query, link));
 }
 
-/* The query has its answer. The op is notified from the run queue: the caller may be dns_resolve,
- * and no operation completes before it returns. */
+/* The query has its answer. The op is notified from the run queue: the caller may be
+ * dns_resolve, and no operation completes before it returns. */
 static void query_ready(struct dns_resolver *resolver, struct dns_query *query)
 {
     timer_stop(&query->timer);
@@ -175,7 +175,7 @@ static bool name_is_idle(const struct dns_name *name)
     return !name->flight && list_is_empty(&name->start_link) && list_is_empty(&name->queries);
 }
 
-/* Makes room for one more: evicts the least recently used name that no op waits for. */
+/* Makes room for one more name: evicts the least recently used name that no op waits for. */
 static bool evict_name(struct dns_resolver *resolver)
 {
     if (resolver->names.count < resolver->config.cache_max)
@@ -378,7 +378,7 @@ static void query_wait(struct dns_resolver *resolver, struct dns_query *query,
     start_flights(resolver);
 }
 
-/* true: the answer, or a failure, is in query. false: it waits for a flight. */
+/* true: the answer, or a failure, is in query. false: the query waits for a flight. */
 static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
 {
     char text[DNS_NAME_MAX + 1];

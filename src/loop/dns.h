@@ -1,8 +1,8 @@
 /*
- * Name lookups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
- * single flight per name, so that one slow resolver cannot starve others. At most half of the
- * pool's threads look up names; of these slots, names that were slow last time get half at most,
- * and one in four is kept for names that were quick before. A waiting query ends at its own
+ * Name lookups: getaddrinfo on the thread pool, with a cache (fixed TTL, also for negative answers)
+ * and one flight per name, so that one slow resolver cannot starve others. Lookups use at most half
+ * of the pool's threads. Of these slots, at most half are for names that were slow last time, and
+ * one in four is reserved for names that were quick before. A waiting query ends at its own
  * deadline, while the lookup continues for the cache.
  */
 #ifndef LOOP_DNS_H
@@ -33,8 +33,7 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    bool is_waiting; /* its lookup is not done; false: it has its answer and the op will be notified
-                      */
+    bool is_waiting; /* its lookup is not done; false: it has its answer and the op is notified */
 };
 
 /* The addresses of a name, in the order of preference. */
@@ -52,24 +51,25 @@ struct dns_config {
     unsigned negative_ttl_ms; /* 0: 2 s */
     size_t cache_max;         /* names, 0: 4096 */
     size_t queries_max;       /* waiting, 0: 10000 */
-    unsigned slow_ms;         /* a lookup that takes longer counts as slow, 0: 1000 */
+    unsigned slow_ms;         /* a lookup that takes longer counts as slow; 0: 1000 */
     dns_lookup *lookup;       /* NULL: dns_lookup_system */
 };
 
-/* getaddrinfo; IPv6 and IPv4 alternate, the family that RFC 6724 prefers first. */
+/* getaddrinfo; IPv6 and IPv4 alternate, beginning with the family that RFC 6724 prefers. */
 int dns_lookup_system(const char *name, struct dns_addresses *out, const char **cause);
 
 /* config may be NULL. NULL: out of memory. */
 struct dns_resolver *dns_resolver_new(struct loop *loop,
                                       const struct dns_config *config) MUST_CHECK;
-/* Queries still waiting end with ERR_CLOSED; lookups on threads are abandoned safely (loop_free
- * waits for them). */
+/* Waiting queries end with ERR_CLOSED; lookups on threads are abandoned safely (loop_free waits
+ * for them). */
 void dns_resolver_free(struct dns_resolver *resolver);
-/* Holds op until done. Cached answers and literals complete through the run queue as well. */
+/* Holds op until the query is done. Cached answers and literals complete through the run queue
+ * as well. */
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
 /* For tests: forgets cached names that are not being resolved now. */
 void dns_cache_clear(struct dns_resolver *resolver);
-/* Ends the query with ERR_CLOSED and releases the hold; harmless if it is not under way. */
+/* Ends the query with ERR_CLOSED and releases the hold; harmless if the query is not under way. */
 void dns_cancel(struct dns_query *query);
 
 #endif

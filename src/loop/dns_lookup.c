@@ -1,5 +1,5 @@
 /*
- * The blocking lookup itself: runs on a pool thread and touches nothing but its arguments.
+ * The blocking lookup: runs on a pool thread and accesses only its arguments.
  */
 #include <netdb.h>
 #include <netinet/in.h>

@@ -5,10 +5,10 @@
  * at most ENTRIES_A_TURN requests, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay short. It
  * has at most as many young requests as the other accounts have on average, including requests that
  * wait. A long reply counts as several requests in the turns after it. A request is young until it
- * ends, or for YOUNG_NS: one that takes longer waits for something other than this process or its
- * database. An account alone passes at no cost. Requests without an account share one line, as if
- * they were an account. The probes of load balancers have another line, which is never greedy: they
- * are cheap, and other clients that send such requests must not hold up the probes that decide
+ * ends, or for YOUNG_NS: a request that takes longer waits for something other than this process or
+ * its database. A single account passes at no cost. Requests without an account share one line, as
+ * if they were an account. The probes of load balancers have another line, which is never greedy:
+ * they are cheap, and other clients that send such requests must not delay the probes that decide
  * about this node.
  */
 #include <string.h>
@@ -18,13 +18,14 @@
 
 enum {
     ENTRIES_A_TURN = 16,
-    ENTRIES_A_TURN_GREEDY = 2, /* if an account has GREEDY times the others' mean, or more */
+    ENTRIES_A_TURN_GREEDY = 2, /* for an account with at least GREEDY times the others' mean */
     GREEDY = 2,
     GREEDY_MIN = 32, /* and more than this many */
     YOUNG_MAX = 16,  /* an account may always have this many young requests */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
-    REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as one more request */
+    REPLY_BYTES = 8 * 1024, /* a reply of this size costs the process and its database as much as
+                             * one more request */
     CARRIED_MAX = 1024,
 };
 
@@ -43,21 +44,21 @@ struct entry_line {
     struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
     uint64_t turn_ns; /* the turn in which it began `begun` */
     size_t begun;     /* in that turn */
-    size_t carried;   /* requests that its long replies count as, in later turns */
+    size_t carried;   /* equivalent of its long replies in requests, for later turns */
     size_t waiting_count, young_count;
 };
 
 /* ---- lines ---- */
 
-/* An empty line is kept until the turn is over: it has the count of requests begun in it. */
+/* An empty line is kept until the turn is over: it has the number of requests begun in it. */
 static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
 {
     if (line->waiting_count == 0 && line->young_count == 0)
         list_push_back(&entrance->quiet, &line->line.ring);
 }
 
-/* Frees quiet lines, oldest first, up to the first one of this turn: that stop keeps the walk
- * linear in a turn with many accounts. */
+/* Frees quiet lines, oldest first, up to the first line of this turn. Stopping there keeps the
+ * walk linear in a turn with many accounts. */
 static void drop_quiet(struct loop_entrance *entrance)
 {
     LIST_EACH(&entrance->quiet, struct entry_line, line, line.ring) {
@@ -67,7 +68,7 @@ static void drop_quiet(struct loop_entrance *entrance)
     }
 }
 
-/* Requests that wait or are young: of the other lines, on average. */
+/* Number of waiting and young requests of the other lines, on average. */
 static size_t others_mean(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     size_t others = entrance->lines.map.count - 1;
@@ -75,7 +76,7 @@ static size_t others_mean(const struct loop_entrance *entrance, const struct ent
     return others ? theirs / others : 0;
 }
 
-/* How many may be young: as many as the other lines have on average. */
+/* Maximum of young requests: as many as the other lines have on average. */
 static size_t young_max(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     if (loop_now_ns(entrance->loop) >= entrance->shared_until_ns)
@@ -84,7 +85,8 @@ static size_t young_max(const struct loop_entrance *entrance, const struct entry
     return mean > YOUNG_MAX ? mean : YOUNG_MAX;
 }
 
-/* How many may begin in a turn: few for a greedy account, since a turn lasts for all. */
+/* Maximum of requests that begin in a turn: few for a greedy account, since a long turn delays
+ * all. */
 static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     size_t own = line->waiting_count + line->young_count;
@@ -236,7 +238,7 @@ void loop_entrance_deinit(struct loop *loop)
     lines_deinit(&entrance->lines);
 }
 
-/* Whether other accounts sent requests lately, or requests wait. */
+/* Whether other accounts have recently sent requests, or requests wait. */
 static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t now_ns)
 {
     if (!slice_eq(account, slice_of(entrance->last, entrance->last_len))) {

@@ -15,15 +15,15 @@
 enum {
     LOOP_READ_BYTES = 64 * 1024,
     LOOP_DISCARD_BYTES = 4 * 1024, /* read at a time from a stream whose input is discarded */
-    /* For reading and accepting in one turn, however many sockets are ready. */
+    /* Maximum time for reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
-    /* For tasks in one turn, whatever their number, including the time that hooks will need for
-     * them (loop_reserve); then I/O gets its turn. A step that has begun runs to its end beyond
-     * that. */
+    /* Maximum time for tasks in one turn, however many they are, including the time that hooks
+     * will need for them (loop_reserve); then it is the turn of I/O. A step that has begun may
+     * exceed it. */
     LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
-/* Where the CPU time of a turn went; reported for turns over the limit. */
+/* The parts of a turn among which its CPU time is divided; reported for turns over the limit. */
 enum loop_part { PART_EVENTS, PART_STEPS, PART_DATABASE, PART_REPLY, PART_LOG, PART_MEMORY, PARTS };
 
 /* A copy of armed_ns next to the pointer: sifting touches only the heap's own memory. */
@@ -48,7 +48,7 @@ struct loop_entrance {
     struct loop *loop;
     struct lines lines;      /* struct entry_line, by account */
     struct list ring;        /* the lines with waiting requests */
-    struct list young;       /* struct op_entry.link, in the order they began */
+    struct list young;       /* struct op_entry.link, in order of their start */
     size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
     struct timer timer;
@@ -71,8 +71,8 @@ enum read_kind {
 };
 
 struct read_queue {
-    struct lines lines; /* struct line, by account, while streams of it are ready: struct
-                           loop_reader.link, in the order in which poll reported them */
+    struct lines lines; /* struct line, by account, while streams of it are ready: contains
+                         * struct loop_reader.link, in the order in which poll reported them */
     struct line strangers;
     struct list ring; /* the lines with ready streams */
 };
@@ -81,12 +81,12 @@ struct loop_reads {
     struct read_queue queues[READ_CLASSES];
     struct loop_task discard_task;
     struct timer discard_timer;
-    uint64_t until_ns; /* the time for reading of this class and turn */
+    uint64_t until_ns; /* end of the time for reading of this class in this turn */
     uint64_t turns_max[READ_KINDS];
     struct metric_series *waits[READ_KINDS], *turns[READ_KINDS];
 };
 
-/* What poll found readable, until it is read. Embedded in its owner. */
+/* A stream that poll has reported as readable, until it is read. Embedded in its owner. */
 struct loop_reader {
     struct list link;
     struct line *line; /* NULL: not ready */
@@ -116,8 +116,8 @@ struct loop {
     struct timer_slot *slots;
     size_t slot_count, slot_cap;
     struct timer *spilled;
-    uint64_t timer_armed_ns; /* what uv_timer waits for; UINT64_MAX: nothing */
-    uint64_t firing_ns;      /* not 0 while timers fire: new timers are due later than this */
+    uint64_t timer_armed_ns; /* the time that uv_timer is set to; UINT64_MAX: none */
+    uint64_t firing_ns;      /* not 0 while timers fire: new timers must be due later than this */
 
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
@@ -128,8 +128,8 @@ struct loop {
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
     unsigned uncharged;      /* steps since then */
-    uint64_t drain_until_ns; /* this turn's; 0: it has not drained yet */
-    uint64_t reserved_ns;    /* to hooks, at the end of this turn */
+    uint64_t drain_until_ns; /* end of the time for tasks in this turn; 0: it has not drained yet */
+    uint64_t reserved_ns;    /* time that hooks need at the end of this turn */
     uint64_t parts_ns[PARTS], part_began_ns;
     unsigned events, tasks_run; /* in this turn */
     struct metric_series *lag_series, *turn_series;
@@ -142,23 +142,23 @@ struct loop {
 
 /* ---- turn.c: what a turn takes ---- */
 
-/* The first thing after poll, before anything is read. */
+/* Called first after poll, before anything is read. */
 void loop_turn_begin(struct loop *loop);
 /* Every libuv callback of this room begins with this call: the first one of a turn reads the
  * clock. */
 void loop_enter(struct loop *loop);
-/* A step has run: the time since the previous step is charged to it. */
+/* Called after a step: the time since the previous step is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
-/* The time for tasks of this turn is used up: the rest runs in the next turn. */
+/* Whether the time for tasks of this turn is used up: the rest runs in the next turn. */
 bool loop_is_drain_over(const struct loop *loop);
-/* The time since the last lap belongs to this part of the turn. */
+/* Charges the time since the last lap to this part of the turn. */
 void loop_lap(struct loop *loop, enum loop_part part);
 void loop_turn_end(struct loop *loop);
 /* Reads the environment. */
 void loop_turn_init(struct loop *loop);
 
-/* Starts libuv's pool on a thread of its own: made by the first work, its threads would cost the
- * loop a turn of some milliseconds. */
+/* Starts libuv's pool on a separate thread. If the first work made its threads, the loop would
+ * lose a turn of some milliseconds. */
 void loop_pool_start(struct loop *loop);
 void loop_pool_started(struct loop *loop);
 
@@ -172,27 +172,29 @@ void loop_jobs_deinit(struct loop_jobs *jobs);
 
 void loop_reads_init(struct loop *loop);
 void loop_reads_deinit(struct loop_reads *reads);
-/* read(reader) is called on its turn, once for each loop_reader_ready. */
+/* read(reader) is called when it is its turn, once for each loop_reader_ready. */
 void loop_reader_init(struct loop_reader *reader, enum read_class class,
                       void (*read)(struct loop_reader *reader));
-/* Poll has reported it, or it has read a part and continues; may be called any number of times. */
+/* Poll has reported the reader, or it has read a part and continues; may be called any number of
+ * times. */
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
-/* It is no longer read; harmless if it is not ready. */
+/* The reader is no longer read; harmless if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
 /* Its line, from now on. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class);
-/* After poll: reads those whose turn it is. The others keep their place until the next turn. */
+/* Called after poll: reads the readers whose turn it is. The others keep their position until
+ * the next turn. */
 void loop_read_ready(struct loop *loop);
-/* Some ready streams were not read; those with discarded input do not count. */
+/* Whether some ready streams were not read; streams with discarded input do not count. */
 bool loop_has_ready(const struct loop *loop);
-/* In read(): the time of this class is used up; another visit follows in the next turn. */
+/* For read(): whether the time of this class is used up; another visit follows in the next turn. */
 bool loop_is_reading_over(const struct loop *loop);
 
 void loop_entrance_init(struct loop *loop);
 void loop_entrance_deinit(struct loop *loop);
 
-/* A libuv handle in a block of its own, freed once libuv has released it. */
+/* A libuv handle in a separate block, freed once libuv has released it. */
 void loop_handle_close(uv_handle_t *handle);
 
 static inline struct loop *loop_of(const uv_loop_t *uv)

@@ -1,6 +1,6 @@
 /*
- * Jobs: the CPU-heavy parts of ops, on the threads of the pool. Both an account and the whole
- * process have a small maximum under way, so that processors are left for the loop and the
+ * Jobs: the CPU-heavy parts of ops, on the threads of the pool. An account and the whole process
+ * may each have only a few jobs under way, so that processors are left for the loop and the
  * database, memory is needed for a few jobs only, and an account with many jobs does not delay
  * those of others. Waiting jobs are started round robin by account.
  */
@@ -11,14 +11,14 @@
 #include "loop/op.h"
 
 enum {
-    JOBS_MAX = 8, /* half of the pool: lookups and handshakes have the rest */
+    JOBS_MAX = 8, /* half of the pool; the rest is for lookups and handshakes */
     ACCOUNT_JOBS_MAX = 4,
 };
 
 /* The jobs of one account; exists while it has any. */
 struct job_line {
     struct line
-        line; /* in the ring of lines whose turn it may be: some jobs wait, one more may run */
+        line; /* in the ring of lines whose turn it may be: jobs wait, and one more may run */
     size_t running;
 };
 
@@ -37,7 +37,7 @@ void loop_jobs_deinit(struct loop_jobs *jobs)
     lines_deinit(&jobs->lines);
 }
 
-/* After each change of a line: puts it into the ring, takes it out, or frees it. */
+/* Called after each change of a line: adds it to the ring, removes it, or frees it. */
 static void line_settle(struct loop_jobs *jobs, struct job_line *line)
 {
     bool is_due = !list_is_empty(&line->line.waiting) && line->running < jobs->account_max;
@@ -57,11 +57,11 @@ static void job_run(struct work *work)
     job->run(job->op);
 }
 
-/* Releases the op, whose arena the thread no longer touches. */
+/* Releases the op. The thread no longer accesses its arena. */
 static void job_let_go(struct op *op)
 {
     op->job = NULL;
-    if (op->is_cancelled) /* op_cancel left its end to the job */
+    if (op->is_cancelled) /* op_cancel left the end of the op to the job */
         loop_task_queue(op->loop, &op->task);
     op_release(op);
 }

@@ -1,6 +1,6 @@
 /*
- * Listeners: libuv only watches the listening socket; accepting is done here, so that it can rest
- * when descriptors run out and take the whole backlog before a drain.
+ * Listeners: libuv only watches the listening socket. Connections are accepted here, so that
+ * accepting can pause when descriptors run out, and can take the whole backlog before a drain.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "loop/tcp_internal.h"
 
 enum {
-    ACCEPTS_A_TURN_MAX = 128, /* then poll reports the rest again */
+    ACCEPTS_A_TURN_MAX = 128, /* after that poll reports the rest again */
     ACCEPTS_A_VISIT = 8,      /* then others are read */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
@@ -22,7 +22,7 @@ enum {
 struct tcp_listener {
     struct loop *loop;
     struct poll_watch *watch;
-    struct loop_reader reader; /* in a line of its own */
+    struct loop_reader reader; /* in a separate line */
     uint64_t turn;             /* the loop's turn in which it accepted turn_accepts connections */
     size_t turn_accepts;
     struct timer rest;
@@ -52,7 +52,7 @@ static void accept_one(struct tcp_listener *listener, int fd)
             stream_close(&tcp->base);
         return;
     }
-    /* The count is shared between processes. It goes down when the stream is closed. */
+    /* The count is shared between processes. It is decremented when the stream is closed. */
     if (listener->share) {
         tcp->counted = &listener->share->connections[listener->share->self];
         /* Relaxed order is enough: the counts are compared as estimates and guard no other
@@ -63,7 +63,7 @@ static void accept_one(struct tcp_listener *listener, int fd)
 }
 
 /* Without free descriptors, poll would report the backlog every turn. The spare descriptor is
- * closed to accept waiting peers one by one and close them, instead of letting them hang; then
+ * closed to accept waiting peers one by one and close them, so that they do not hang; then
  * accepting pauses. */
 static void accept_rest(struct tcp_listener *listener, int cause)
 {
@@ -105,14 +105,14 @@ static bool accept_next(struct tcp_listener *listener)
         accept_rest(listener, errno);
         return false;
     case EINTR:
-    case ECONNABORTED: /* and the network errors of a dead peer that accept(2) passes on */
+    case ECONNABORTED: /* including the network errors of a dead peer that accept(2) passes on */
     case EPROTO:
     case ENETDOWN:
     case EHOSTDOWN:
     case EHOSTUNREACH:
     case ENETUNREACH:
         return true;
-    default: /* EAGAIN; anything else poll reports again */
+    default: /* EAGAIN; after any other error poll reports again */
         return false;
     }
 }
@@ -146,8 +146,7 @@ static bool is_its_turn(const struct tcp_listener *listener)
     return own <= fewest + 2 + fewest / 8;
 }
 
-/* Waits for LEAVE_MS only: a process that hangs or is dead does not keep the others from
- * accepting. */
+/* Waits only LEAVE_MS: a process that hangs or is dead does not keep the others from accepting. */
 static void leave_to_others(struct tcp_listener *listener)
 {
     listener->is_leaving = true;
@@ -201,8 +200,8 @@ static int use_inherited(struct tcp_listener *listener, int fd, slice text, stru
             "cannot listen on %.*s: the inherited descriptor %d is not a listening socket",
             SLICE_ARG(text), fd);
     listener->bound.fd = fd;
-    /* The parent passed the descriptor across exec. It must not be passed on to a child by
-     * accident. */
+    /* The parent passed the descriptor across exec. It must not be passed on to a child
+     * accidentally. */
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return OK;
@@ -218,7 +217,8 @@ static int listener_open(struct tcp_listener *listener, const struct tcp_listen_
                  : tcp_bind(config, &listener->bound, err);
     if (rc != OK)
         return rc;
-    /* Port 0 was bound to a free port, so the socket is asked and not the configuration. */
+    /* Port 0 was bound to a free port, so the port is read from the socket, not from the
+     * configuration. */
     listener->port = tcp_port_of(listener->bound.fd);
     listener->watch =
         poll_watch_new(listener->loop, listener->bound.fd, on_listener_ready, listener);
@@ -243,8 +243,7 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
     listener->bound.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     loop_reader_init(&listener->reader, READ_CLIENTS, on_turn_to_accept);
-    listener->reader.account =
-        (struct uuid){{[15] = 1}}; /* a line of its own, without an account */
+    listener->reader.account = (struct uuid){{[15] = 1}}; /* a separate line, without an account */
     timer_init(&listener->rest, loop, on_rested);
     if (listener_open(listener, config, err) != OK) {
         tcp_listener_free(listener);
@@ -275,7 +274,7 @@ void tcp_listener_free(struct tcp_listener *listener)
     timer_stop(&listener->rest);
     loop_reader_leave(listener->loop, &listener->reader);
     poll_watch_free(listener->watch);
-    /* The watch goes before the descriptor: epoll must not keep a number that is used again. */
+    /* The watch is freed before the descriptor: epoll must not keep a number that is reused. */
     tcp_unbind(&listener->bound);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);

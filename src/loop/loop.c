@@ -1,6 +1,6 @@
 /*
  * Turns: see loop.h for their order. The run queue is drained in uv_check (after I/O) and in
- * uv_prepare (after timers and close callbacks), so that no task waits across a poll.
+ * uv_prepare (after timers and close callbacks), so that no task waits during a poll.
  */
 #include "loop/internal.h"
 
@@ -18,7 +18,7 @@ enum { LOOP_KEPT_BYTES = 0 };
 #else
 enum {
     LOOP_KEPT_BYTES = 1024 * 1024
-}; /* blocks that the requests of a turn free, for those of the next */
+}; /* blocks freed by the requests of a turn, kept for those of the next */
 #endif
 
 static unsigned threads_wanted = 4; /* libuv's own default */
@@ -77,8 +77,8 @@ void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage)
 
 /* ---- one turn ---- */
 
-/* A turn may drain several times (after poll, before it, after close callbacks); the time is for
- * all of them together. */
+/* A turn may drain several times (after poll, before it, after close callbacks). All of these
+ * share the time. */
 static void loop_drain(struct loop *loop)
 {
     if (list_is_empty(&loop->tasks))
@@ -124,12 +124,12 @@ static void on_idle(uv_idle_t *idle)
     loop_enter(loop_of(idle->loop));
 }
 
-/* Drain, hooks, garbage; afterwards poll may block only when no task is left. */
+/* Runs drain, hooks and garbage; afterwards poll may block only if no task is left. */
 static void loop_settle(struct loop *loop)
 {
     if (!loop->is_dirty)
         return;
-    /* Cleared first: what the steps below add makes the loop dirty again. */
+    /* Cleared first: anything that the steps below add makes the loop dirty again. */
     loop->is_dirty = false;
     loop_lap(loop, PART_EVENTS);
     loop_drain(loop);
@@ -139,7 +139,7 @@ static void loop_settle(struct loop *loop)
     loop_run_hooks(loop);
     log_flush();
     loop_lap(loop, PART_LOG);
-    /* No callback of this turn is on the stack any more, so the memory may go. */
+    /* No callback of this turn is on the stack any more, so the memory may be freed. */
     loop_free_garbage(loop);
     loop_lap(loop, PART_MEMORY);
     bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next) ||
@@ -209,7 +209,7 @@ bool loop_turn(struct loop *loop, bool may_block)
 {
     loop_begin_running(loop);
     bool has_work =
-        loop_has_tasks(loop); /* that is progress enough: poll must not block after it */
+        loop_has_tasks(loop); /* this is enough progress: poll must not block after it */
     loop_settle(loop);
     loop->is_one_turn = true;
     bool goes_on = loop_uv_turn(loop, may_block && !has_work ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -359,7 +359,7 @@ bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms)
 
 void loop_abandon(struct loop *loop)
 {
-    ASSERT(loop->work_count > 0); /* otherwise loop_free is the right call */
+    ASSERT(loop->work_count > 0); /* otherwise call loop_free */
     has_abandoned = true;
 }
 
@@ -372,7 +372,7 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
-    /* what was closed a moment ago ends here; work on threads is waited for */
+    /* handles that were just closed end here; work on threads is awaited */
     while (loop_turn(loop, loop->work_count > 0) && loop_is_ending(loop))
         continue;
     loop_check_nothing_left(loop);

@@ -4,9 +4,9 @@
  *
  * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> readable streams
  * are read in turn -> drain the run queue -> end-of-turn hooks (pg sends its batch, http flushes
- * replies, the log is written) -> memory of ended ops and closed streams is freed. What is queued
- * while the queue drains runs in the same drain, up to LOOP_RUNS_MAX; the rest goes first in the
- * next turn, which then does not block in poll.
+ * replies, the log is written) -> memory of ended ops and closed streams is freed. Tasks that are
+ * queued while the queue drains run in the same drain, up to LOOP_RUNS_MAX; the rest runs first in
+ * the next turn, which then does not block in poll.
  */
 #ifndef LOOP_LOOP_H
 #define LOOP_LOOP_H
@@ -27,25 +27,26 @@ struct loop *loop_new(struct err *err) MUST_CHECK;
 /* Call once, before any loop or thread: the size of libuv's pool (lookups and TLS handshakes run
  * there). */
 void loop_threads_init(unsigned threads);
-/* Runs until loop_stop or until nothing is left to wait for. */
+/* Runs until loop_stop or until there is nothing left to wait for. */
 void loop_run(struct loop *loop);
-/* One turn; blocks in poll when may_block and nothing is due. true while handles or queued ops
- * remain. For tests. */
+/* Runs one turn; blocks in poll if may_block and nothing is due. true while handles or queued
+ * ops remain. For tests. */
 bool loop_turn(struct loop *loop, bool may_block);
 void loop_stop(struct loop *loop);
-/* Runs the closing turns (work on threads is waited for), then ASSERTs that uv_loop_close() == 0
- * and that no timer is armed and no op is alive: anything left open is a bug, and is printed. */
+/* Runs the closing turns (waits for work on threads), then ASSERTs that uv_loop_close() == 0 and
+ * that no timer is armed and no op is alive: anything left open is a bug, and is printed. */
 void loop_free(struct loop *loop);
-/* Turns until there is no more work on threads. false: some was still running after timeout_ms (a
- * lookup whose server does not answer cannot be interrupted). For the end, before loop_free. */
+/* Runs turns until there is no more work on threads. false: some was still running after
+ * timeout_ms (a lookup whose server does not answer cannot be interrupted). For use at the end,
+ * before loop_free. */
 bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
-/* Instead of loop_free, after such a wait: the loop, and what the work may touch, stay in memory,
- * and the process has to end with _exit, since on any other way libuv joins its threads. */
+/* Instead of loop_free, if that wait failed: the loop, and memory that the work may access, are
+ * not freed. The process must end with _exit, since any other way joins libuv's threads. */
 void loop_abandon(struct loop *loop);
 bool loop_has_abandoned(void);
 /* Monotonic nanoseconds, read once a turn; for deadlines. */
 uint64_t loop_now_ns(const struct loop *loop);
-/* How many pool threads loop_threads_init asked for; libuv's default of 4 before. */
+/* Number of pool threads set by loop_threads_init; libuv's default of 4 before that. */
 unsigned loop_threads_count(void);
 
 /* Called at the end of every turn in the order of `phase`, until removed. */
@@ -57,7 +58,8 @@ struct loop_hook {
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
 void loop_hook_remove(struct loop_hook *hook);
 
-/* Work was queued for a hook that will take about this long: the drain ends that much earlier. */
+/* Work was queued for a hook that will take about this long: the drain ends earlier by that
+ * time. */
 void loop_reserve(struct loop *loop, uint64_t about_ns);
 
 /* An object whose memory is freed at the bottom of the turn, never where the object ends. */
@@ -73,9 +75,10 @@ struct loop_task {
     void (*run)(struct loop_task *task);
 };
 void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task));
-/* Runs in the drain of this turn, or of the next turn. No effect if it is queued already. */
+/* The task runs in the drain of this turn, or of the next turn. No effect if it is queued
+ * already. */
 void loop_task_queue(struct loop *loop, struct loop_task *task);
-/* As above, but never in the drain that is under way: for work that yields to I/O. */
+/* Like loop_task_queue, but never in the drain that is under way: for work that yields to I/O. */
 void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop_task *task);
 static inline bool loop_task_is_queued(const struct loop_task *task)
@@ -86,14 +89,16 @@ static inline bool loop_task_is_queued(const struct loop_task *task)
 struct loop_stats {
     uint64_t turns;
     uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
-    uint64_t turn_wall_ns_max; /* the same on the wall clock: what a waiting request experiences */
+    uint64_t turn_wall_ns_max; /* the same in wall-clock time, which is what a waiting request
+                                * experiences */
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
-/* Whether more turns than SLUICE_TURNS_OVER_MAX (0) of each thousand begun took more thread CPU
- * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both from the environment,
- * read by loop_new; for all loops of this process). The log names each, and where its time went; a
- * test run asserts 50 ms that way. A few are allowed, since a virtual machine's host may stop it,
- * which is charged to the thread that was running. */
+/* Whether too many turns took more thread CPU time than SLUICE_TURN_CPU_MS_MAX allows: more than
+ * SLUICE_TURNS_OVER_MAX (0) of each thousand begun, or a single turn that took ten times that.
+ * Both are environment variables, read by loop_new; the count is for all loops of this process.
+ * The log names each such turn, and where its time was spent; test runs assert 50 ms this way. A
+ * few are allowed, since a virtual machine's host may pause it, and the pause is charged to the
+ * running thread. */
 bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap driven by one uv_timer ---- */
@@ -101,15 +106,17 @@ bool loop_turn_limit_passed(void);
 struct timer {
     struct loop *loop;
     uint64_t due_ns;   /* wanted */
-    uint64_t armed_ns; /* position in the heap; moving due_ns later costs nothing until then */
+    uint64_t armed_ns; /* position in the heap; changing due_ns to a later time costs nothing
+                        * until then */
     size_t heap_index; /* SIZE_MAX: not armed; SIZE_MAX - 1: spilled */
-    struct timer *spilled_next; /* no memory for the heap: fires in the next turn */
+    struct timer *spilled_next; /* there was no memory for the heap: fires in the next turn */
     void (*on_due)(struct timer *timer);
 };
 
 void timer_init(struct timer *timer, struct loop *loop, void (*on_due)(struct timer *timer));
-/* Arms or moves. Moving later is O(1), earlier O(log n). Never calls back before it returns. If
- * there is no memory for the heap to grow, the timer fires in the next turn. */
+/* Arms or moves the timer. Moving it to a later time is O(1), to an earlier one O(log n). Never
+ * calls back before it returns. If there is no memory for the heap to grow, the timer fires in
+ * the next turn. */
 void timer_start(struct timer *timer, uint64_t due_ns);
 void timer_start_in_ms(struct timer *timer, uint64_t delay_ms);
 void timer_stop(struct timer *timer);
@@ -136,7 +143,7 @@ struct signal_watch {
     void (*on_signal)(struct signal_watch *watch, int signum);
     void *handle;
 };
-/* A watch alone does not keep loop_run going. */
+/* A watch alone does not keep loop_run running. */
 int signal_watch_start(struct loop *loop, struct signal_watch *watch, int signum) MUST_CHECK;
 void signal_watch_stop(struct signal_watch *watch);
 
@@ -144,9 +151,9 @@ void signal_watch_stop(struct signal_watch *watch);
 
 enum { POLL_READ = 1, POLL_WRITE = 2 };
 struct poll_watch;
-/* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error with no events is
- * passed on as both, too. The fd stays the caller's; stop before it is closed or changes. NULL if
- * it cannot be watched. */
+/* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error without events
+ * is passed on as both, too. The caller owns the fd; stop the watch before it is closed or
+ * changes. NULL if it cannot be watched. */
 struct poll_watch *poll_watch_new(struct loop *loop, int fd,
                                   void (*on_ready)(void *owner, int events),
                                   void *owner) MUST_CHECK;

@@ -15,9 +15,9 @@
 #include "loop/internal.h"
 
 enum {
-    OP_STEPS_A_RUN_MAX =
-        256, /* then other ops get their turn, so that a loop of jumps does not stall the loop */
-    FOLLOWING = UINT16_MAX, /* op.step_next: no step was named */
+    OP_STEPS_A_RUN_MAX = 256, /* then other ops have their turn, so that a loop of jumps does not
+                               * stall the event loop */
+    FOLLOWING = UINT16_MAX,   /* op.step_next: no step was named */
 };
 
 static void op_queue(struct op *op)
@@ -102,7 +102,7 @@ const char *op_step_name(const struct op *op)
     return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
 }
 
-/* Moves to the step that was named, else to the next step; false if there is none. */
+/* Moves to the named step, else to the next step; false if there is none. */
 static bool op_advance(struct op *op)
 {
     op->step = op->step_next != FOLLOWING ? op->step_next : (uint16_t)(op->step + 1);
@@ -222,7 +222,7 @@ static bool op_run_step(struct op *op)
     return false;
 }
 
-/* Steps until one waits, the op ends, or others must have their turn. */
+/* Runs steps until one waits, the op ends, or it is the turn of others. */
 static void op_run_steps(struct op *op)
 {
     for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++) {
@@ -242,7 +242,8 @@ static void op_run(struct loop_task *task)
         return;
     if (op->is_cancelled)
         op_finish(op, OP_ENDED_CANCELLED);
-    else if (op->holds) /* a hold was released and another taken before the queue came round */
+    else if (op->holds) /* a hold was released and another was taken before the queue reached
+                         * this op */
         return;
     else if (op->step >= op->class->step_count)
         op_finish(op, OP_ENDED_DONE);

@@ -34,21 +34,22 @@
 struct op;
 struct op_timer;
 
-/* What an op waits for outside the loop, inside a query's struct: held by op_wait_begin, cut by
- * op_cancel. */
+/* An op's wait for something outside the loop, inside a query's struct: begun by op_wait_begin,
+ * cut by op_cancel. */
 struct op_wait {
     struct op *op;
     struct list link;                  /* in op->waits */
-    void (*cut)(struct op_wait *wait); /* ends the wait now, or lets it run to its end unused */
+    void (*cut)(struct op_wait *wait); /* ends the wait now, or lets it run to its end without a
+                                        * result */
 };
 
 enum op_result {
     OP_NEXT, /* the following step, at once */
-    OP_WAIT, /* the following step (or op_wait_then's) once the holds are released */
+    OP_WAIT, /* the following step (or that of op_wait_then) once the holds are released */
     OP_JUMP, /* the step that op_jump named, at once */
     OP_STOP, /* the class's stop step, at once: the outcome is decided, the rest is skipped */
     OP_DONE, /* end well */
-    OP_FAIL, /* end badly; the struct around the op has the reason */
+    OP_FAIL, /* end with a failure; the struct around the op has the reason */
 };
 
 enum op_end { OP_ENDED_DONE, OP_ENDED_FAILED, OP_ENDED_CANCELLED };
@@ -62,22 +63,23 @@ typedef enum op_result op_step_fn(struct op *op);
 struct op_step {
     const char *name;
     op_step_fn *run;
-    uint64_t jumps; /* where it may go other than to the following step: OP_TO(A) | OP_TO(B) */
+    uint64_t jumps; /* the steps it may jump to: OP_TO(A) | OP_TO(B) */
 };
 
 struct op_class {
     const char *name;
     const struct op_step *steps;
-    size_t step_count;  /* past the last step OP_NEXT means OP_DONE */
-    size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
-    bool is_background; /* starts by itself again and again: its steps are logged as trace */
-    bool is_attended;   /* a client waits for its end, and would rather have a refusal at once */
-    /* Aborts what is in flight except queries and sleeps, which op_cancel has aborted
-     * (http_call_cancel ...); may be NULL. Called at most once. */
+    size_t step_count;  /* after the last step OP_NEXT means OP_DONE */
+    size_t stop;        /* step that OP_STOP jumps to; 0: no step of this class returns it */
+    bool is_background; /* recurs without a request: its steps are logged at level trace */
+    bool is_attended;   /* a client waits for its end, and prefers an immediate refusal */
+    /* Aborts what is in flight (http_call_cancel ...), except queries and sleeps, which
+     * op_cancel has aborted; may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
-    /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
+    /* Called exactly once, on the loop, after the last step; after a cancel there may still be
+     * holds. */
     void (*on_end)(struct op *op, enum op_end end);
-    /* Frees the struct around the op (whose arena is already freed), op_free_struct if there is
+    /* Frees the struct around the op (whose arena is already freed); op_free_struct if there is
      * nothing else to do; NULL if another owner frees its memory. */
     void (*free)(struct op *op);
 };
@@ -98,10 +100,10 @@ struct op {
     struct op *parent; /* its hold is released after this op's on_end; NULL for none */
     uint16_t step, step_next;
     uint16_t holds;
-    uint32_t children; /* ops started below it whose memory is not freed */
+    uint32_t children; /* number of child ops whose memory is not freed */
     bool is_cancelled, is_ended;
     bool is_background, is_attended; /* its class's or its parent's */
-    bool is_kept;                    /* ended, and its parent has not run since */
+    bool is_kept;                    /* it has ended, and its parent has not run since */
     bool is_keeping;             /* results of its ended children stay until it has run once more */
     struct list kept, kept_link; /* ended children; its link among its parent's */
     const char *waits_for;       /* the name of the last hold */
@@ -110,60 +112,60 @@ struct op {
     struct list all_link;  /* all live ops of the loop: a stuck op can be printed */
     struct loop_garbage garbage;
     struct list waits;      /* struct op_wait.link, aborted by op_cancel */
-    struct op_timer *sleep; /* the sleep that is running, aborted by op_cancel */
-    struct op_job *job;     /* waits for a pool thread, or runs on one */
-    struct op_entry *entry; /* while it waits at the entrance, or counts there */
+    struct op_timer *sleep; /* the current sleep, aborted by op_cancel */
+    struct op_job *job;     /* a job that waits for a pool thread, or runs on one */
+    struct op_entry *entry; /* set while it waits at the entrance, or counts there */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
 
-/* The first step runs at the next drain, never inside this call. parent (may be NULL) gets a hold
- * named after class->name, released when this op ends; its memory outlives this op's, which may
- * therefore be embedded in it, and counts where the parent's does (arena_count_in). What this op
- * leaves in its own arena lives until the parent has run next, and then to the bottom of that turn.
- */
+/* Starts an op. The first step runs at the next drain, never inside this call. parent (may be
+ * NULL) gets a hold named after class->name, released when this op ends. The parent's memory
+ * outlives this op's, which may therefore be embedded in it; this op's arena is charged to the
+ * same use as the parent's (arena_count_in). Results that this op leaves in its own arena live
+ * until the parent has run next, and then to the bottom of that turn. */
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max);
-/* From a step that is about to wait: the memory of the children that have ended stays until the op
+/* Call it from a step that is about to wait: the memory of ended children is kept until the op
  * has run once more. */
 void op_keep_children(struct op *op);
-/* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */
+/* Adds a hold; `what` names it for the log ("pg execution_insert") and is constant text. */
 void op_hold(struct op *op, const char *what);
-/* One hold less; the op is queued when none is left. Legal after the end, too. */
+/* Releases a hold; the op is queued when none is left. Allowed after the end, too. */
 void op_release(struct op *op);
-/* A hold that op_cancel cuts. cut is called once at most, from op_cancel; then, or later,
- * op_wait_end follows as without it. */
+/* Adds a hold that op_cancel cuts. cut is called at most once, from op_cancel; op_wait_end
+ * follows then or later, as without it. */
 void op_wait_begin(struct op *op, struct op_wait *wait, const char *what,
                    void (*cut)(struct op_wait *wait));
 void op_wait_end(struct op_wait *wait);
-/* For a step's return. step: an index in the table, which the step's line must name. */
+/* For a step's return statement. step: an index in the table, which the step's line must name. */
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
-/* Waits as OP_WAIT does, and continues with that step. */
+/* Waits like OP_WAIT, and continues with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
-/* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
- * drain. Before the start (of a zeroed op) and after the end it does nothing. */
+/* May be called at any time, any number of times; frees nothing. on_cancel runs at once, on_end
+ * at the next drain. Before the start (of a zeroed op) and after the end it does nothing. */
 void op_cancel(struct op *op);
-/* op_class.free of a struct that begins with its op and is a block of mem's. */
+/* op_class.free for a struct that begins with its op and was allocated with mem. */
 void op_free_struct(struct op *op);
 /* Started and not ended. */
 bool op_is_active(const struct op *op);
-/* Sleeps: takes a hold until delay_ms have passed, or until the op is cancelled. One at a time;
- * the timer is the caller's, inside the op's struct. */
+/* Takes a hold until delay_ms have passed, or until the op is cancelled. One sleep at a time;
+ * the caller provides the timer, inside the op's struct. */
 struct op_timer {
     struct timer timer;
     struct op *op; /* NULL when idle */
 };
 void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what);
-/* Wakes early; releases the hold. Harmless when idle. */
+/* Ends a sleep early and releases the hold. Harmless if the op does not sleep. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* The line of requests without an account, and one for those of load balancers. */
+/* The line of requests without an account, and that of load balancers' probes. */
 #define OP_STRANGERS SLICE("strangers")
 #define OP_PROBES    SLICE("probes")
 
-/* Called where a request begins. OP_NEXT: it may start; OP_WAIT: it waits in the line of
- * op->account_id, or in the given line if that is empty, because others send requests, too
- * (loop/entrance.c). entry: inside the op's struct. */
+/* Called where a request begins. OP_NEXT: it may start. OP_WAIT: it waits, because others send
+ * requests, too (loop/entrance.c): in the line of op->account_id, or in the given line if that
+ * is empty. entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
     struct entry_line *line;
@@ -171,10 +173,10 @@ struct op_entry {
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry, slice line) MUST_CHECK;
-/* The reply to the op's request has that many bytes: its account begins fewer requests in the turns
- * that follow, while other accounts send some. */
+/* The reply to the op's request has that many bytes: its account begins fewer requests in the
+ * following turns, while other accounts send requests. */
 void op_weigh(const struct op *op, size_t reply_bytes);
-/* For op_cancel and the op's end: it neither waits nor counts any longer. */
+/* For op_cancel and the op's end: the op no longer waits or counts. */
 void op_leave_entrance(struct op *op);
 
 /* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
@@ -185,30 +187,32 @@ struct op_job {
     struct job_line *line; /* its account's */
     struct list link;      /* while it waits */
 };
-/* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. It
- * runs when it is the turn of the op's account, of which few run at a time (loop/job.c). run may
- * touch the op's arena and anything else that only this op touches; it may not log, count, draw
- * random numbers or call into the loop. Cancelled while it runs, the op ends (on_end) only after
- * it. Not OK: nothing was started, and the caller may as well call run itself. */
+/* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. The
+ * job runs when it is the turn of the op's account, which may run only a few at a time
+ * (loop/job.c). run may access the op's arena and anything else that only this op accesses; it
+ * may not log, count, draw random numbers or call into the loop. If the op is cancelled during
+ * the job, its end (on_end) follows after it. Not OK: nothing was started, and the caller may
+ * call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
-/* Runs a part that takes long only if is_large: OP_WAIT. Otherwise, or if there is no
- * thread for it, it runs at once: OP_NEXT. */
+/* Runs a part that is slow only if is_large: OP_WAIT. Otherwise, or if there is no thread for
+ * it, it runs at once: OP_NEXT. */
 enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
                           void (*run)(struct op *op), const char *what);
 
-/* For op_cancel: a waiting job never runs. */
+/* For op_cancel: a job that still waits never runs. */
 void op_job_drop(struct op *op);
 
 /* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
  */
 void op_print_all(struct loop *loop);
 size_t op_count(const struct loop *loop);
-/* The current step's name; "(end)" past the last. */
+/* The current step's name; "(end)" after the last. */
 const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD
-/* For tests that count them: each step before it runs, each jump as it is returned; NULL: off. */
+/* For tests that count steps: called for each step before it runs, and for each jump as it is
+ * returned; NULL: off. */
 extern void (*op_on_step)(const struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif

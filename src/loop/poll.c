@@ -1,6 +1,6 @@
 /*
- * Readiness of a foreign descriptor (libpq's socket). libuv reports a broken descriptor as status
- * without events and stops watching; that is passed on as readable and writable, so that the owner
+ * Readiness of a foreign descriptor (libpq's socket). libuv reports a broken descriptor as a status
+ * without events and stops watching. This is passed on as readable and writable, so that the owner
  * finds the error by using the descriptor, and the next poll_watch_set watches again.
  */
 #include "base/mem.h"

@@ -1,14 +1,14 @@
 /*
- * The order of reads. Poll only reports which streams are readable; they are read after it, in
+ * The order of reads. Poll only reports which streams are readable. They are read after it, in
  * turn: first those from apps, then clients, by account, and last those whose input is discarded.
- * The database's connections are few, and are read while poll reports them.
+ * The database's connections are few, and are read as soon as poll reports them.
  *
  * Each class has a ring of lines, one for each account; streams without an account share one. A
  * visit reads one stream once; then it is the next line's turn. So a stream waits for those that
  * were in its line before it, and never for streams that came later, however many they are. Apps
  * cannot use the time of clients, nor clients that of apps.
  *
- * Discarded input gets some KB each millisecond. It is not polled in between: the faster it is
+ * Discarded input is read at some KB per millisecond. It is not polled in between: the faster it is
  * discarded, the faster its peers send more, and they would keep the loop busy.
  */
 #include <string.h>
@@ -34,7 +34,7 @@ static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"account
 
 /* ---- lines ---- */
 
-/* Without memory for a line of its own, an account shares the line of streams without an
+/* If there is no memory for a line of its own, an account shares the line of streams without an
  * account. */
 static struct line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
 {
@@ -180,7 +180,7 @@ void loop_read_ready(struct loop *loop)
     read_queue_until(loop, READ_CLIENTS, began_ns + LOOP_READ_NS_MAX);
 }
 
-/* With the tasks, which come after all reads. */
+/* Runs with the tasks, which come after all reads. */
 static void on_discard(struct loop_task *task)
 {
     struct loop *loop = CONTAINER_OF(task, struct loop, reads.discard_task);
@@ -191,7 +191,7 @@ static void on_discard(struct loop_task *task)
         timer_start_in_ms(&loop->reads.discard_timer, DISCARD_REST_MS);
 }
 
-/* For after poll and the reads that follow it: timers come before both. */
+/* For poll and the reads that follow it: timers come before both. */
 static void on_discard_due(struct timer *timer)
 {
     struct loop_reads *reads = CONTAINER_OF(timer, struct loop_reads, discard_timer);

@@ -1,11 +1,11 @@
 /*
- * stream: a two-way byte stream over any transport: TCP, a Unix socket (loop/tcp.h), TLS over one
- * of them (tls/). Readers get bytes in the loop's one shared read buffer, so an idle connection
- * holds no memory for reading; bytes to keep must be copied. Writes try the socket first; only the
- * bytes that it does not take are copied, up to a limit.
+ * stream: a two-way byte stream over any transport: TCP, a Unix socket (loop/tcp.h), or TLS over
+ * one of them (tls/). Readers get bytes in the loop's single shared read buffer, so an idle
+ * connection holds no memory for reading; bytes to keep must be copied. Writes try the socket
+ * first. Only the bytes that it does not accept are copied, up to a limit.
  *
  * Events come from the loop, never from inside a stream_ call. After on_closed no event follows and
- * the pointer must not be used; its memory goes at the bottom of the turn.
+ * the pointer must not be used; its memory is freed at the bottom of the turn.
  */
 #ifndef LOOP_STREAM_H
 #define LOOP_STREAM_H
@@ -26,12 +26,12 @@ struct stream_events {
     void (*on_open)(struct stream *stream, void *owner);
     /* bytes is borrowed for the call */
     void (*on_read)(struct stream *stream, void *owner, slice bytes);
-    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false if a
-     * TLS peer left without close_notify: then a body without length is incomplete */
+    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false if
+     * a TLS peer closed without close_notify: then a body without length is incomplete */
     void (*on_eof)(struct stream *stream, void *owner, bool is_clean);
-    /* the kernel has all queued bytes; comes only after stream_write left some pending */
+    /* the kernel has all queued bytes; called only after stream_write left some pending */
     void (*on_drained)(struct stream *stream, void *owner);
-    /* exactly once, last. why->code OK when stream_close was called */
+    /* called exactly once, as the last event. why->code is OK if stream_close was called */
     void (*on_closed)(struct stream *stream, void *owner, const struct err *why);
 };
 
@@ -55,7 +55,7 @@ struct stream {
     struct loop *loop;
 };
 
-/* Hands the stream to another owner (an accepted connection, a pooled one). */
+/* Gives the stream to another owner (an accepted connection, a pooled one). */
 static inline void stream_own(struct stream *stream, const struct stream_events *events,
                               void *owner)
 {
@@ -63,7 +63,7 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
     stream->owner = owner;
 }
 
-/* Starts paused. Both are harmless if it is already so. */
+/* A stream starts paused. Calling either twice is harmless. */
 static inline void stream_read_start(struct stream *stream)
 {
     stream->class->read_start(stream);
@@ -74,34 +74,35 @@ static inline void stream_read_stop(struct stream *stream)
     stream->class->read_stop(stream);
 }
 
-/* Takes all or nothing: ERR_LIMIT if these bytes and the pending ones would exceed the stream's
- * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the reason). What
- * the socket does not take at once is copied before it returns; a lack of memory then cuts the
- * stream. */
+/* Accepts all bytes or none: ERR_LIMIT if these bytes and the pending ones would exceed the
+ * stream's queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the
+ * reason). Bytes that the socket does not accept at once are copied before it returns; if there
+ * is no memory for this, the stream is closed. */
 MUST_CHECK static inline int stream_write(struct stream *stream, const slice *parts, size_t count)
 {
     return stream->class->write(stream, parts, count);
 }
 
-/* Bytes that stream_write has accepted and the kernel does not have yet. */
+/* Bytes accepted by stream_write that the kernel does not have yet. */
 static inline size_t stream_write_pending(const struct stream *stream)
 {
     return stream->class->write_pending(stream);
 }
 
-/* FIN (after close_notify on TLS) after the queued bytes; reading continues. */
+/* Sends FIN (after close_notify on TLS) after the queued bytes; reading continues. */
 static inline void stream_shutdown(struct stream *stream)
 {
     stream->class->shutdown(stream);
 }
 
-/* Drops queued bytes; on_closed follows in this turn or the next. Any number of times. */
+/* Drops queued bytes; on_closed follows in this turn or the next. May be called any number of
+ * times. */
 static inline void stream_close(struct stream *stream)
 {
     stream->class->close(stream);
 }
 
-/* As stream_close, with RST: for peers that must not think that a reply was complete. */
+/* Like stream_close, with RST: for peers that must not believe that a reply was complete. */
 static inline void stream_reset(struct stream *stream)
 {
     stream->class->reset(stream);
@@ -113,8 +114,8 @@ static inline int stream_peer(const struct stream *stream, struct sockaddr *out,
     return stream->class->peer(stream, out, cap);
 }
 
-/* The account whose turn is used to read it (loop/reads.c): nil is none. is_discarded: its input is
- * discarded, so it is read last, a little at a time. */
+/* The account in whose turn the stream is read (loop/reads.c); nil: none. is_discarded: its
+ * input is discarded, so it is read last, a little at a time. */
 static inline void stream_read_for(struct stream *stream, struct uuid account, bool is_discarded)
 {
     stream->class->read_for(stream, account, is_discarded);

@@ -1,9 +1,8 @@
 /*
  * TCP and Unix-socket streams. The owner set by stream_own has them until on_closed; the block is
  * freed at the bottom of that turn. libuv reports that a stream is readable; it is read when its
- * turn comes (reads.c). An idle stream is this struct and nothing else: reads land in the loop's
- * shared buffer, and what the socket did not take waits in a tcp_out block that is freed once it is
- * drained.
+ * turn comes (reads.c). An idle stream is only this struct: reads use the loop's shared buffer, and
+ * bytes that the socket did not accept wait in a tcp_out block that is freed once it is drained.
  */
 #include "loop/tcp.h"
 
@@ -18,13 +17,14 @@
 
 enum {
     TCP_PARTS_MAX = 64,
-    TCP_TURN_BYTES_MAX = 256 * 1024, /* read from one stream: then it waits for the next turn */
-    /* reports of a stream that waits; after them poll need not report it again. A stream whose
-     * input is discarded waits for a while in any case */
+    TCP_TURN_BYTES_MAX = 256 * 1024, /* read from one stream before it waits for the next turn */
+    /* maximum of reports of a stream that waits; after them poll need not report it again. A
+     * stream whose input is discarded waits for a while in any case */
     TCP_REPORTS_MAX = 4,
 };
 
-/* Two buffers: libuv has one, which must not move; the other collects output during the write. */
+/* Two buffers: one is in use by libuv and must not move; the other collects output during the
+ * write. */
 struct tcp_out {
     uv_write_t request;
     struct buf flying, waiting;
@@ -108,7 +108,7 @@ static void tcp_reset(struct stream *stream)
 
 /* ---- reading ---- */
 
-/* libuv gets no buffer and so reads nothing: it only reports that there is something to read. */
+/* libuv gets no buffer and so reads nothing: it only reports that there is data to read. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     struct tcp_stream *tcp = handle->data;
@@ -117,7 +117,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(NULL, 0);
 }
 
-/* Each report costs time, even for a stream whose turn is far off. */
+/* Each report costs time, even for a stream that will not be read soon. */
 static void on_reported(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
@@ -151,7 +151,7 @@ static void tcp_take_eof(struct tcp_stream *tcp, int fd)
     tcp->base.events->on_eof(&tcp->base, tcp->base.owner, true);
 }
 
-/* A full buffer: there is more, which is read after the others have had their turn. */
+/* A full buffer: there is more, which is read after the other streams have had their turn. */
 static void tcp_go_on(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
@@ -236,7 +236,7 @@ static void tcp_shutdown_now(struct tcp_stream *tcp)
 
 static void on_written(uv_write_t *request, int status);
 
-/* Hands the waiting bytes to libuv. */
+/* Passes the waiting bytes to libuv. */
 static void tcp_fly(struct tcp_stream *tcp)
 {
     struct tcp_out *out = tcp->out;
@@ -295,8 +295,8 @@ static void advance(const slice *parts, size_t count, size_t *at, size_t *skip, 
     }
 }
 
-/* Writes the bytes that the socket takes at once, from parts[*at] and byte *skip on; moves both. 0
- * or libuv's error. */
+/* Writes the bytes that the socket accepts at once, starting at byte *skip of parts[*at];
+ * advances both. Returns 0 or libuv's error. */
 static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, size_t *at,
                    size_t *skip)
 {
@@ -319,7 +319,7 @@ static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, siz
     return 0;
 }
 
-/* Copies parts[at] from skip on, and all parts after it. */
+/* Copies parts[at] from byte skip, and all parts after it. */
 static bool tcp_keep(struct tcp_stream *tcp, const slice *parts, size_t count, size_t at,
                      size_t skip)
 {

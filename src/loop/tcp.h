@@ -13,10 +13,10 @@
 
 struct tcp_listener;
 
-/* The number of connections of each of the processes that accept from the same sockets, in memory
- * that they share. Without it the process that wakes first would accept all connections, and keep
- * them as long as the clients stay. A listener that has clearly more connections than another one
- * leaves new connections to it for 1 ms. */
+/* The number of connections of each process that accepts from the same sockets, in shared
+ * memory. Without it the process that wakes first would accept all connections, and keep them as
+ * long as the clients stay. A listener that has clearly more connections than another leaves new
+ * connections to it for 1 ms. */
 struct tcp_share {
     _Atomic uint32_t *connections;
     size_t count, self; /* self: the index of this process */
@@ -39,27 +39,27 @@ struct tcp_bound {
     ino_t inode;
 };
 
-/* inherited_fd is ignored. err names the address and the reason; nothing is left in that case. */
+/* inherited_fd is ignored. err names the address and the reason; after an error nothing is left. */
 int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
              struct err *err) MUST_CHECK;
-/* Closes it and removes the file of a Unix socket. Harmless if there is none. */
+/* Closes the socket and removes the file of a Unix socket. Harmless if there is none. */
 void tcp_unbind(struct tcp_bound *bound);
 /* The port that a socket is bound to; 0 for a Unix socket. */
 uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
- * EMFILE and ENFILE do not spin: a spare descriptor is spent to accept and close, and accepting
- * pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced; a socket file with
- * a listener is an error. NULL: err names the address and the reason. */
+ * EMFILE and ENFILE do not cause a busy loop: a spare descriptor is used to accept and close,
+ * and accepting pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced; a
+ * socket file with a listener is an error. NULL: err names the address and the reason. */
 struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_config *config,
                                 void (*on_accept)(struct stream *stream, void *owner), void *owner,
                                 struct err *err) MUST_CHECK;
-/* The port that was bound (for port 0); 0 for a Unix socket. */
+/* The port that was bound (useful for port 0); 0 for a Unix socket. */
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
 /* For tests. */
 int tcp_listener_fd(const struct tcp_listener *listener);
-/* Accepts the whole backlog at once (before a close that would reset it); on_accept is called from
- * inside. */
+/* Accepts the whole backlog at once (before a close that would reset it); calls on_accept before
+ * it returns. */
 void tcp_listener_accept_all(struct tcp_listener *listener);
 /* Stops accepting and closes the socket (and removes the file of a Unix socket). */
 void tcp_listener_free(struct tcp_listener *listener);
@@ -69,7 +69,7 @@ void tcp_listener_free(struct tcp_listener *listener);
 struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
                            size_t write_bytes_max, const struct stream_events *events, void *owner,
                            struct err *err) MUST_CHECK;
-/* Queue limit of an accepted stream; 1 MiB until set. */
+/* Queue limit of an accepted stream; 1 MiB until it is set. */
 void tcp_write_limit_set(struct stream *stream, size_t write_bytes_max);
 
 #endif

@@ -22,7 +22,7 @@ struct tcp_stream {
     struct tcp_out *out; /* NULL while nothing is pending */
     size_t write_bytes_max;
     const char *fail_what;
-    int fail_status; /* libuv's; 0: closed by this process */
+    int fail_status; /* a libuv error; 0: closed by this process */
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
     _Atomic uint32_t *counted; /* decremented when it closes; NULL: not counted */
     struct loop_garbage garbage;
@@ -30,11 +30,11 @@ struct tcp_stream {
     struct loop_reader reader;
     uint64_t read_turn; /* the loop's turn in which turn_bytes were read */
     size_t turn_bytes;
-    uint8_t reports;   /* from poll, while it waits to be read */
+    uint8_t reports;   /* reports by poll while it waits to be read */
     bool is_unwatched; /* poll no longer reports it until it is read */
 };
 
-/* Without a socket yet, without events. NULL when out of memory. */
+/* A stream without a socket and without events. NULL if out of memory. */
 struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix,
                                   enum read_class class) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
  * Timers: a 4-ary heap of (armed_ns, timer) driven by one uv_timer. A timer that is moved to a
- * later time keeps its position until the old time comes: so the common case, a time-out that is
- * extended with every byte, costs one store.
+ * later time keeps its position until the old time is reached. So the common case, a time-out that
+ * is extended with every byte, costs one store.
  */
 #include "base/mem.h"
 #include "loop/internal.h"
@@ -67,7 +67,7 @@ static void heap_remove(struct loop *loop, size_t index)
     struct timer_slot last = loop->slots[--loop->slot_count];
     if (index == loop->slot_count)
         return;
-    /* The last slot comes from another branch of the heap, so it may have to go up or down. */
+    /* The last slot comes from another branch of the heap, so it may have to move up or down. */
     heap_put(loop, index, last);
     heap_sift_up(loop, index);
     heap_sift_down(loop, last.timer->heap_index);
@@ -92,8 +92,7 @@ static bool heap_grow(struct loop *loop)
 static void loop_arm(struct loop *loop)
 {
     uint64_t wanted_ns = loop->slot_count ? loop->slots[0].armed_ns : UINT64_MAX;
-    /* Timers that found no memory for a slot have no order. All of them run in the next
-     * turn. */
+    /* Timers for which there was no memory have no order. All of them run in the next turn. */
     if (loop->spilled)
         wanted_ns = 0;
     if (loop->firing_ns || wanted_ns == loop->timer_armed_ns)
@@ -151,8 +150,8 @@ void timer_start(struct timer *timer, uint64_t due_ns)
     if (timer->heap_index == SPILLED)
         return;
     if (timer->heap_index != NOT_ARMED) {
-        /* A later time leaves the slot where it is. on_uv_timer moves it when the old time
-         * comes. */
+        /* A later time leaves the slot where it is. on_uv_timer moves it when the old time is
+         * reached. */
         if (due_ns >= timer->armed_ns)
             return;
         heap_remove(loop, timer->heap_index);

@@ -1,9 +1,9 @@
 /*
  * The time of a turn: when it began, which step was the costliest, when its time for reading and
- * for tasks is over, and what is logged when it ends. Both times are short, so that a turn stays
- * below some two milliseconds however many sockets are ready and ops queued; the rest comes in the
- * next turn, which does not wait in poll. Shorter ones would make smaller batches of statements:
- * half of these times cost a twelfth of the executions.
+ * for tasks is over, and what is logged when it ends. Both times are short, so that a turn takes at
+ * most some two milliseconds however many sockets are ready and ops queued. The rest is done in the
+ * next turn, which does not wait in poll. Shorter times would make smaller batches of statements:
+ * halving them costs a twelfth of the executions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@ static struct metric turn_metric = METRIC_INIT("sluice_loop_turn_cpu_seconds",
                                                "Thread CPU time of one turn of the event loop.",
                                                METRIC_HISTOGRAM);
 
-/* A turn over so many limits is always a failure. Pauses that a virtual machine's host caused were
- * measured to be shorter. */
+/* A turn that takes this many times the limit is always a failure. Pauses caused by a virtual
+ * machine's host were measured to be shorter. */
 #define FAR_OVER 10
 
-/* For all loops of this process; _max: of each thousand. */
+/* Totals for all loops of this process; _max: per thousand turns. */
 static uint64_t turns, turns_over, turns_over_max;
 static bool is_turn_far_over;
 
@@ -67,9 +67,8 @@ uint64_t loop_now_ns(const struct loop *loop)
 
 /* ---- the time of each op ---- */
 
-/* The slowest step is reported only under a limit; without a limit a clock for every fourth step
- * will do.
- */
+/* The slowest step is reported only if there is a limit; without a limit it is enough to read
+ * the clock at every fourth step. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
 {
     if (loop->turn_cpu_ns_limit == 0 && ++loop->uncharged < 4)

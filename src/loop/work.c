@@ -1,6 +1,6 @@
 /*
- * Work on the thread pool, and signals: thin over libuv, each in a block of its own that is freed
- * once libuv has released it.
+ * Work on the thread pool, and signals: a thin layer over libuv, each in a separate block that is
+ * freed once libuv has released it.
  */
 #include <sys/resource.h>
 
@@ -46,8 +46,8 @@ static void run_done(struct loop_task *task)
     work->done(work);
 }
 
-/* libuv reports all finished work since the last poll at once: each gets its position in the drain,
- * whose time is bounded. */
+/* libuv reports all finished work since the last poll at once: each gets its position in the
+ * drain, whose time is limited. */
 static void on_work_done(uv_work_t *uv, int status)
 {
     struct loop *loop = loop_of(uv->loop);
@@ -64,7 +64,7 @@ int work_start(struct loop *loop, struct work *work)
         return ERR_NOMEM;
     request->work = work;
     work->handle = request;
-    /* The task exists before the work is queued: a pool thread may finish at once. */
+    /* The task is set up before the work is queued: a pool thread may finish at once. */
     loop_task_init(&work->task, run_done);
     int rc = uv_queue_work(&loop->uv, &request->uv, on_work_run, on_work_done);
     if (rc != 0) {
@@ -88,7 +88,7 @@ static void on_first_done(uv_work_t *uv, int status)
     (void)uv, (void)status;
 }
 
-/* A loop of its own: libuv makes the threads with the first work of any. */
+/* A separate loop: libuv makes the threads with the first work of any loop. */
 static void run_pool_starter(void *unused)
 {
     (void)unused;
