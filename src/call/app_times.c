@@ -1,6 +1,6 @@
 /*
- * app_times: one entry for each app, with its series. Bounded: an entry takes 2 KB, and 150 lines
- * on the metrics page.
+ * app_times: one entry for each app, with its series. The number of entries is limited: an entry
+ * takes 2 KB, and 150 lines on the metrics page.
  */
 #include "call/app_times.h"
 
@@ -21,7 +21,7 @@ static struct metric phase_seconds =
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 
-/* Once for each app, so that a call adds to known counters. */
+/* Made once for each app, so that a call adds to known counters. */
 static void find_series(struct app_times *times)
 {
     static const char *const phases[EXEC_PHASES] = {"gate", "limits", "provider", "record"};
@@ -62,7 +62,7 @@ void app_times_deinit(struct app_times_table *table)
     mem_free(table->other);
 }
 
-/* If the table is full or out of memory, nothing is kept. */
+/* If the table is full or memory is short, the entry is not stored. */
 static struct app_times *add_app(struct app_times_table *table, slice id)
 {
     if (table->by_id.count == EXEC_APPS_MAX)

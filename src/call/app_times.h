@@ -1,6 +1,7 @@
 /*
- * Histograms of executions by app: the whole, its phases, calls. An app's histograms are looked up
- * by name once; later executions find them by the app's position in the catalog.
+ * Histograms of executions by app: of the whole execution, its phases, and calls. An app's
+ * histograms are looked up by name once; later executions find them by the app's position in the
+ * catalog.
  */
 #ifndef CALL_APP_TIMES_H
 #define CALL_APP_TIMES_H
@@ -11,7 +12,7 @@
 #include "call/outcome.h"
 
 enum {
-    EXEC_APPS_MAX = 200, /* apps with histograms of their own, the first to run; further apps,
+    EXEC_APPS_MAX = 200, /* apps with their own histograms, the first ones to run; further apps,
                           * and executions without an app, share those of (other) */
     EXEC_APP_HINTS = 256,
 };
@@ -21,19 +22,21 @@ struct app_times;
 
 struct app_times_table {
     struct map by_id;                        /* integration_id -> struct app_times */
-    struct app_times *hints[EXEC_APP_HINTS]; /* by position in the catalog; may be another's */
+    struct app_times *hints[EXEC_APP_HINTS]; /* by position in the catalog; may belong to another
+                                              * app */
     struct app_times *other;
 };
 
 /* ERR_NOMEM; it may be freed then, too. */
 int app_times_init(struct app_times_table *table) MUST_CHECK;
 void app_times_deinit(struct app_times_table *table);
-/* The app's; NULL as integration: those of (other). Never NULL. */
+/* The app's histograms; integration NULL: those of (other). Never NULL. */
 struct app_times *app_times_of(struct app_times_table *table,
                                const struct catalog_integration *integration);
-/* The end of an execution. Replays and refusals, too: their time in the gate matters. */
+/* Records the end of an execution. Replays and refusals are recorded, too: their time in the
+ * gate matters. */
 void app_times_count(struct app_times *times, const struct exec_times *spent, uint64_t took_ns);
-/* One call, from its first byte to its reply. */
+/* Records one call, from its first byte to its reply. */
 void app_times_count_call(struct app_times *times, uint64_t took_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Building a request; see build.h. Every text that is sent is made here, so this file alone decides
- * encodings and refusals.
+ * Building a request; see build.h. Every text that is sent is made in this file, so all decisions
+ * on encodings and refusals are here.
  */
 #include "call/build.h"
 
@@ -27,8 +27,9 @@ struct build {
     struct call_built *out;
     struct err *err;
     const struct call_file *files;
-    size_t file_count;              /* 0 if another request of the action carries them */
-    size_t file_at[CALL_FILES_MAX]; /* multipart: where each belongs in the body's text */
+    size_t file_count;              /* 0 if another request of the action has the files */
+    size_t file_at[CALL_FILES_MAX]; /* multipart: the position of each file in the text of the
+                                     * body */
 };
 
 static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
@@ -37,14 +38,14 @@ static int eval_template(struct build *b, const struct expr_template *tmpl, unsi
     int result = expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
     if (result == OK)
         return OK;
-    /* The caller knows the action's input, but not what the manifest makes of it. */
+    /* The caller knows the action's input, but not how the manifest uses it. */
     log_event(LOG_DEBUG, "an expression of a manifest failed",
               LOG_STR("tool", b->action->tool_name), LOG_CSTR("cause", b->err->text));
     return err_set(b->err, (enum err_code)result, "%s", b->budget.words);
 }
 
-/* A scalar as text: strings as they are, numbers and booleans as JSON. A whole number has no
- * fraction: the schema takes 1.0 for an integer, but a vendor's query may not. */
+/* A scalar as text: strings unchanged, numbers and booleans as JSON. A whole number is written
+ * without a fraction: the schema accepts 1.0 as an integer, but a vendor's query may not. */
 static int scalar_text(struct build *b, const struct json *value, slice name, slice *text)
 {
     if (value->type == JSON_STRING) {
@@ -74,17 +75,18 @@ static const struct json_member *next_other(const struct build *b, uint32_t *at)
     return NULL;
 }
 
-/* name: of the pair being written, with the brackets of its nesting. */
+/* name: the name of the pair being written, with the brackets of its nesting. */
 struct pairs {
     struct buf *out;
     struct buf name;
     enum catalog_nesting nesting;
-    char lead; /* before the next pair; NUL: nothing */
+    char lead; /* written before the next pair; NUL: nothing */
 };
 
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value);
 
-/* One name=value, both percent-encoded; null is left out, since "name=null" would be a text. */
+/* Writes one name=value, both percent-encoded. null is omitted, since "name=null" would be a
+ * text. */
 static int append_pair(struct build *b, struct pairs *pairs, const struct json *value)
 {
     slice text, name = buf_slice(&pairs->name);
@@ -111,7 +113,7 @@ static int check_name(struct build *b, const struct buf *name)
                    SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
 }
 
-/* name[key]=value, and so on inside; key=value without a name. */
+/* Writes name[key]=value, nested values likewise; key=value without a name. */
 static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
 {
     size_t len = pairs->name.len;
@@ -142,7 +144,7 @@ static int append_items(struct build *b, struct pairs *pairs, const struct json 
     return result;
 }
 
-/* null is left out; the manifest decides the form of arrays and objects. */
+/* null is omitted; the manifest decides the form of arrays and objects. */
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value)
 {
     int result = OK;
@@ -164,7 +166,7 @@ static int append_named(struct build *b, struct pairs *pairs, slice name, const 
     return result == OK ? append_value(b, pairs, value) : result;
 }
 
-/* name=value pairs; `lead` goes before the first. */
+/* Writes name=value pairs; `lead` is written before the first pair. */
 static int append_pairs(struct build *b, struct buf *out, char lead,
                         const struct catalog_parts *parts, bool takes_others)
 {
@@ -186,7 +188,7 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
 
 /* ---- headers ---- */
 
-/* An existing header gets the new value: an action's own wins over the app's. */
+/* An existing header gets the new value: an action's own header overrides the app's. */
 static int add_header(struct build *b, slice name, slice value)
 {
     struct call_built *out = b->out;
@@ -205,7 +207,7 @@ static int add_header(struct build *b, slice name, slice value)
     return OK;
 }
 
-/* A value that is null leaves its header out. */
+/* A header whose value is null is omitted. */
 static int add_headers(struct build *b, const struct catalog_parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++) {
@@ -224,8 +226,8 @@ static int add_headers(struct build *b, const struct catalog_parts *parts)
 
 /* ---- the credential ---- */
 
-/* RFC 7617: the pair in base64. Both copies are wiped, the value in the arena is kept secret by its
- * mask. */
+/* RFC 7617: the pair in base64. Both copies are wiped; the value in the arena is kept secret by
+ * its mask. */
 static int basic_header(struct build *b, const struct json *credential, slice *value)
 {
     slice user = json_get_str(credential, SLICE("username"));
@@ -259,7 +261,8 @@ void call_mask_credential(const struct json *credential, struct secret_mask *mas
         secret_mask_add(mask, json_get_str(credential, slice_cstr(names[i])));
 }
 
-/* Everything a provider could send back: the members, and the form in which they were sent. */
+/* Adds to the mask everything that a provider could send back: the members, and the form in
+ * which they were sent. */
 static void keep_secrets(struct build *b, const struct json *credential, slice sent)
 {
     ptrdiff_t space = slice_find_char(sent, ' '); /* after the scheme: "Bearer", "Basic" */
@@ -269,7 +272,7 @@ static void keep_secrets(struct build *b, const struct json *credential, slice s
 
 struct lack {
     const struct json *credential;
-    slice member; /* empty: it has all that were requested so far */
+    slice member; /* empty: none of the members requested so far is missing */
 };
 
 /* The first missing member ends the search. */
@@ -331,8 +334,8 @@ static int credential_text(struct build *b, const struct json *credential, slice
                                   : refuse_credential(b, credential);
 }
 
-/* After base_url; its placeholder is encoded like a segment, so a credential with a slash stays one
- * segment, and one that is "" or ".." is refused. */
+/* Follows base_url. The placeholder is encoded like a segment, so a credential with a slash
+ * stays one segment, and a credential that is "" or ".." is refused. */
 static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_auth *auth = b->auth;
@@ -359,7 +362,7 @@ static int add_credential(struct build *b, const struct json *credential, struct
     if (credential_text(b, credential, &text) != OK)
         return (int)b->err->code;
     if (b->request->is_bare)
-        return OK; /* it is known, so that replies do not show it */
+        return OK; /* recorded, so that replies do not show it */
     if (auth->send_in == SEND_IN_QUERY) {
         buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
         encode_percent(url, auth->send_name);
@@ -404,10 +407,10 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     size_t base_len = url->len;
     if (add_credential_path(b, credential, url) != OK)
         return (int)b->err->code;
-    size_t path_at = url->len; /* a credential before it is a token with its own bytes */
+    size_t path_at = url->len; /* before it there may be a credential, which is inserted as it is */
     if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
         return (int)b->err->code;
-    /* A placeholder cannot be such a part, but it could complete one, or contain one after an
+    /* A placeholder cannot be "." or "..", but it could complete one, or contain one after an
      * encoded separator. */
     if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
         path_has_dot_segment(slice_from(buf_slice(url), path_at)))
@@ -416,7 +419,7 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     return OK;
 }
 
-/* A URL from an earlier reply. */
+/* Takes the URL from an earlier reply. */
 static int append_url(struct build *b, struct buf *url)
 {
     struct json value;
@@ -453,7 +456,7 @@ static int build_url(struct build *b, const struct json *credential)
 
 /* ---- the body ---- */
 
-/* Into a copy, since constant parts of a template are shared. */
+/* Written to a copy, since constant parts of a template are shared. */
 static int put_others(struct build *b, struct json *object)
 {
     uint32_t at = 0;
@@ -474,8 +477,9 @@ static int put_others(struct build *b, struct json *object)
     return OK;
 }
 
-/* The object with the text at `path`, whose names are separated by dots; missing objects on the way
- * are made. A copy down to there, since constant parts of a template are shared. */
+/* The object with the text set at `path`, whose names are separated by dots; missing objects on
+ * the way are created. Objects along the path are copied, since constant parts of a template are
+ * shared. */
 static int put_member(struct build *b, struct json *object, slice path, slice text)
 {
     slice name = slice_split(&path, '.');
@@ -495,7 +499,7 @@ static int put_member(struct build *b, struct json *object, slice path, slice te
     return OK;
 }
 
-/* Whether the provider's idempotency key goes into the body. */
+/* Whether the provider's idempotency key is sent in the body. */
 static bool has_key_member(const struct build *b)
 {
     return b->key.len > 0 && b->action->idempotency_member.len > 0;
@@ -530,7 +534,7 @@ static int body_form(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
-/* A template alone, sent unchanged: the manifest has its type. */
+/* A single template, sent unchanged: the manifest defines its type. */
 static int body_raw(struct build *b, struct buf *out)
 {
     const struct catalog_request *request = b->request;
@@ -547,8 +551,8 @@ static int body_raw(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), request->content_type);
 }
 
-/* A name between quotes as browsers write it (RFC 7578 4.2): nothing in it ends the quotes or the
- * line. */
+/* Writes a name in quotes as browsers do (RFC 7578 4.2): no character in it can end the quotes
+ * or the line. */
 static void append_quoted(struct buf *out, slice text)
 {
     buf_append_char(out, '"');
@@ -562,7 +566,7 @@ static void append_quoted(struct buf *out, slice text)
     buf_append_char(out, '"');
 }
 
-/* The head of one part, up to its bytes. file: NULL for a field. */
+/* Writes the head of one part, up to its bytes. file: NULL for a field. */
 static void append_part_head(struct buf *out, slice boundary, slice name,
                              const struct call_file *file)
 {
@@ -597,7 +601,7 @@ static void append_text_part(struct buf *out, slice boundary, slice name, slice 
     buf_append_cstr(out, "\r\n");
 }
 
-/* null is left out, an array repeats the part. */
+/* null is omitted; an array repeats the part. */
 static int append_field(struct build *b, struct buf *out, slice boundary, slice name,
                         const struct json *value)
 {
@@ -666,7 +670,7 @@ static int body_file(struct build *b)
     return add_header(b, SLICE("Content-Type"), type);
 }
 
-/* The text in one piece, or cut where files are inserted. */
+/* The text in one piece, or split where files are inserted. */
 static void split_body(struct build *b, slice text)
 {
     struct call_built *out = b->out;
@@ -679,7 +683,7 @@ static void split_body(struct build *b, slice text)
     out->body[out->body_count++] = slice_from(text, at);
 }
 
-/* The body by the manifest; none if it defines none. */
+/* Makes the body that the manifest defines; none if it defines none. */
 static int build_body(struct build *b)
 {
     static int (*const makers[])(struct build *, struct buf *) = {
@@ -710,7 +714,7 @@ static int build_body(struct build *b)
     return result;
 }
 
-/* The request, or the alternative for this input. */
+/* The request, or its alternative for this input. */
 static const struct catalog_request *choose_request(struct build *b)
 {
     const struct catalog_request *request = b->request;
@@ -743,7 +747,8 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
     ASSERT(scope->file_count <= CALL_FILES_MAX);
     *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
-    /* Whatever the schema accepts can be sent, also as base64 in a mail that is base64 itself. */
+    /* Large enough to send any input that the schema accepts, even in base64 inside a mail that
+     * is in base64 itself. */
     expr_budget_add_data(&b.budget, call_files_size(scope->files, scope->file_count) +
                                         json_text_bytes(scope->input));
     b.root = call_build_root(scope, arena);
@@ -761,6 +766,6 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
          add_header(&b, action->idempotency_header, b.key) != OK))
         return (int)err->code;
     int result = build_url(&b, credential);
-    /* a text left out for lack of memory would make it another request */
+    /* a text that is missing for lack of memory would change the request */
     return result == OK && arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : result;
 }

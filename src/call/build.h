@@ -1,5 +1,5 @@
 /*
- * From an action and an input to the HTTP request (contrib/integrations/README.md "request").
+ * Builds the HTTP request from an action and an input (contrib/integrations/README.md "request").
  */
 #ifndef CALL_BUILD_H
 #define CALL_BUILD_H
@@ -10,13 +10,14 @@
 #include "call/files.h"
 #include "http/client.h"
 
-/* The progress of an action of several requests (sequence.c). Everything is in the run's arena. */
+/* The progress of an action with several requests (sequence.c). Everything is in the run's
+ * arena. */
 struct call_progress {
-    unsigned at; /* index of the current request; 0: the first */
-    struct json
-        replies[CATALOG_REQUESTS_MAX - 1]; /* to earlier requests: {status, headers, body} */
-    slice former_url;                      /* the previous request's */
-    /* What earlier requests did, and what was then not done; empty: nothing that lasts. */
+    unsigned at;                                   /* index of the current request; 0: the first */
+    struct json replies[CATALOG_REQUESTS_MAX - 1]; /* replies to earlier requests: {status, headers,
+                                                    * body} */
+    slice former_url;                              /* the previous request's */
+    /* What earlier requests did, and what was not done after them; empty: nothing lasting. */
     slice done, not_done;
 };
 
@@ -28,8 +29,8 @@ struct call_scope {
     size_t file_count;
     slice provider_key;             /* for the action's idempotency_header or _member */
     struct call_progress *progress; /* NULL: the action's first request, its only one */
-    bool is_display_unused; /* the display of the outcome has no reader, so it is not made */
-    const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */
+    bool is_display_unused; /* the outcome's display texts are not read, so they are not made */
+    const struct catalog_auth *auth; /* the connection's auth; NULL: the integration's only one */
 };
 
 /* Text before each file, the file, and the text after the last. */
@@ -41,38 +42,39 @@ enum {
  * they are separate parts of the body. */
 struct call_built {
     slice method, url;
-    bool is_host_given; /* the url's host is, or contains, a value of the connection */
+    bool is_host_given; /* the host of url is, or contains, a value of the connection */
     struct http_header headers[HTTP_CALL_HEADERS_MAX];
     size_t header_count;
     slice body[CALL_BODY_PARTS_MAX];
     size_t body_count;
     size_t credential_index;      /* index of the header with the credential; SIZE_MAX: none */
-    size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
+    size_t secret_at, secret_len; /* position of the credential in the url; len 0: none */
     struct secret_mask secrets;   /* texts that no reply may show */
-    bool is_bare;       /* it has no credential, so a refusal says nothing about the credential */
-    bool is_redirected; /* url comes from a reply's redirect (redirect.c) */
-    unsigned at;        /* its position among the action's requests */
+    bool is_bare;                 /* sent without the credential, so a refusal does not concern the
+                                   * credential */
+    bool is_redirected;           /* url was taken from a reply's redirect (redirect.c) */
+    unsigned at;                  /* its position among the action's requests */
 };
 
 /* Its members that are secret. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);
-/* The present request of scope->progress. ERR_INVALID: err is a sentence for the caller about the
- * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
- * was sent. ERR_REFUSED: a URL from a reply has a host that is not in the manifest. ERR_LIMIT,
- * ERR_NOMEM. credential: JSON object with the members that auth.send names, opened by the caller;
- * NULL for AUTH_NONE. */
+/* Builds the current request of scope->progress. ERR_INVALID: err is a sentence for the caller
+ * about the input (an expression that fails, an empty path segment, a header that may not be
+ * sent); nothing was sent. ERR_REFUSED: a URL from a reply has a host that is not in the
+ * manifest. ERR_LIMIT, ERR_NOMEM. credential: JSON object with the members that auth.send names,
+ * decrypted by the caller; NULL for AUTH_NONE. */
 int call_build(const struct catalog_action *action, const struct call_scope *scope,
                const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err) MUST_CHECK;
-/* scope.c. The values for a request's templates: input, connection, files, and the replies so
- * far. */
+/* scope.c. Makes the values for a request's templates: input, connection, files, and the replies
+ * so far. */
 struct json call_build_root(const struct call_scope *scope, struct arena *arena);
-/* The members `first` and `second` of a scope's root. */
+/* Adds the members `first` and `second` to a scope's root. */
 void call_progress_put(const struct call_progress *progress, struct json *root,
                        struct arena *arena);
-/* Appends the URL in text, which comes from a reply to a request for former_url: a whole one, or a
- * path on the same origin. Its host is that origin's or one of hosts (array of strings, may be
- * NULL), else ERR_REFUSED with its origin in err. ERR_INVALID: not a URL. */
+/* Appends the URL in text, which is from a reply to a request for former_url: an absolute URL,
+ * or a path on the same origin. Its host must be that origin's or one of hosts (array of
+ * strings, may be NULL), else ERR_REFUSED with its origin in err. ERR_INVALID: not a URL. */
 int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err) MUST_CHECK;
 

@@ -3,10 +3,10 @@
  */
 #include "call/effect.h"
 
-/* A 4xx refuses, and so do a redirect that keeps the method (RFC 9110 15.4) and 501. The others can
- * answer a write that was carried out: 303 follows one by definition, 302 by habit; 402 is a
- * payment that was tried, 408 and 460 come from a proxy that waited in vain, 499 is the end of its
- * client. */
+/* A 4xx is a refusal, and so are a redirect that keeps the method (RFC 9110 15.4) and 501. The
+ * following statuses can answer a write that was executed: 303 follows one by definition, 302 by
+ * convention; 402 means that a payment was attempted; 408 and 460 come from a proxy that stopped
+ * waiting; 499 means that its client closed the connection. */
 static bool is_usual_proof(unsigned status)
 {
     switch (status) {
@@ -40,7 +40,7 @@ static bool has_status(const struct json *statuses, unsigned status)
     return false;
 }
 
-/* Codes by which an app refuses. The others mean that something went wrong. */
+/* Codes by which an app refuses a request. Other codes mean that an error occurred. */
 static bool is_refusal(slice error_code)
 {
     return error_code.len > 0 &&
@@ -61,8 +61,8 @@ static enum exec_effect effect_of_rule(enum catalog_rule_outcome outcome)
     }
 }
 
-/* The manifest's own list defines which 4xx prove it. It is narrower than what its rules call a
- * refusal: with a list, a code proves nothing. */
+/* The manifest's own list defines which 4xx statuses prove it. The list is narrower than the set
+ * of codes that its rules treat as refusals: if there is a list, a code proves nothing. */
 enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
                                       const struct catalog_error_rule *rule, bool is_too_fast)
 {

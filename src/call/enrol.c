@@ -1,5 +1,5 @@
 /*
- * From a credential to a connection; see enrol.h.
+ * Turns a credential into a connection; see enrol.h.
  */
 #include "call/enrol.h"
 
@@ -29,16 +29,17 @@ static enum op_result stop_database(struct call_enrol *enrol)
     return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
-/* The texts of the probe are in its own arena, which is freed at its end; the outcome has to live
- * as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
+/* The texts of the probe are in its own arena, which is freed at its end, but the outcome must
+ * live as long as this op. SLICE_NONE stays SLICE_NONE: it differs from an empty text in the
+ * database. */
 static slice copy_text(struct call_enrol *enrol, slice text)
 {
     return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
 }
 
-/* First everything that can refuse the credential without the app: the connection to reconnect no
- * longer exists, or the account has reached its limit. The former row also has the params that the
- * probe needs and the identity that the new one is compared with. */
+/* First come the checks that can refuse the credential without the app: the connection to
+ * reconnect no longer exists, or the account has reached its limit. The old row also has the
+ * params that the probe needs and the identity that the new one is compared with. */
 static enum op_result step_load(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -115,8 +116,8 @@ static enum op_result step_probe(struct op *op)
 
 enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
 
-/* For a link with a demanded identity: each of its members must be known and equal. A mismatch wins
- * over a gap, so that the message names it. */
+/* For a link that demands an identity: each of its members must be known and equal. A mismatch
+ * takes precedence over an unknown member, so that the message names it. */
 static enum match match_demand(const struct connection_identity *wanted,
                                const struct connection_identity *came)
 {
@@ -130,8 +131,8 @@ static enum match match_demand(const struct connection_identity *wanted,
     return lacks ? MATCH_UNKNOWN : MATCH_SAME;
 }
 
-/* An address may change its owner, and a user may change the address: the app's own id decides if
- * there is one. */
+/* An address may change its owner, and a user may change the address, so the app's own id
+ * decides if there is one. */
 static enum match match_former(const struct connection_identity *former,
                                const struct connection_identity *came)
 {
@@ -147,7 +148,7 @@ static enum match match_former(const struct connection_identity *former,
     return is_same ? MATCH_SAME : MATCH_OTHER;
 }
 
-/* With its id if that decides: "T0123 (Acme)". */
+/* Includes the id if the id decides: "T0123 (Acme)". */
 static slice name_of(const struct connection_identity *identity, bool is_by_subject,
                      struct arena *arena)
 {
@@ -172,8 +173,8 @@ static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The link may have been passed on, so its account is informed. The event is written before the
- * answer, and the refusal is final even if it cannot be written (step_check_refusal). */
+/* The link may have been forwarded, so its account is informed. The event is written before the
+ * answer, and the refusal is final even if the event cannot be written (step_check_refusal). */
 static enum op_result audit_refusal(struct call_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
@@ -193,7 +194,7 @@ static enum op_result audit_refusal(struct call_enrol *enrol,
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
-/* Nothing was stored: a connection keeps its identity when it is reconnected. */
+/* The refusal, when nothing was stored: a connection keeps its identity when it is reconnected. */
 static enum op_result refuse_identity(struct call_enrol *enrol, enum match match,
                                       const struct connection_identity *wanted, const char *what)
 {
@@ -220,9 +221,10 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
     return enrol->in.save.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
-/* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
- * identity: its holder is not the account. A reconnect without a link may pass with an unknown
- * identity, since an app may have none and the account itself asks. */
+/* OP_NEXT: it may be connected. The identity that a link demands is checked first. A link never
+ * changes an identity, because its holder is not the account. A reconnect without a link is
+ * accepted with an unknown identity, since an app may have none and the request comes from the
+ * account itself. */
 static enum op_result check_identity(struct call_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.save.link;
@@ -243,7 +245,7 @@ static enum op_result check_identity(struct call_enrol *enrol)
 
 /* ---- storing ---- */
 
-/* The first that can be a label, from the person's own text to the app's name. */
+/* The first text that can be a label, from the person's own text to the app's name. */
 static slice label_of(struct call_enrol *enrol)
 {
     const slice labels[] = {enrol->in.save.label, enrol->identity.label, enrol->identity.email,
@@ -268,9 +270,9 @@ static enum op_result save_connection(struct call_enrol *enrol)
     return OP_WAIT;
 }
 
-/* After the probe has ended; its fields are read here. Nothing is stored after an OUTAGE: a
- * credential that was never tried would fail in its first execution, when the person who typed it
- * is no longer there. */
+/* Called after the probe has ended, whose fields are read here. Nothing is stored after an
+ * OUTAGE: a credential that was never tested would fail in its first execution, when the person
+ * who typed it cannot correct it. */
 static enum op_result step_save(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -318,7 +320,7 @@ static enum op_result step_check_kept(struct op *op)
     UNREACHABLE("keeping has one of these ends");
 }
 
-/* OP_FAIL either way: result and message were set by refuse. */
+/* OP_FAIL in both cases: result and message were set by refuse. */
 static enum op_result step_check_refusal(struct op *op)
 {
     if (store_done_result(&enrol_of(op)->query) != OK)

@@ -1,11 +1,11 @@
 /*
- * enrol: a credential from a person, or a grant from an app, becomes a connection. The app is asked
- * whether it accepts the credential and for which user (probe.h); if only a certain identity may be
- * connected, or the connection has another one, that is checked before anything is stored
+ * enrol: makes a connection from a person's credential, or from an app's grant. The app is asked
+ * whether it accepts the credential and for which user (probe.h). If only a certain identity may be
+ * connected, or the connection has another identity, this is checked before anything is stored
  * (connect/save.h).
  *
- * A failed identity request does not lose a grant: the connection is stored without an identity,
- * unless one was demanded. An op embedded in a caller's op.
+ * If the identity request fails, the grant is not lost: the connection is stored without an
+ * identity, unless one was demanded. An op embedded in a caller's op.
  */
 #ifndef CALL_ENROL_H
 #define CALL_ENROL_H
@@ -15,10 +15,10 @@
 
 enum call_enrolled {
     CALL_ENROLLED,
-    CALL_ENROL_REFUSED,          /* by the app, or not fit to be sent */
-    CALL_ENROL_OUTAGE,           /* the app cannot be asked now */
-    CALL_ENROL_OTHER_IDENTITY,   /* not the user that may be connected */
-    CALL_ENROL_UNKNOWN_IDENTITY, /* the same, but it could not be determined */
+    CALL_ENROL_REFUSED,          /* refused by the app, or cannot be sent */
+    CALL_ENROL_OUTAGE,           /* the app is unreachable now */
+    CALL_ENROL_OTHER_IDENTITY,   /* another user than the one that may be connected */
+    CALL_ENROL_UNKNOWN_IDENTITY, /* the user could not be determined */
     CALL_ENROL_GONE,             /* the connection to reconnect */
     CALL_ENROL_FULL,             /* the account has reached its limit of connections */
     CALL_ENROL_LINK_USED,
@@ -27,12 +27,12 @@ enum call_enrolled {
 
 /* Borrowed until the op has ended. */
 struct call_enrol_request {
-    struct connect_save_request
-        save;                 /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
-                                 the app's name for it; identity: none, since it is looked up */
-    slice id_token;           /* comes with a grant; SLICE_NONE: none */
-    bool is_grant;            /* fresh from the app: not tested */
-    bool may_change_identity; /* reconnect only, never by a link */
+    struct connect_save_request save; /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
+                                       * the app's own name for the account; identity: not set,
+                                       * since it is looked up */
+    slice id_token;                   /* the ID token that came with a grant; SLICE_NONE: none */
+    bool is_grant;                    /* just issued by the app: not tested */
+    bool may_change_identity;         /* only for a reconnect, never through a link */
 };
 
 struct call_enrol {
@@ -57,7 +57,8 @@ struct call_enrol {
     struct pg_query query;
     struct audit_event event;
 };
-/* Everything but enrol and request outlives it; the catalog is counted. */
+/* The other arguments outlive the op, except enrol and request; the catalog is
+ * reference-counted. */
 void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
                       struct http_client *http, struct catalog *catalog, struct call_enrol *enrol,
                       const struct call_enrol_request *request, struct op *parent);

@@ -58,7 +58,7 @@ static void check_text(slice text, const char *member, size_t index, struct buf 
                        index, member, CALL_FILE_NAME_MAX);
 }
 
-/* By its length in base64: nothing is decoded before all of them are accepted. */
+/* Computed from its length in base64: nothing is decoded before all files are accepted. */
 static void check_file(const struct call_file *file, size_t index, size_t bytes_max,
                        struct buf *out)
 {
@@ -117,7 +117,7 @@ slice call_files_check(const struct catalog_action *action, const struct call_fi
     return faults.len > 0 ? faults : SLICE("the files cannot be taken");
 }
 
-/* Most agents that fail here have sent a path: the hint shows the right form. */
+/* Most agents whose call fails here have sent a path: the hint shows the right form. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
 {
     if (action->files.travel == FILES_NONE)
@@ -132,14 +132,14 @@ slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
 
 /* ---- decoding ---- */
 
-/* Once, directly into the request's body: a file is never copied. */
+/* Decoded once, directly into the request's body: a file is never copied. */
 int call_file_decode(struct call_file *file, struct arena *arena)
 {
     size_t size = call_file_size(file->data);
     char *room = arena_alloc_text(arena, size + 1);
     if (!room)
         return ERR_NOMEM;
-    /* a buf over the arena's memory, large enough for the maximum, so it never grows */
+    /* a buf in the arena's memory, large enough for the maximum, so it never grows */
     struct buf out = {.ptr = room, .cap = size, .bytes_max = size};
     if (decode_base64(&out, file->data) != OK)
         return ERR_SYNTAX;

@@ -1,6 +1,6 @@
 /*
- * Files that come with a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is
- * measured before it is decoded, decoded once, directly into the request's body.
+ * Files in a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is measured
+ * before it is decoded. It is decoded once, directly into the request's body.
  *
  * Limits: CALL_FILES_MAX files per call, each up to the service's file_bytes_max; the action's
  * manifest may accept fewer and smaller files. Large files are hashed and decoded on a pool thread.
@@ -21,22 +21,22 @@ struct call_file {
     uint8_t hash[32];                /* of data; likewise */
 };
 
-/* Its type, application/octet-stream if none was given. */
+/* The file's type; application/octet-stream if none was given. */
 slice call_file_type(const struct call_file *file);
-/* Decoded length of base64 with padding; reads only its end. */
+/* The decoded length of base64 with padding; reads only the end of the text. */
 size_t call_file_size(slice data);
 /* All of them decoded. */
 size_t call_files_size(const struct call_file *files, size_t count);
-/* All faults of these files for this action, by their JSON Pointer in the caller's request
- * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none that can be seen without
- * decoding. */
+/* All faults of these files for this action, each with its JSON Pointer in the caller's request
+ * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none can be found without decoding. */
 slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
 /* What a caller can do about it; constant text. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
-/* Names, types and hashes; nothing without files, so that such keys stay the same. */
+/* Hashes names, types and hashes of the files; adds nothing if there are none, so that such keys
+ * stay the same. */
 void call_files_write_fingerprint(const struct call_file *files, size_t count, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * See fit.h. A value that does not fit is cut where it is long: a string at a character, an array
- * or an object of many small members after those that fit; an object of few members divides the
- * room among them, so that one long member does not displace the others.
+ * See fit.h. A value that does not fit is truncated where it is long: a string at a character, an
+ * array or an object with many small members after those that fit. An object with few members
+ * divides the room among them, so that one long member does not displace the others.
  */
 #include "call/fit.h"
 
@@ -13,11 +13,11 @@
 enum {
     FIT_ARENA_BYTES_MAX = 64 * 1024 * 1024, /* long strings, sizes of members, pointers */
     FIT_BYTES_MAX = 512 * 1024 * 1024,
-    FIT_DEPTH_MAX =
-        12, /* deeper, a part that does not fit is left out: each level is measured again */
-    FIT_SHARE_MIN = 64,        /* with less room than this a member is not useful */
-    FIT_ROUNDS_MAX = 16,       /* rounds of sharing */
-    LEFT_OUT_BYTES_MAX = 4096, /* the object that replaces an output that is left out */
+    FIT_DEPTH_MAX = 12,  /* at greater depth, a part that does not fit is omitted: each level is
+                          * measured  again */
+    FIT_SHARE_MIN = 64,  /* with less room than this a member is not useful */
+    FIT_ROUNDS_MAX = 16, /* rounds of sharing */
+    LEFT_OUT_BYTES_MAX = 4096, /* the object that replaces an omitted output */
 };
 
 struct cut {
@@ -35,7 +35,7 @@ struct fit {
     unsigned depth;
 };
 
-/* The size of its JSON text. */
+/* The size of the value's JSON text. */
 static size_t text_size(slice text)
 {
     size_t size = 2;
@@ -73,14 +73,14 @@ static void cut_string(struct fit *f, slice value, size_t room)
     slice text = json_scan_str(value, &f->arena);
     slice kept = slice_first_utf8(text, room > 2 ? room - 2 : 0);
     size_t size;
-    /* escapes make it longer; each step removes at least the excess, a sixth for an escape */
+    /* an escape makes six bytes of one, so each step removes at least a sixth of the excess */
     while ((size = text_size(kept)) > room && kept.len > 0)
         kept = slice_first_utf8(kept, kept.len - (size - room + 5) / 6);
     json_write_str(&f->out, kept);
     note_cut(f, kept.len, text.len);
 }
 
-/* Items from the front as long as they fit. */
+/* Writes items from the front as long as they fit. */
 static void cut_array(struct fit *f, slice value, size_t room)
 {
     uint64_t kept = 0;
@@ -92,7 +92,8 @@ static void cut_array(struct fit *f, slice value, size_t room)
     buf_append_char(&f->out, '[');
     while ((is_more = json_scan_next(&scan, &none, &item))) {
         size_t len = f->pointer.len;
-        /* the first is cut instead of left out: an array of one huge item shows something */
+        /* the first item is truncated instead of omitted, so that an array with one huge item
+         * shows something */
         if (item.len + 1 > left && (kept > 0 || left < FIT_SHARE_MIN || f->depth >= FIT_DEPTH_MAX))
             break;
         if (kept > 0)
@@ -113,7 +114,7 @@ static void cut_array(struct fit *f, slice value, size_t room)
         note_cut(f, kept, count);
 }
 
-/* The most that each member may take; 0: there are so many that only the first of them fit. */
+/* The maximum size of each member; 0: there are so many that only the first of them fit. */
 static size_t share_of(const size_t *sizes, size_t count, size_t room)
 {
     size_t share = 0, before;
@@ -256,7 +257,7 @@ static slice skip(struct fit *f, slice value, uint64_t offset)
 
 /* ---- the new output ---- */
 
-/* What was left out, each with the position to read on. */
+/* Writes what was omitted, each part with the position at which to continue reading. */
 static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -281,7 +282,7 @@ static void put_cuts(struct fit *f, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* bytes: of the whole. preview: JSON text */
+/* bytes: the size of the whole output. preview: JSON text */
 static void put_cut_object(struct fit *f, struct buf *out, size_t bytes, slice preview)
 {
     struct json_writer w;
@@ -301,7 +302,7 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
-/* The summary with another text as its output: everything else stays byte for byte. */
+/* Copies the summary with another text as its output: everything else stays byte for byte. */
 static int replace_output(slice summary, slice whole, slice output, struct arena *arena,
                           slice *fitted, slice *placed)
 {

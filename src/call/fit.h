@@ -27,19 +27,21 @@ struct call_fit {
     struct uuid execution_id;
     size_t bytes_max; /* 0: no limit */
     slice pointer;    /* RFC 6901: a part of the output instead of the whole; "" is the whole */
-    bool is_resource; /* `more` begins with sluice://executions/ (mcp), not with /api/executions/ */
+    bool is_resource; /* `more` begins with sluice://executions/ (mcp) instead of
+                       * /api/executions/ */
     uint64_t offset;  /* items, members or bytes of that part that are skipped */
 };
 
-/* summary: the text of an execution summary (call/summary.h), valid JSON. It is cut as text,
- * without a tree, so the memory needed is about that of the wanted part. Sets *fitted to the
- * summary itself if there is nothing to do, else to another in the arena; *output (may be NULL) to
- * the new output within it, SLICE_NONE if it is unchanged. ERR_NOTFOUND: the pointer leads to no
- * value; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
+/* summary: the text of an execution summary (call/summary.h), valid JSON. It is truncated as
+ * text, without a tree, so the memory needed is about the size of the wanted part. Sets *fitted
+ * to the summary itself if there is nothing to do, else to a new one in the arena; *output (may
+ * be NULL) to the new output within it, SLICE_NONE if it is unchanged. ERR_NOTFOUND: the pointer
+ * leads to no value; ERR_NOMEM. Accesses nothing but the arena, so that it may run on a pool
+ * thread. */
 int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
-/* The replacement of an output that could not be read at all: the cut of the whole, 0 of 1, in the
- * arena. bytes: of the output. */
+/* The replacement for an output that could not be read: a cut of the whole, 0 of 1, in the
+ * arena. bytes: the size of the output. */
 slice call_fit_left_out(const struct call_fit *wanted, size_t bytes, struct arena *arena);
 
 #endif

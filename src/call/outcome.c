@@ -3,13 +3,13 @@
  */
 #include "call/outcome.h"
 
-/* Whether the same request could succeed. The latter two only if nothing is done twice and no key
- * is bound, SERVER_FAULT only for a provider's 5xx. */
+/* Whether the same request could succeed. The latter two apply only if there is no second effect
+ * and no key is bound, SERVER_FAULT only to a provider's 5xx. */
 enum retry { RETRY_NEVER, RETRY_ALWAYS, RETRY_REPEATABLE, RETRY_SERVER_FAULT };
 
 struct fact {
     const char *name;       /* stored and counted under it */
-    const char *error_code; /* NULL: succeeded, or neither blocked nor failed */
+    const char *error_code; /* NULL: succeeded, or without a summary */
     enum exec_next next;    /* if the outcome's advice is EXEC_ADVICE_OF_REASON */
     enum retry retry;
 };
@@ -107,7 +107,7 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
                                        : slice_cstr(fact_of(outcome->reason)->error_code);
 }
 
-/* Sent again unchanged it could end otherwise, and cannot act twice. */
+/* If sent again unchanged it could end differently, without a second effect. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {
     if (outcome->is_replayed) /* the key is bound: the answer would be the same */
@@ -148,7 +148,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome)
 {
     ASSERT(outcome->retry_after_ms >= -1);
-    /* A time to retry would be advice to do it twice. */
+    /* A time to retry would be advice to cause a second effect. */
     if (outcome->effect == EXEC_EFFECT_UNKNOWN || !has_retry_time(outcome))
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;

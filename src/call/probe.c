@@ -1,10 +1,10 @@
 /*
- * The test request and the identity's; see probe.h. They are built and read like an action's, so
- * that the manifest's error rules and headers apply here, too.
+ * The test request and the identity request; see probe.h. They are built and read like an action's,
+ * so that the manifest's error rules and headers apply here, too.
  *
- * At most three calls are made, in order: for a token, the test, the identity. Nothing is repeated,
- * and neither the limits of a connection nor circuits are consulted: a person waits and can retry.
- * PROBE_MS bounds each call by itself.
+ * At most three calls are made, in this order: for a token, the test, the identity. None is
+ * repeated, and neither the limits of a connection nor circuits are consulted: a person waits and
+ * can retry. PROBE_MS limits each call separately.
  */
 #include "call/probe.h"
 
@@ -30,7 +30,7 @@ static enum op_result stop_probe(struct call_probe *probe, enum call_probe_verdi
     return OP_DONE;
 }
 
-/* status: why the request cannot be made. A lack of memory says nothing about the credential. */
+/* status: why the request cannot be made. A lack of memory does not concern the credential. */
 static enum op_result stop_unmade(struct call_probe *probe, int status, slice message)
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
@@ -46,7 +46,7 @@ static uint64_t deadline_ns(const struct call_probe *probe)
 
 /* ---- a token first ---- */
 
-/* A token for the stored secret. A refusal ends the test: the credential is wrong. */
+/* Requests a token with the stored secret. A refusal ends the test: the credential is wrong. */
 static enum op_result ask_for_token(struct call_probe *probe)
 {
     ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
@@ -84,8 +84,8 @@ static enum op_result step_begin(struct op *op)
     return op_jump(op, STEP_TEST);
 }
 
-/* The token replaces the credential for the following requests and is not returned: the connection
- * gets its own when it is first used (exec_needs_first_token). */
+/* The token replaces the credential for the following requests and is not returned: the
+ * connection gets its own token when it is first used (exec_needs_first_token). */
 static enum op_result step_token(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -129,8 +129,8 @@ static bool make_query(struct call_probe *probe, struct err *err)
     return parts->items != NULL;
 }
 
-/* The body's kind matters only if something is read from it: a test endpoint may answer with 204 or
- * a text. */
+/* The body's kind matters only if a value is read from it: a test endpoint may answer with 204
+ * or a text. */
 static bool make_test(struct call_probe *probe, struct err *err)
 {
     const struct catalog_auth *auth = probe->auth;
@@ -183,8 +183,8 @@ static void begin_action(struct call_probe *probe)
     };
 }
 
-/* UNTESTED is set before the identity is asked for, so that a failure there leaves it. A new grant
- * came from the app a moment ago, so a test would show nothing new. */
+/* UNTESTED is set before the identity request, so that a failure there does not change it. A new
+ * grant was issued by the app a moment ago, so a test would add nothing. */
 static enum op_result step_test(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -205,7 +205,7 @@ static enum op_result step_test(struct op *op)
 
 /* ---- a reply ---- */
 
-/* Reasons that say nothing about the credential. All others refuse it, including reasons that are
+/* Reasons that do not concern the credential. All others refuse it, including reasons that are
  * added later, so that an unknown failure is not retried forever as an outage. */
 static bool is_outage(enum exec_reason reason)
 {
@@ -227,7 +227,7 @@ static bool is_outage(enum exec_reason reason)
     }
 }
 
-/* A text, or a number as its digits; SLICE_NONE if it is neither or too long. */
+/* A text, or the digits of a number; SLICE_NONE if it is neither or too long. */
 static slice identity_text(struct call_probe *probe, const struct json *value,
                            size_t characters_max)
 {
@@ -281,8 +281,8 @@ static void read_probe_reply(struct call_probe *probe, struct exec_outcome *outc
         outcome->message = SLICE("The app refused it.");
 }
 
-/* A refused credential ends here: the identity request would be refused with it. If the test's
- * reply contains the identity as well, there is no second request. */
+/* A refused credential ends the probe here: the identity request would be refused with it. If
+ * the test's reply contains the identity as well, there is no second request. */
 static enum op_result step_tested(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -304,8 +304,8 @@ static enum op_result step_tested(struct op *op)
 
 /* ---- the identity ---- */
 
-/* The claims of the ID token. It came from the authorization server itself, over TLS, so its
- * signature need not be checked (OpenID Connect Core 3.1.3.7). */
+/* Reads the claims of the ID token. It came from the authorization server itself, over TLS, so
+ * its signature need not be checked (OpenID Connect Core 3.1.3.7). */
 static const struct json *read_claims(struct call_probe *probe)
 {
     struct arena *arena = &probe->op.arena;
@@ -345,8 +345,8 @@ static bool make_identity(struct call_probe *probe, struct err *err)
     return true;
 }
 
-/* With an ID token nothing is sent. IDENTITY_TEST gets here only if the test was skipped; otherwise
- * step_tested has read the identity already. */
+/* With an ID token no request is sent. IDENTITY_TEST reaches this point only if the test was
+ * skipped; otherwise step_tested has read the identity already. */
 static enum op_result step_identify(struct op *op)
 {
     struct call_probe *probe = probe_of(op);
@@ -372,7 +372,8 @@ static enum op_result step_identify(struct op *op)
     return OP_DONE;
 }
 
-/* The verdict stays as after the test: a failed identity request does not refuse a credential. */
+/* The verdict of the test does not change: a failed identity request does not refuse a
+ * credential. */
 static enum op_result step_identified(struct op *op)
 {
     struct call_probe *probe = probe_of(op);

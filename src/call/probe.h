@@ -1,8 +1,8 @@
 /*
- * probe: whether the app accepts a credential, and for which user. The manifest's test request
- * (auth.test) and its identity request (identity), sent with a credential that is not stored yet,
- * or with one that is. For an OAuth client's credential (client credentials), a token is requested
- * first. The verdict does not depend on the identity.
+ * probe: finds out whether the app accepts a credential, and for which user. It sends the
+ * manifest's test request (auth.test) and its identity request (identity), with a credential that
+ * is not stored yet, or with a stored one. For an OAuth client's credential (client credentials), a
+ * token is requested first. The verdict does not depend on the identity.
  *
  * An op embedded in a caller's op; addresses, overrides and limits are those of executions.
  */
@@ -19,18 +19,18 @@ enum { CALL_PROBE_LABEL_MAX = 200 }; /* bytes */
 enum call_probe_verdict {
     CALL_PROBE_WORKS,
     CALL_PROBE_UNTESTED, /* the manifest does not have a test request */
-    CALL_PROBE_REFUSED,  /* by the app, or not fit to be sent */
-    CALL_PROBE_OUTAGE,   /* the app cannot be asked now */
+    CALL_PROBE_REFUSED,  /* refused by the app, or cannot be sent */
+    CALL_PROBE_OUTAGE,   /* the app is unreachable now */
 };
 
 /* Borrowed until the probe has ended. */
 struct call_probe_request {
     struct uuid account_id;
     slice integration_id;
-    slice auth_kind;           /* the auth; SLICE_NONE: the app's first */
+    slice auth_kind;           /* kind of auth; SLICE_NONE: the app's first */
     slice credential;          /* JSON text, as connections store it */
     const struct json *params; /* NULL: none */
-    slice id_token;            /* comes with a grant; SLICE_NONE: none */
+    slice id_token;            /* the ID token that came with a grant; SLICE_NONE: none */
     bool is_identity_only;     /* a new grant needs no test */
 };
 
@@ -38,8 +38,8 @@ struct call_probe {
     struct op op;
     /* out, in the op's arena */
     enum call_probe_verdict verdict;
-    slice message; /* sentences unless it works; without secrets */
-    slice label;   /* the app's name of the account; SLICE_NONE: unknown */
+    slice message; /* sentences if the credential does not work; without secrets */
+    slice label;   /* the app's name for the account; SLICE_NONE: unknown */
     struct connection_identity identity;
     slice identity_message; /* sentences: why it is unknown; SLICE_NONE if it is known */
     /* private */
@@ -57,7 +57,7 @@ struct call_probe {
     struct oauth_request token_request;
 };
 
-/* http and catalog outlive it (the catalog is counted). */
+/* http and catalog outlive the probe (the catalog is reference-counted). */
 void call_probe_start(struct http_client *http, struct catalog *catalog, struct call_probe *probe,
                       const struct call_probe_request *request, struct op *parent);
 

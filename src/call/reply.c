@@ -1,6 +1,7 @@
 /*
- * Parses a provider's reply; see reply.h. A reply can be hostile: everything from it that reaches a
- * person or a model is bounded, and nothing in it can stall the loop (expression budgets).
+ * Parses a provider's reply; see reply.h. A reply can be hostile: any text from it that reaches a
+ * person or a model is limited in length, and nothing in it can stall the loop (expression
+ * budgets).
  */
 #include "call/reply.h"
 
@@ -13,7 +14,7 @@
 
 enum {
     REQUEST_ID_BYTES_MAX = 200,
-    REPLY_WORDS_BYTES_MAX = 500, /* the provider's own, inside a message of sluice */
+    REPLY_WORDS_BYTES_MAX = 500, /* the provider's own message, inside a message of sluice */
     REPLY_WAIT_MS_MAX = 24 * 3600 * 1000,
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_COUNT_MAX = 1000000000,
@@ -46,7 +47,7 @@ enum exec_advice exec_advice_for(const struct catalog_action *action)
 
 /* ---- the scope of expressions ---- */
 
-/* Names in lower case; values of the same name are joined by ", ". */
+/* Names in lower case; values with the same name are joined by ", ". */
 static struct json headers_object(struct reply *r)
 {
     struct json object = json_object();
@@ -80,7 +81,7 @@ static void put_name(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("integration"), integration);
 }
 
-/* An error comes as JSON even if a success would be a file, or a text. */
+/* An error is returned as JSON even if a success would be a file or a text. */
 static enum catalog_reply_body body_of(const struct reply *r)
 {
     bool is_success = r->call->status >= 200 && r->call->status < 300;
@@ -119,7 +120,7 @@ static slice mask(struct reply *r, slice text)
     return secret_mask_text(&r->built->secrets, text, r->arena);
 }
 
-/* The first fault of a reply is reported: later faults are often its consequence. */
+/* Only the first fault of a reply is reported: later faults are often its consequence. */
 static void note_fault(struct reply *r, const char *member, const struct err *err)
 {
     if (r->out->manifest_fault.len == 0)
@@ -170,7 +171,7 @@ static int64_t wait_ms(const struct json *value)
     return number * 1000 > REPLY_WAIT_MS_MAX ? REPLY_WAIT_MS_MAX : (int64_t)(number * 1000);
 }
 
-/* By the rules of the manifest, for providers that report it with a status other than 429. */
+/* Whether the manifest's rules match, for providers that report it with a status other than 429. */
 static bool is_rate_limited(struct reply *r)
 {
     const struct catalog_limits *limits = &r->action->integration->limits;
@@ -185,8 +186,8 @@ static bool is_rate_limited(struct reply *r)
     return false;
 }
 
-/* Retry-After, unless a rule has set a time: for a rate limit, and for an outage (RFC 9110 10.2.3),
- * whose end is then waited for. Else the time when a used-up quota is reset. */
+/* Retry-After, unless a rule has set a time: for a rate limit, and for an outage (RFC 9110
+ * 10.2.3), whose end is then awaited. Else the time when a used-up quota is reset. */
 static void read_retry_after(struct reply *r)
 {
     bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
@@ -222,8 +223,8 @@ static void read_quota(struct reply *r)
 
 /* ---- errors ---- */
 
-/* The first rule that matches; NULL: none, so the status decides. A success is an error only by
- * rules that declare it (on_success). */
+/* The first rule that matches; NULL: none, so the status decides. A success is treated as an
+ * error only by rules that declare it (on_success). */
 static const struct catalog_error_rule *find_rule(struct reply *r,
                                                   const struct catalog_error_rules *rules)
 {
@@ -258,7 +259,7 @@ static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind
     }
 }
 
-/* The reason for a rule's error_code; the code itself is kept for the envelope. */
+/* The reason that corresponds to a rule's error_code; the code itself is kept for the envelope. */
 static enum exec_reason reason_of_code(slice code, enum exec_reason default_reason)
 {
     static const struct {
@@ -299,7 +300,7 @@ static slice default_message(struct reply *r)
                         http_status_text(status), SLICE_ARG(provider_words(r)));
 }
 
-/* So that the provider can be asked about this call. */
+/* Lets a person ask the provider about this call. */
 static slice with_request_id(struct reply *r, slice message)
 {
     slice id = r->out->provider_request_id;
@@ -309,7 +310,7 @@ static slice with_request_id(struct reply *r, slice message)
     return text.ptr ? text : message;
 }
 
-/* The new address, so that the caller can use the new name. */
+/* Shows the new address, so that the caller can use the new name. */
 static slice redirect_hint(struct reply *r, slice hint)
 {
     slice to = mask(r, http_call_header(r->call, SLICE("location")));
@@ -320,7 +321,7 @@ static slice redirect_hint(struct reply *r, slice hint)
     return longer.ptr ? longer : hint;
 }
 
-/* An app that accepts calls without a credential has none to reconnect. */
+/* For an app that accepts calls without a credential there is none to reconnect. */
 static slice default_hint(struct reply *r)
 {
     enum exec_reason reason = r->out->reason;
@@ -349,8 +350,8 @@ static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
         out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
 }
 
-/* A reply that refuses. The action's rules are tried before the app's; a rate limit wins over both,
- * since only it has the time to retry. */
+/* A reply that refuses. The action's rules are tried before the app's; a rate limit takes
+ * precedence over both, since only it has the time to retry. */
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -389,7 +390,7 @@ static void fail_by_reply(struct reply *r)
 
 /* ---- calls without a reply ---- */
 
-/* Without a reply, only how far the request got is known. */
+/* Without a reply, it is only known how far the request got. */
 static enum exec_reason reason_of_call(const struct http_call *call)
 {
     switch (call->result) {
@@ -439,7 +440,7 @@ static void fail_by_call(struct reply *r)
 
 /* ---- success ---- */
 
-/* An empty mark ("", false) means none. */
+/* An empty marker ("", false) means that there is none. */
 static void read_next(struct reply *r)
 {
     const struct catalog_pages *pages = &r->action->pages;
@@ -464,8 +465,8 @@ static void read_display(struct reply *r)
             arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
 }
 
-/* If the manifest's expression fails, the app has changed: the action was run, so the whole reply
- * is the output. */
+/* If the manifest's expression fails, the app has changed: the action was executed, so the whole
+ * reply is the output. */
 static void read_output(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -478,7 +479,7 @@ static void read_output(struct reply *r)
     }
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
-    /* About as long as the reply: usually it then need not grow. */
+    /* About as long as the reply, so that it usually need not grow. */
     (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
     json_write(&text, &value);
     slice masked = mask(r, buf_slice(&text));
@@ -506,7 +507,8 @@ static slice missing_member(struct reply *r)
     return SLICE_NONE;
 }
 
-/* Why this is not the action's reply, to follow "HTTP 200"; SLICE_NONE: it is the action's. */
+/* Why this is not the action's reply, as text to follow "HTTP 200"; SLICE_NONE: it is the
+ * action's. */
 static slice find_misfit(struct reply *r)
 {
     slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);
@@ -531,7 +533,7 @@ static void fail_unreadable(struct reply *r, slice misfit)
         reply_call_hint(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK, r->out->effect, true, r->acts);
 }
 
-/* For the next request: the values for its templates, and the texts in case it fails. */
+/* Prepares the next request: the values for its templates, and the texts for a failure. */
 static void keep_reply(struct reply *r)
 {
     const struct catalog_then *then = &r->action->then[r->at];
@@ -581,7 +583,7 @@ static void read_success(struct reply *r)
         read_display(r);
 }
 
-/* The id for the provider's support; SLICE_NONE: none was found. */
+/* The id to quote to the provider's support; SLICE_NONE: none was found. */
 static slice request_id(const struct http_call *call)
 {
     static const char *const names[] = {"x-request-id",          "request-id",
@@ -612,7 +614,8 @@ void call_reply_read(const struct catalog_action *action, const struct http_call
     r.is_display_unused = scope->is_display_unused;
     r.auth = scope->auth ? scope->auth : &action->integration->auth;
     expr_budget_init(&r.budget);
-    /* Values of a reply may be decoded and inserted again: twice the size of the reply. */
+    /* Values of a reply may be decoded and inserted again, so the limit is twice the size of the
+     * reply. */
     r.budget.bytes_max += 2 * call->body.len;
     outcome->is_hint_given = outcome->is_in_progress = false;
     outcome->effect = EXEC_EFFECT_NONE;

@@ -61,7 +61,7 @@ static bool says_json(slice media)
            slice_ends_with(media, SLICE("+json"));
 }
 
-/* After a byte order mark and blank lines. */
+/* The text after a byte order mark and blank lines. */
 static slice text_begin(slice body)
 {
     size_t at = slice_starts_with(body, SLICE("\xef\xbb\xbf")) ? 3 : 0;
@@ -70,8 +70,8 @@ static slice text_begin(slice body)
     return slice_from(body, at);
 }
 
-/* A page for people: from a proxy, or a login form. The type alone is not enough: some send it with
- * any text. */
+/* An HTML page for people: from a proxy, or a login form. The type alone is not enough: some
+ * servers send it with any text. */
 static bool is_web_page(const struct http_call *call, slice media)
 {
     slice text = text_begin(call->body);

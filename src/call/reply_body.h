@@ -1,5 +1,5 @@
 /*
- * The body of a provider's reply: its value for expressions, and whether it can be the action's
+ * The body of a provider's reply: its value for expressions, and whether it can be the action's own
  * (contrib/integrations/README.md "response"). Private to the room.
  */
 #ifndef CALL_REPLY_BODY_H
@@ -19,7 +19,7 @@ struct reply_body {
  * is none (for REPLY_TEXT "", for REPLY_BYTES no bytes). *found is filled in. */
 struct json reply_body_value(struct reply_body *found, enum catalog_reply_body wanted,
                              const struct http_call *call, struct arena *arena);
-/* Why it cannot be the action's, part of a sentence such as "with an empty body, not the JSON
+/* Why it cannot be the action's, as part of a sentence such as "with an empty body, not the JSON
  * that the action returns", constant or in the arena; SLICE_NONE: it can be the action's. */
 slice reply_body_misfit(const struct reply_body *found, const struct catalog_reply *wanted,
                         const struct http_call *call, struct arena *arena);

@@ -44,7 +44,7 @@ static bool is_blank(unsigned char c)
     return c <= 0x20 || c == 0x7f;
 }
 
-/* How many of the first bytes are ASCII that is shown unchanged. */
+/* Number of leading bytes that are ASCII and are shown unchanged. */
 static size_t plain_first(slice text)
 {
     size_t len = 0;
@@ -57,7 +57,7 @@ slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena)
 {
     struct buf out;
     buf_init(&out, LINE_BYTES_MAX);
-    text = slice_first(text, LINE_BYTES_MAX / 4); /* a longer text is cut anyway */
+    text = slice_first(text, LINE_BYTES_MAX / 4); /* a longer text is truncated anyway */
     while (text.len > 0 && out.len <= bytes_max) {
         size_t len = plain_first(text);
         if (len == 0)

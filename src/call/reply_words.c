@@ -7,13 +7,14 @@
 
 #define NOTHING "Nothing was done. "
 
-/* By status, for a reply that has no other meaning. */
+/* Texts by status, for a reply that has no other meaning. */
 struct status_words {
     unsigned status; /* 0: any other */
     const char *words, *hint;
 };
 
-/* What a status means at most providers; the manifest's rules are more precise and come first. */
+/* What a status means at most providers; the manifest's rules are more precise and are tried
+ * first. */
 static const struct status_words *status_words(unsigned status)
 {
     static const char check_ids[] = NOTHING "Check that the ids in the input exist and that the "
@@ -142,7 +143,8 @@ const char *reply_call_words(enum exec_reason reason, enum http_call_result resu
     }
 }
 
-/* By what the request may have done: only one that did nothing is repeated without a check. */
+/* Chosen by the possible effect of the request: only a request without an effect is repeated
+ * without a check. */
 slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
                       enum exec_effect effect, bool is_any_byte_sent, bool is_write)
 {

@@ -1,13 +1,13 @@
 /*
  * The values for a request's templates, and the allowed hosts of a URL from an earlier reply: the
- * other side chooses it, so only hosts in the manifest are allowed.
+ * provider chooses it, so only hosts in the manifest are allowed.
  */
 #include <stdio.h>
 
 #include "call/build.h"
 #include "http/url.h"
 
-/* The files for templates: their data as sent, in base64. */
+/* The files as values for templates: their data as sent, in base64. */
 static struct json files_value(const struct call_scope *scope, struct arena *arena)
 {
     struct json list = json_array();
@@ -64,7 +64,7 @@ static bool is_host_of(slice entry, const struct url *url)
 }
 
 /* The origin of the previous request counts as listed: it is base_url's, or was checked here. A
- * listed host is not called without TLS if that origin used TLS. */
+ * listed host is refused without TLS if that origin used TLS. */
 static int check_host(slice text, slice former_url, const struct json *hosts, struct err *err)
 {
     char room[URL_ORIGIN_MAX + 1], former_room[URL_ORIGIN_MAX + 1];

@@ -7,7 +7,8 @@
 
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
-    SUMMARY_FRAME_BYTES = 1000, /* the frame of most outputs, so that it need not grow */
+    SUMMARY_FRAME_BYTES = 1000, /* room for everything but the output, so that the buffer usually
+                                 * need not grow */
     HINT_BYTES_MAX = 8192,      /* of a hint to which the next line is added */
 };
 
@@ -24,7 +25,7 @@ static void put_display(struct json_writer *w, const struct exec_outcome *outcom
     json_close(w, '}');
 }
 
-/* The members of an object that is open. */
+/* Writes the members of an object that is open. */
 static void put_action(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_again = exec_outcome_next(outcome) == EXEC_NEXT_RECONNECT;
@@ -62,7 +63,7 @@ slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *
     return json_text_take(&text, arena);
 }
 
-/* Any hint to connect, a manifest's too, says how a person does it. */
+/* Any hint to connect, even a manifest's, explains how a person connects the app. */
 static void put_hint(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_next = exec_outcome_next(outcome) != EXEC_NEXT_NONE;
@@ -145,7 +146,7 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
     return json_text_take(&text, arena);
 }
 
-/* Each CHECK of the table is asserted here, where the outcome can still be seen in a core file. */
+/* Each CHECK of the table is asserted here, where the outcome is still visible in a core file. */
 struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
                                   int64_t connection_id, struct uuid owner, slice summary)
 {
