@@ -12,7 +12,7 @@ enum step { STEP_CHANGE, STEP_CHANGED };
 
 OP_OF(command_of, connect_command)
 
-/* The secret opens only for this account and app. false: no memory. */
+/* The secret can be opened only for this account and app. false: out of memory. */
 static bool seal_secret(struct connect_command *command)
 {
     struct oauth_client *client = &command->in.client.client;
@@ -65,8 +65,8 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
-/* With OK the change is durable, and calls must not use the old cache; a client is loaded each time
- * that it is used. */
+/* If OK, the change is durable, and calls must not use the old cache entries; a client is loaded
+ * each time it is used. */
 static int result_of(struct connect_command *command)
 {
     const struct pg_query *query = &command->query;
@@ -96,7 +96,7 @@ static enum op_result step_changed(struct op *op)
 {
     struct connect_command *command = command_of(op);
     command->status = result_of(command);
-    /* Another one became the default at the same moment, and its row is committed by now. */
+    /* Another connection became the default at the same moment, and its row is committed by now. */
     if (command->status == ERR_INVALID && command->in.kind == CONNECT_MAKE_DEFAULT &&
         ++command->tries < DEFAULT_TRIES_MAX)
         return op_jump(op, STEP_CHANGE);

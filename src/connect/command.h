@@ -1,7 +1,7 @@
 /*
- * command: a change of a connection that is there, of an OAuth client, or of a connect link, from
- * any face: the change and its audit event (one statement), the update of this process's cache, and
- * the notification of other processes. save.h makes and reconnects connections.
+ * command: a change of an existing connection, of an OAuth client, or of a connect link, from any
+ * face: the change and its audit event (one statement), the update of this process's cache, and the
+ * notification of other processes. save.h makes and reconnects connections.
  *
  * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */
@@ -23,13 +23,13 @@ enum connect_command_kind {
     CONNECT_LINK_TAKE,
 };
 
-/* connection: for the first four; client: for the next two; link: for the last two. */
+/* connection: for the first four kinds; client: for the next two; link: for the last two. */
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
     struct connection_change connection; /* without by, as the others */
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
-    int64_t rev; /* for CONNECT_IDENTIFY: of the credential that was used */
+    int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
     struct connection_identity identity;
     struct oauth_client_change client; /* its sealed secret is made from client_secret */
     slice client_secret;               /* empty: a public client */
@@ -39,11 +39,11 @@ struct connect_command_request {
 struct connect_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND: the account has no such row, or another browser has taken the link;
-     * ERR_INVALID: others became the default at the same moment, again and again; else the
-     * database's, and ERR_CLOSED if it may have been done */
+     * ERR_INVALID: at each attempt another connection became the default at the same moment;
+     * else the database's status, ERR_CLOSED if the change may have been made */
     int status;
-    slice integration_id;        /* the connection's, with OK; in the op's arena */
-    struct connect_session link; /* the session that was taken, likewise */
+    slice integration_id;        /* that of the connection, if OK; in the op's arena */
+    struct connect_session link; /* the session that was taken, if OK */
     /* private */
     struct connect_service *service;
     struct connect_command_request in;

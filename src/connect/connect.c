@@ -1,8 +1,8 @@
 /*
  * The cache of connections; see connect.h.
  *
- * An entry of it is a set, by account, app and connection. Its group is the app of the account: a
- * change of one of its connections may change each of the app's sets.
+ * An entry is a set, by account, app and connection. Its group is the app of the account: a change
+ * of one connection may change each of the app's sets.
  *
  * Failures are not cached: the next lookup starts a new load.
  */
@@ -17,7 +17,7 @@ enum {
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     USE_EVERY_MS_DEFAULT = 60000,
     KEY_TAIL_LEN = 8,                 /* connection */
-    KEY_MAX = 16 + 64 + KEY_TAIL_LEN, /* account, integration; the catalog allows no longer id */
+    KEY_MAX = 16 + 64 + KEY_TAIL_LEN, /* account, integration; the catalog allows no longer ids */
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     TOKENS_ARENA_BYTES_MAX = 1024 * 1024,
@@ -72,8 +72,9 @@ void connect_set_unref(struct connect_set *set)
     mem_free(set);
 }
 
-/* Which tokens it has. Parsed in an arena of its own: in the set's they would stay as plain text
- * for as long as the set is cached. false: no memory. */
+/* Finds out which tokens it has. The credential is parsed in a separate arena: in the set's
+ * arena the tokens would stay in plain text for as long as the set is cached. false: out of
+ * memory. */
 static bool read_tokens(struct connect_item *item)
 {
     struct arena arena;
@@ -87,9 +88,9 @@ static bool read_tokens(struct connect_item *item)
     return credential || err.code != ERR_NOMEM;
 }
 
-/* A credential that does not open (its master key is not in this process's ring) is reported as
- * reauth_required. The row stays unchanged: another process may still have the key. false: no
- * memory, which has nothing to do with the credential. */
+/* A credential that cannot be opened (its master key is not in this process's ring) is reported
+ * as reauth_required. The row stays unchanged: another process may still have the key. false:
+ * out of memory, which does not concern the credential. */
 static bool open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
@@ -181,8 +182,8 @@ static uint64_t set_loaded(struct cache_load *under)
                                                  &rows, &count);
     if (entry->status != OK)
         return 0;
-    /* store_connection_get finds a row by account and id alone. For a connection of another app
-     * the set is empty. */
+    /* store_connection_get finds a row by account and id only. If the connection belongs to
+     * another app, the set is empty. */
     if (count > 0 && !slice_eq(rows[0].integration_id, wanted.integration_id))
         count = 0;
     entry->set = make_set(service, &wanted, rows, count);
@@ -280,7 +281,7 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     }
     if (!cache_await(&service->sets, key, &lookup->wait, op))
         return true;
-    lookup->status = ERR_CLOSED; /* if it is cancelled before the answer */
+    lookup->status = ERR_CLOSED; /* the status if it is cancelled before the answer */
     return false;
 }
 
@@ -325,14 +326,14 @@ const char *connect_state_name(enum connect_state state)
     return names[state];
 }
 
-/* The rule, over the common part of both forms of a row. */
+/* The counts that determine the state, for both forms of a row. */
 struct tally {
     size_t live, known;
     bool has_default, is_default_live;
 };
 
-/* A default decides alone, also when it needs a new grant: a call must not act as another user of
- * the app because the usual connection does not work. */
+/* If there is a default, it alone decides, even if it needs a new grant: a call must not act as
+ * another user of the app because the usual connection does not work. */
 static enum connect_state tally_state_of(const struct tally *tally)
 {
     if (tally->has_default)
@@ -359,7 +360,7 @@ enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen)
 {
     struct tally tally = {0};
-    *chosen = NULL; /* may become a default that is not live: the state then says so */
+    *chosen = NULL; /* may become a default that is not live: the state then shows this */
     for (size_t i = 0; i < set->count; i++)
         count_row(&tally, set->items[i].status, set->items[i].is_default);
     enum connect_state state = tally_state_of(&tally);

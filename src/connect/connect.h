@@ -1,13 +1,13 @@
 /*
- * connect: an account's connections to an integration as executions see them: opened credentials,
- * health, which one is the default. They are read through a small cache: a set is used for ttl_ms,
- * equal lookups share one query, and a change by this process drops it at once. A lookup loads the
- * named connection, or the choices for a call, however many connections there are.
+ * connect: an account's connections to an integration as executions use them: opened credentials,
+ * health, and which one is the default. They are read through a small cache: a set is used for
+ * ttl_ms, equal lookups share one query, and a change by this process drops it at once. A lookup
+ * loads the named connection, or the choices for a call, however many connections there are.
  *
  * Credentials are JSON objects (contrib/integrations/README.md "auth": access_token, token,
- * api_key, username and password), sealed in the database, held here as struct secret.
+ * api_key, username and password). They are sealed in the database, and held here as struct secret.
  *
- * use.c records when each was last used.
+ * use.c records when each connection was last used.
  *
  * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c has
  * the requests and replies of token endpoints.
@@ -30,11 +30,12 @@ struct connect_config {
     struct pg_pool *pool;
     const struct vault_ring *ring;
     struct http_client *http;  /* calls token endpoints; NULL: nothing is renewed */
-    struct catalog **catalog;  /* the current snapshot; NULL if http is */
-    size_t cache_max;          /* sets cached, 0: 20000; the least recently used is dropped */
+    struct catalog **catalog;  /* the current snapshot; NULL if http is NULL */
+    size_t cache_max;          /* maximum of cached sets, 0: 20000; the least recently used is
+                                * dropped */
     unsigned ttl_ms;           /* 0: 2000 */
-    unsigned token_timeout_ms; /* for a call to a token endpoint; 0: 10000 */
-    size_t kept_max;           /* connections of an account, 0: any number */
+    unsigned token_timeout_ms; /* for a request to a token endpoint; 0: 10000 */
+    size_t kept_max;           /* connections that an account may have, 0: unlimited */
     unsigned use_every_ms;     /* between two writes of a connection's last use, 0: 60000 */
     /* Notifies the other processes; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
@@ -48,20 +49,20 @@ struct connect_item {
     bool is_default;
     enum connection_status status;
     const struct json *params; /* NULL: none */
-    struct secret *credential; /* JSON text; NULL if it does not open (status then shows that) */
+    struct secret *credential; /* JSON text; NULL if it cannot be opened (status then shows that) */
     bool has_token;            /* contains an access token */
     bool has_refresh_token;
     int64_t expires_at; /* when the access token expires; 0: unknown, or never */
     int64_t updated_at;
 };
 
-/* How many an account may have, 0: any number; and the sentence for an account that has that many,
- * in the arena. */
+/* The number of connections that an account may have, 0: unlimited; and the sentence for an
+ * account that has that many, in the arena. */
 size_t connect_kept_max(const struct connect_service *service);
 slice connect_say_full(const struct connect_service *service, struct arena *arena);
 
-/* Connections of one account to one integration: the one requested by id, or the choices for a call
- * (store_connection_choice). Immutable, counted. */
+/* Connections of one account to one integration: the one requested by id, or the choices for a
+ * call (store_connection_choice). Immutable, reference-counted. */
 struct connect_set {
     struct arena arena;
     unsigned refs;
@@ -74,29 +75,29 @@ struct connect_set {
 struct connect_lookup {
     /* out */
     int status;              /* OK, or as pg_query: ERR_BUSY ...; ERR_CLOSED: op was cancelled */
-    struct connect_set *set; /* with OK: a reference of the caller's (connect_set_unref) */
+    struct connect_set *set; /* if OK: a reference for the caller (connect_set_unref) */
     struct cache_wait wait;  /* private */
 };
 
 struct connect_service *connect_new(struct loop *loop,
                                     const struct connect_config *config) MUST_CHECK;
-/* Loads under way are cancelled; no lookup may be waiting (asserted). */
+/* Cancels loads under way. Asserts that no lookup is waiting. */
 void connect_free(struct connect_service *service);
 
-/* id: the wanted connection (the set is empty if it is not the account's connection to the
+/* id: the wanted connection (the set is empty if the account has no such connection to the
  * integration), or 0: the choices. true: answered from the cache, op is not held. false: op is
  * held until the answer has arrived. */
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
 void connect_set_unref(struct connect_set *set);
-/* The next find asks the database. */
+/* Drops the sets from the cache: the next connect_find loads them again. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);
 
-/* After this process has changed one of its rows (the commit is durable): forgets, and notifies the
- * others. */
+/* Call it after this process has changed one of its rows (the commit is durable): drops the
+ * cached sets, and notifies the other processes. */
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
-/* Another process has changed something of the account; of any account. */
+/* Another process has changed something of this account; the second is for all accounts. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
@@ -107,19 +108,20 @@ enum connect_need {
     CONNECT_AGING,   /* works, but should be renewed in the background */
     CONNECT_EXPIRED, /* wait for a new token */
 };
-/* By the wall clock, with a margin that follows the token's life and differs between processes.
- * CONNECT_FRESH if it cannot be renewed: only a call shows whether it still works. */
+/* Uses the wall clock, with a margin that depends on the token's life and differs between
+ * processes. CONNECT_FRESH if it cannot be renewed: only a call shows whether it still works. */
 enum connect_need connect_item_need(const struct connect_service *service,
                                     const struct connect_item *item, enum catalog_auth_kind kind,
                                     int64_t now_us);
 
 enum connect_renewed {
-    CONNECT_RENEWED,            /* look it up again: another token, or another state */
-    CONNECT_RENEWAL_IMPOSSIBLE, /* nothing to renew it with: no refresh token, no OAuth client */
-    CONNECT_RENEWAL_GONE,       /* the grant has ended, and is marked so */
-    CONNECT_RENEWAL_REFUSED,    /* by the token endpoint, for a reason other than the grant */
-    CONNECT_RENEWAL_OUTAGE,     /* no usable answer; the connection is as it was */
-    CONNECT_RENEWAL_TIMEOUT,    /* the same, or the caller's deadline */
+    CONNECT_RENEWED,            /* look the connection up again: it has another token, or another
+                                 * state */
+    CONNECT_RENEWAL_IMPOSSIBLE, /* there is no refresh token or no OAuth client to renew it with */
+    CONNECT_RENEWAL_GONE,       /* the grant has ended, and the connection is marked */
+    CONNECT_RENEWAL_REFUSED,    /* the token endpoint refused, for a reason other than the grant */
+    CONNECT_RENEWAL_OUTAGE,     /* no usable answer; the connection is unchanged */
+    CONNECT_RENEWAL_TIMEOUT,    /* no answer in time, or the caller's deadline passed */
     CONNECT_RENEWAL_NO_DATABASE,
 };
 
@@ -133,29 +135,31 @@ struct connect_renewal {
     struct list link;
 };
 
-/* Gets the connection another token than item's. Calls at the same time, in any process, share one
- * renewal. true: answered at once; false: op is held, at most until deadline_ns. A renewal
- * continues even if no op waits for it: a new refresh token must not be lost. */
+/* Gets a new token for the connection in place of item's. Calls at the same time, in any
+ * process, share one renewal. true: answered at once; false: op is held, at most until
+ * deadline_ns. A renewal continues even if no op waits for it: a new refresh token must not be
+ * lost. */
 bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
                    struct uuid account_id, slice integration_id, const struct connect_item *item,
                    uint64_t deadline_ns, struct op *op) MUST_CHECK;
-/* For an op's on_cancel; harmless if it does not wait. */
+/* For an op's on_cancel; harmless if the op does not wait. */
 void connect_renew_cancel(struct connect_renewal *renewal);
-/* The same without an op that waits; after failures limited by back-off. */
+/* Renews without an op that waits; after failures limited by back-off. */
 void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
                                  slice integration_id, const struct connect_item *item);
-/* Under way: a shutdown waits for them. */
+/* Number of renewals under way: a shutdown waits for them. */
 size_t connect_renewals_active(const struct connect_service *service);
-/* The last resort of a shutdown. */
+/* The last resort of a shutdown: cancels them. */
 void connect_renewals_cancel(struct connect_service *service);
 
 /* ---- when it was last used (use.c) ---- */
 
-/* It was used for a call to the app, which failed if failure (for a person) is not SLICE_NONE.
- * Costs no write: many uses are stored as one, some seconds later. */
+/* Records that the connection was used for a call to the app, which failed if failure (for a
+ * person) is not SLICE_NONE. It causes no write at once: many uses are stored together, some
+ * seconds later. */
 void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
                   slice failure);
-/* At the end of a shutdown: stores the remaining uses now. May be called again. */
+/* Called at the end of a shutdown: stores the remaining uses now. May be called again. */
 void connect_uses_flush(struct connect_service *service);
 bool connect_uses_active(const struct connect_service *service);
 
@@ -164,39 +168,41 @@ enum connect_state {
     CONNECT_CONNECTED,
     CONNECT_NOT_CONNECTED,
     CONNECT_REAUTH_REQUIRED,
-    CONNECT_AMBIGUOUS, /* several live connections, none is the default */
+    CONNECT_AMBIGUOUS, /* several live connections, and none is the default */
 };
 const char *connect_state_name(enum connect_state state);
-/* For the choices. *chosen is the connection that a call without a connection id would use, NULL
- * if none. */
+/* The state of a set of choices. *chosen is the connection that a call without a connection id
+ * would use, NULL if none. */
 enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
-/* The same rule for an account's connections of an integration, for lists; NULL: none. */
+/* The same state for the rows of an account's connections to an integration, for lists; NULL:
+ * none. */
 enum connect_state connect_state_of(const struct connection_app *app);
-/* NULL: the account has none of them. */
+/* NULL: the account has no connection to it. */
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
                                             slice integration_id);
-/* Whether calls find a connection: connected, or several, one of which must be named. */
+/* Whether calls find a connection: it is connected, or there are several, and the call must name
+ * one. */
 static inline bool connect_state_is_live(enum connect_state state)
 {
     return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
 }
-/* A flag for each of the catalog's integrations: whether an account with these connections has it
- * connected, or does not need to. In the arena; NULL: no memory. */
+/* One flag for each of the catalog's integrations: whether an account with these connections has
+ * it connected, or does not need to. In the arena; NULL: out of memory. */
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count);
 
-/* write.c: a connection as JSON, without its credential and params: the members of an object that
- * the caller opens and closes. */
+/* write.c: writes a connection as JSON, without its credential and params: the members of an
+ * object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
 /* What a model needs to choose a connection: id, integration_id, label, identity (a text), status,
  * default.
  */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
-/* The cursor of a list: the text that names the last row of a page (in the arena; SLICE_NONE: no
- * memory), and from that text the page's after_*. false: malformed, or of another app than the
- * page; SLICE_NONE is the beginning. */
+/* The cursor of a list. The first makes the text that names the last row of a page (in the
+ * arena; SLICE_NONE: out of memory), the second sets the page's after_* from that text. false:
+ * malformed, or for another app than the page. SLICE_NONE is the beginning. */
 slice connect_cursor(const struct connection *last, struct arena *arena);
 bool connect_cursor_read(slice text, struct connection_page *page) MUST_CHECK;
 

@@ -16,8 +16,9 @@ struct connect_service {
     struct loop *loop;
     struct connect_config config; /* defaults filled in */
     struct cache sets;            /* connect.c: by account, app and connection */
-    struct uuid holder;           /* this process, if it claims a refresh */
-    uint64_t jitter;       /* differs per process, so that several do not renew a token at once */
+    struct uuid holder;           /* this process, when it claims a renewal */
+    uint64_t jitter;       /* differs per process, so that several processes do not renew a token
+                            * at the same time */
     struct lines renewals; /* renew.c: struct slot, by account and connection */
     struct list slots;     /* most recently used first */
     size_t renewals_active;
@@ -26,7 +27,7 @@ struct connect_service {
     struct timer uses_timer;
     struct store_laters uses_sent;
     uint64_t use_every_ns;
-    bool are_uses_hurried; /* at a shutdown: stored whether due or not */
+    bool are_uses_hurried; /* at a shutdown: all are stored, even if not due */
 };
 
 /* renew.c */

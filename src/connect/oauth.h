@@ -1,13 +1,13 @@
 /*
- * Connecting an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
- * oauth_begin makes the URL that a person's browser is sent to; the response at the redirect URI
+ * Connects an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
+ * oauth_begin makes the URL to which a person's browser is sent. The response at the redirect URI
  * goes to oauth_finish, which exchanges the code for a grant; save.h makes or reconnects a
  * connection with it.
  *
- * In between, the verifier and the request are stored, sealed, for ten minutes, under a hash of the
- * state: another process may finish what this one began. A state is valid once, and only with the
- * session id that began it (the caller's, such as a cookie), so that an attacker cannot get a grant
- * to his own login stored in another person's account (RFC 6749 10.12).
+ * Between the two, the verifier and the request are stored, sealed, for ten minutes, under a hash
+ * of the state: another process may finish what this one began. A state is valid once, and only
+ * with the session id that began it (the caller's, such as a cookie). So an attacker cannot have a
+ * grant to his own login stored in another person's account (RFC 6749 10.12).
  *
  * Both are ops embedded in a caller's op. Borrowed members of the requests live until the parent
  * has run.
@@ -27,12 +27,12 @@ enum {
 
 enum oauth_outcome {
     OAUTH_DONE,
-    OAUTH_UNSUPPORTED, /* no such integration, or not one of auth oauth2 */
-    OAUTH_NO_CLIENT, /* the operator did not configure one for the app, or its secret does not open
-                      */
-    OAUTH_CONNECTION_UNKNOWN, /* not the account's connection to the app */
+    OAUTH_UNSUPPORTED, /* no such integration, or its auth is not oauth2 */
+    OAUTH_NO_CLIENT,   /* the operator did not configure one for the app, or its secret cannot be
+                        * opened */
+    OAUTH_CONNECTION_UNKNOWN, /* the account has no such connection to the app */
     OAUTH_FULL,               /* the account has reached its limit of connections */
-    OAUTH_STATE_UNKNOWN,      /* not begun by this session, finished already, or too old */
+    OAUTH_STATE_UNKNOWN,      /* not begun by this session, already finished, or too old */
     OAUTH_ISSUER_WRONG,       /* the answer is from another authorization server (RFC 9207) */
     OAUTH_DENIED,             /* the person, or the app, refused */
     OAUTH_EXCHANGE_REFUSED,   /* the code was not accepted; begin again */
@@ -47,15 +47,15 @@ struct oauth_begin_request {
     slice redirect_uri;    /* exactly as it is registered with the app */
     slice label;           /* SLICE_NONE: not given. Not used for a reconnect */
     slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
-    slice optional_scopes; /* the requested part of the manifest's scopes: space-separated;
-                            * SLICE_NONE: none */
-    int64_t connection_id; /* the one to reconnect; 0: a new one */
-    /* precedes the state's random text, so that the caller finds the account when the browser
+    slice optional_scopes; /* the requested part of the manifest's optional scopes,
+                            * space-separated; SLICE_NONE: none */
+    int64_t connection_id; /* the connection to reconnect; 0: make a new one */
+    /* put before the state's random text, so that the caller finds the account when the browser
      * returns: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
     slice state_prefix;
     bool may_change_identity; /* reconnect only: stored for oauth_finish */
-    /* the user to sign in, if the manifest has parameters for it. For a reconnect without one, the
-     * user of the connection */
+    /* the user to sign in, if the manifest has parameters for this. By default, for a reconnect,
+     * the user of the connection */
     struct connection_identity hint;
 };
 
@@ -94,17 +94,18 @@ struct oauth_finish {
     /* out, in the op's arena */
     enum oauth_outcome outcome;
     slice message;         /* a sentence unless done */
-    slice integration_id;  /* known once the state was read */
-    int64_t connection_id; /* the one to reconnect; 0: a new one */
+    slice integration_id;  /* known once the state was loaded */
+    int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     bool may_change_identity;
-    slice label, params;           /* as given when it was begun; SLICE_NONE: not given */
-    struct secret *credential;     /* the connection's, with OAUTH_DONE: the caller's reference */
+    slice label, params;           /* as in the request that began it; SLICE_NONE: not given */
+    struct secret *credential;     /* of the connection, with OAUTH_DONE: a reference for the
+                                    * caller */
     slice id_token;                /* SLICE_NONE: none */
     int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */
     slice scopes_missing;          /* requested but not granted; SLICE_NONE: none */
-    bool is_refresh_token_missing; /* the token will expire, and the app must then be connected
-                                      again */
+    bool is_refresh_token_missing; /* the token will expire without a renewal; then the app must
+                                    * be connected again */
     /* private */
     struct connect_service *service;
     struct oauth_finish_request in;

@@ -1,9 +1,9 @@
 /*
- * The way to an app's authorization server; see oauth.h.
+ * Begins an authorization and makes its URL; see oauth.h.
  *
- * What the browser must not see or change (the PKCE verifier, the params, the connection to
- * reconnect) is sealed and stored under a hash of the state; the URL has the state itself. The row
- * is durable before the URL is returned, so that every answer finds its row.
+ * The data that the browser must not see or change (the PKCE verifier, the params, the connection
+ * to reconnect) is sealed and stored under a hash of the state; the URL contains the state itself.
+ * The row is durable before the URL is returned, so that every answer finds its row.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -43,8 +43,8 @@ static void draw_random_text(char *out)
 
 /* ---- loading ---- */
 
-/* All queries at once; each holds the op. A reconnect needs its connection, which may name the
- * server's address; a new connection needs the count of existing ones. */
+/* Sends all queries at once; each holds the op. A reconnect needs its connection, which may name
+ * the server's address; a new connection needs the number of existing ones. */
 static enum op_result step_find(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -72,7 +72,7 @@ static void append_scope(slice scope, slice separator, struct buf *out)
     buf_append(out, scope);
 }
 
-/* All scopes of the manifest, and the wanted optional ones. */
+/* All required scopes of the manifest, and the wanted optional ones. */
 static void write_scopes(const struct oauth_begin *begin, slice separator, struct buf *out)
 {
     const struct json *scopes = begin->auth->scopes, *optional = begin->auth->optional_scopes;
@@ -85,8 +85,8 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
     }
 }
 
-/* The members that oauth_finish.c reads. URLs and scopes are stored as they were sent: the manifest
- * may have changed when the browser returns. */
+/* Writes the members that oauth_finish.c reads. URLs and scopes are stored as they were sent:
+ * the manifest may have changed when the browser returns. */
 static void write_kept(const struct oauth_begin *begin, struct buf *out)
 {
     struct json_writer w;
@@ -203,7 +203,7 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
 
 /* ---- steps ---- */
 
-/* With OK and false it is a connection to another app. */
+/* Returns false with OK if it is a connection to another app. */
 static bool is_reconnectable(struct oauth_begin *begin, int *status)
 {
     struct connection *row = &begin->row;
@@ -211,8 +211,8 @@ static bool is_reconnectable(struct oauth_begin *begin, int *status)
     return *status == OK && slice_eq(row->integration_id, begin->integration->integration_id);
 }
 
-/* The addresses may be the customer's own: from the given params, else from those of the connection
- * to reconnect. */
+/* The addresses may depend on the customer: they are made from the given params, else from those
+ * of the connection to reconnect. */
 static bool find_server(struct oauth_begin *begin)
 {
     struct arena *arena = &begin->op.arena;
@@ -226,8 +226,8 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
-/* A person is not sent to an app for a grant that could not be stored. Others may connect in the
- * meantime: the insert counts again (save.c). */
+/* A person is not sent to an app for a grant that could not be stored. Others may connect until
+ * the browser returns: the insert counts again (save.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, kept_max = begin->service->config.kept_max;
@@ -245,7 +245,7 @@ static enum op_result step_save(struct op *op)
     slice client_id;
     int status = oauth_client_result(begin->service, &begin->lookup,
                                      begin->integration->integration_id, &client_id, &secret);
-    secret_unref(secret); /* it opens, which is all that matters here; oauth_finish.c sends it */
+    secret_unref(secret); /* here it only matters that it can be opened; oauth_finish.c sends it */
     if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
         return stop_begin(begin, OAUTH_NO_CLIENT,
                           arena_printf(&op->arena,

@@ -1,16 +1,16 @@
 /*
- * OAuth clients; see oauth_client.h. Both rows are loaded at once. An account's own client whose
- * secret does not open is an error, and the shared one does not replace it: a refresh token is
- * bound to the client that got it (RFC 6749 10.4).
+ * OAuth clients; see oauth_client.h. Both rows are loaded at once. If the secret of an account's
+ * own client cannot be opened, this is an error, and the shared client does not replace it: a
+ * refresh token is bound to the client that got it (RFC 6749 10.4).
  */
 #include "connect/oauth_client.h"
 
 #include "connect/internal.h"
 #include "vault/key.h"
 
-/* Sealed data is bound to an account and a number, for connections their id. Other rows use 63 bits
- * of a hash with the sign set: ids are positive, so none is equal to it, and a sealed text that is
- * copied into another kind of row does not open there. */
+/* Sealed data is bound to an account and a number; for connections this is their id. Other rows
+ * use 63 bits of a hash with the sign bit set: ids are positive, so none is equal to it, and a
+ * sealed text that is copied into another kind of row cannot be opened there. */
 static struct vault_binding oauth_binding_of(struct uuid account_id, const char *kind, slice name)
 {
     char room[1024];

@@ -1,5 +1,5 @@
 /*
- * sluice's client at an app's authorization server: the account's own, else the client that the
+ * sluice's client at an app's authorization server: the account's own client, else the one that the
  * operator configured for all accounts (`sluice oauth-clients`).
  */
 #ifndef CONNECT_OAUTH_CLIENT_H
@@ -21,9 +21,9 @@ struct oauth_client_lookup {
 /* Takes two holds on op. */
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
                        struct op *op, struct uuid account_id, slice integration_id);
-/* client_id is in op's arena; *secret: the caller's reference, NULL for a public client.
- * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret does not open here. Else the status of the
- * queries. */
+/* client_id is in op's arena; *secret: a reference for the caller, NULL for a public client.
+ * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret cannot be opened here. Else the status of
+ * the queries. */
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
                         slice integration_id, slice *client_id, struct secret **secret) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 /*
- * The way back from an app's authorization server; see oauth.h.
+ * Handles the redirect from an app's authorization server; see oauth.h.
  *
  * The statement that reads the state deletes it, before the answer is checked: a state is valid
  * once, whatever the answer is. Everything that can fail without the code is checked before the
- * code is sent, because a code is valid once, too (RFC 6749 4.1.2).
+ * code is sent, because a code is valid only once, too (RFC 6749 4.1.2).
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -47,7 +47,7 @@ static enum op_result step_take(struct op *op)
     return OP_WAIT;
 }
 
-/* The stored request; NULL: it does not open (its master key was removed). */
+/* The stored request; NULL: it cannot be opened (its master key was removed). */
 static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
     struct vault_binding binding = oauth_begun_binding(finish->in.account_id, finish->state_hash);
@@ -62,8 +62,8 @@ static const struct json *open_kept(struct oauth_finish *finish, const struct oa
     return asked;
 }
 
-/* RFC 9207, against mix-up of authorization servers. A manifest has no issuer, so origins are
- * compared: that of the answer's issuer and that of the URL to which the browser was sent. */
+/* RFC 9207, against the mix-up of authorization servers. A manifest has no issuer, so origins
+ * are compared: that of the answer's issuer and that of the URL to which the browser was sent. */
 static bool is_issuer(slice iss, slice authorize_url)
 {
     struct url theirs, ours;
@@ -72,9 +72,9 @@ static bool is_issuer(slice iss, slice authorize_url)
            slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
 }
 
-/* OP_NEXT: it contains a code of the expected server. The issuer comes first: an error of another
- * server does not count. Many servers send no issuer, so it may be absent. The error code comes
- * from the browser's URL, so the person only sees a short visible word of it. */
+/* OP_NEXT: the answer contains a code of the expected server. The issuer is checked first: an
+ * error of another server does not count. Many servers send no issuer, so it may be absent. The
+ * error code comes from the browser's URL, so a person is shown only a short visible word of it. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
@@ -114,7 +114,7 @@ static enum op_result step_taken(struct op *op)
     struct oauth_begun begun;
     int status = store_oauth_begun_take_result(&finish->query, &begun);
     if (status == OK &&
-        begun.expires_at > clock_shared_us()) /* the sweep of old rows comes later */
+        begun.expires_at > clock_shared_us()) /* old rows are removed later by housekeeping */
         finish->asked = open_kept(finish, &begun);
     if (status != OK && status != ERR_NOTFOUND)
         return stop_finish_database(finish);
@@ -199,13 +199,13 @@ static enum op_result step_ask(struct op *op)
     return result;
 }
 
-/* The life of the token is measured from before the request: expires_at is never later than the
- * provider's own. */
+/* The life of the token is counted from before the request, so expires_at is never later than
+ * the provider's own. */
 static void read_grant(struct oauth_finish *finish)
 {
     slice asked = json_get_str(finish->asked, SLICE("scopes"));
     int64_t life_s = finish->reply.expires_in_s;
-    /* if absent, it is what was requested (RFC 6749 5.1) */
+    /* if absent, the requested scopes were granted (RFC 6749 5.1) */
     finish->scopes = finish->reply.scopes.ptr ? finish->reply.scopes : asked;
     if (finish->reply.scopes.ptr)
         finish->scopes_missing =

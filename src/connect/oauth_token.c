@@ -1,7 +1,7 @@
 /*
- * The token endpoint; see oauth_token.h. Replies are read leniently where providers differ (JSON or
- * a form, numbers as text, errors with status 200), and strictly where a text is used: a token must
- * be visible ASCII, because it goes into a header.
+ * The token endpoint; see oauth_token.h. Replies are parsed leniently where providers differ (JSON
+ * or a form, numbers as text, errors with status 200), and strictly where a text is used: a token
+ * must be visible ASCII, because it is sent in a header.
  */
 #include "connect/oauth_token.h"
 
@@ -17,7 +17,7 @@ enum {
 
 /* ---- the request ---- */
 
-/* An empty value is left out: write_body has the fields of all grants. */
+/* An empty value is omitted: write_body has the fields of all grants. */
 static void put_parameter(struct buf *out, bool as_json, struct json_writer *w, const char *name,
                           slice value)
 {
@@ -47,8 +47,8 @@ static slice grant_name(enum oauth_grant grant)
     UNREACHABLE("a grant has a name");
 }
 
-/* The manifest's scopes in its own separator, only for client credentials: the other grants have
- * the scopes that a person has allowed. */
+/* The manifest's scopes with its own separator, only for client credentials: the other grants
+ * have the scopes that a person has allowed. */
 static void write_client_scopes(const struct oauth_ask *ask, struct buf *scope)
 {
     const struct json *scopes = ask->auth->scopes;
@@ -75,7 +75,8 @@ static void write_body(const struct oauth_ask *ask, struct buf *out, slice scope
     put_parameter(out, as_json, &w, "code_verifier", ask->verifier);
     put_parameter(out, as_json, &w, "refresh_token", ask->refresh_token);
     put_parameter(out, as_json, &w, "scope", scope);
-    /* a public client has nothing for a Basic header, and is named in the body (RFC 6749 4.1.3) */
+    /* a public client has no secret for a Basic header, and is named in the body (RFC 6749
+     * 4.1.3) */
     if (!by_basic || ask->client_secret.len == 0)
         put_parameter(out, as_json, &w, "client_id", ask->client_id);
     if (!by_basic)
@@ -84,7 +85,7 @@ static void write_body(const struct oauth_ask *ask, struct buf *out, slice scope
         json_close(&w, '}');
 }
 
-/* RFC 6749 2.3.1: both are form-encoded before they become one text. */
+/* RFC 6749 2.3.1: both are form-encoded before they are joined into one text. */
 static void write_authorization(const struct oauth_ask *ask, struct buf *out)
 {
     struct buf pair;
@@ -100,7 +101,7 @@ static void write_authorization(const struct oauth_ask *ask, struct buf *out)
     buf_deinit(&pair);
 }
 
-/* As it is, and in its form encoding if that differs. */
+/* Masks the secret itself, and its form encoding if that differs. */
 static void keep_secret(struct oauth_request *request, slice secret)
 {
     struct buf *texts = &request->secret_texts;
@@ -189,7 +190,7 @@ void oauth_request_deinit(struct oauth_request *request)
 
 /* ---- scopes ---- */
 
-/* RFC 6749 3.3 separates by spaces, some providers by commas. */
+/* RFC 6749 3.3 separates scopes by spaces, but some providers use commas. */
 static bool next_scope(slice *text, slice *scope)
 {
     while (text->len > 0) {
@@ -251,8 +252,8 @@ slice oauth_scopes_missing(const struct json *wanted, slice granted, struct aren
 
 /* ---- the reply ---- */
 
-/* name=value pairs as an object of strings; NULL if it is not a form. Names are those of RFC 6749
- * and vendors' (a to z and _), so that an HTML page is not taken for a form. */
+/* Parses name=value pairs into an object of strings; NULL if it is not a form. Names are those
+ * of RFC 6749 and vendors' (a to z and _), so that an HTML page is not parsed as a form. */
 static const struct json *parse_form(slice text, struct arena *arena)
 {
     struct json *object = ARENA_NEW(arena, struct json);
@@ -284,7 +285,7 @@ static const struct json *parse_reply(const struct http_call *call, struct arena
     return parse_form(call->body, arena);
 }
 
-/* A token is put into a header unchanged. */
+/* A token is inserted into a header unchanged. */
 static bool is_token(slice text)
 {
     return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
@@ -303,7 +304,7 @@ static int64_t read_expires_in(const struct json *value)
     return seconds < EXPIRES_IN_S_MAX ? seconds : EXPIRES_IN_S_MAX;
 }
 
-/* Types of token that need more than their text (RFC 6749 7.1). */
+/* Types of token that need more than the token's text (RFC 6749 7.1). */
 static bool is_bound_type(slice type)
 {
     return slice_eq_nocase(type, SLICE("mac")) || slice_eq_nocase(type, SLICE("dpop"));
@@ -323,7 +324,7 @@ static enum oauth_verdict verdict_of(slice error)
     return slice_has_word(outage, error) ? OAUTH_OUTAGE : OAUTH_REFUSED;
 }
 
-/* The code goes into messages and the audit trail, so only a short visible word is repeated. */
+/* The code is used in messages and the audit trail, so only a short visible word is repeated. */
 static void read_error(struct oauth_reply *reply, slice error, const struct secret_mask *secrets,
                        struct arena *arena)
 {
@@ -417,8 +418,8 @@ void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_reques
         read_call(call, arena, reply);
         return;
     }
-    /* A reply that is neither JSON nor a form may come from a proxy, and has no information about
-     * the grant. */
+    /* A reply that is neither JSON nor a form may come from a proxy, and says nothing about the
+     * grant. */
     bool is_answer = call->status / 100 == 2 ||
                      (call->status / 100 == 4 && call->status != 429 && call->status != 408);
     const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
@@ -431,8 +432,8 @@ void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_reques
 
 /* ---- the credential ---- */
 
-/* Other members of the former credential stay: a client's own id and secret, and the refresh token
- * if the server sends no new one (RFC 6749 6). */
+/* Other members of the previous credential are kept: a client's own id and secret, and the
+ * refresh token if the server sends no new one (RFC 6749 6). */
 static bool is_replaced(slice name, const struct oauth_reply *reply)
 {
     return slice_eq_cstr(name, "access_token") || slice_eq_cstr(name, "expires_at") ||

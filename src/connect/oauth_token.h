@@ -1,5 +1,5 @@
 /*
- * The token endpoint (RFC 6749 3.2): the request for a grant and the meaning of its reply. No I/O
+ * The token endpoint (RFC 6749 3.2): builds the request for a grant and parses its reply. No I/O
  * here.
  */
 #ifndef CONNECT_OAUTH_TOKEN_H
@@ -30,7 +30,7 @@ struct oauth_ask {
 };
 
 /* The data that http_call borrows, and the secrets in it, in each form in which the reply may
- * repeat them. */
+ * contain them. */
 struct oauth_request {
     struct http_header headers[OAUTH_REQUEST_HEADERS_MAX];
     size_t header_count;
@@ -40,14 +40,14 @@ struct oauth_request {
     struct secret_mask secrets; /* in secret_texts and authorization */
 };
 
-/* A manifest's URL with the connection's params (an object; NULL: none) inserted; text itself if it
- * has no placeholders, else in the arena. SLICE_NONE: a param is missing, or is more than a part of
- * a host or path; or out of memory. */
+/* A manifest's URL with the connection's params (an object; NULL: none) inserted; the text
+ * itself if it has no placeholders, else in the arena. SLICE_NONE: a param is missing, or
+ * contains more than a part of a host or path; or out of memory. */
 slice oauth_url_make(slice text, const struct json *params, struct arena *arena);
 
-/* Fills request, and of call: method, url, headers and body. Client authentication and form as the
- * manifest says (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM. oauth_request_deinit
- * must be called in any case. */
+/* Fills request, and method, url, headers and body of call. Client authentication and form
+ * follow the manifest (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM.
+ * oauth_request_deinit must be called in any case. */
 int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *request,
                        struct http_call *call) MUST_CHECK;
 /* Wipes. Harmless if zeroed. */
@@ -56,8 +56,8 @@ void oauth_request_deinit(struct oauth_request *request);
 enum oauth_verdict {
     OAUTH_GRANTED,
     OAUTH_GONE,    /* the grant has ended: invalid_grant, or as the manifest's `gone` says */
-    OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, for example
-                    */
+    OAUTH_REFUSED, /* an answer that will not change for the same request: a wrong client, for
+                    * example */
     OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not the reply of a token endpoint: the grant may still
                       be valid */
     OAUTH_TIMEOUT,
@@ -66,8 +66,7 @@ enum oauth_verdict {
 /* Slices are in the arena. */
 struct oauth_reply {
     enum oauth_verdict verdict;
-    slice access_token, refresh_token; /* the latter SLICE_NONE: the former refresh token stays
-                                        * valid */
+    slice access_token, refresh_token; /* refresh token SLICE_NONE: the previous one stays valid */
     slice id_token;                    /* OpenID Connect; SLICE_NONE: none */
     slice scopes;         /* granted, separated by single spaces; SLICE_NONE: not in the reply */
     int64_t expires_in_s; /* 0: not in the reply */
@@ -75,19 +74,20 @@ struct oauth_reply {
     slice message;        /* part of a sentence, for a person; without secrets */
 };
 
-/* call, of that request, has ended; JSON and form replies, errors with status 200 too. Except the
- * tokens themselves, no text of the result contains a secret of the request or a token. */
+/* Parses the reply once call, made from that request, has ended: JSON and form replies, errors
+ * even with status 200. Except the tokens themselves, no text of the result contains a secret of
+ * the request or a token. */
 void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_request *request,
                       const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
-/* Words separated by spaces or commas, as providers send them, separated by single spaces.
+/* Words separated by spaces or commas, as providers send them, rewritten with single spaces.
  * SLICE_NONE: none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);
 /* The scopes of wanted (array of strings or NULL) that are not in granted, separated by single
  * spaces; SLICE_NONE: none is missing. */
 slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
 
-/* The credential of a connection after a grant, as JSON text: the former credential (NULL: none)
- * with the new tokens. The caller wipes out. */
+/* The credential of a connection after a grant, as JSON text: the previous credential (NULL:
+ * none) with the new tokens. The caller wipes out. */
 int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
                            struct buf *out) MUST_CHECK;
 

@@ -1,20 +1,20 @@
 /*
- * When a token is renewed, and the ops that wait for it. A connection has a slot while it is
- * renewed, and after a failure until a renewal succeeds or the slot is evicted. For a while after a
- * failure there is no other attempt, so that not every request calls a token endpoint that is down.
- * The renewal itself is renewer.c.
+ * Decides when a token is renewed, and manages the ops that wait for it. A connection has a slot
+ * while it is renewed, and after a failure until a renewal succeeds or the slot is evicted. For a
+ * while after a failure there is no other attempt, so that a token endpoint that is down does not
+ * get a request for every call. The renewal itself is in renewer.c.
  */
 #include "connect/renewer.h"
 
 #include <stdio.h>
 
 enum {
-    QUIET_MS = 500,                 /* after a failure, if a call needs the token */
-    BACKGROUND_QUIET_MS_MIN = 2000, /* if no call needs it yet; doubles */
+    QUIET_MS = 500,                 /* pause after a failure if a call needs the token */
+    BACKGROUND_QUIET_MS_MIN = 2000, /* pause if no call needs it yet; doubles */
     BACKGROUND_QUIET_MS_MAX = 60000,
-    AGING_US_MAX =
-        300 * 1000000,         /* a token is renewed in the background this long before its end */
-    SKEW_US_MAX = 5 * 1000000, /* a token counts as expired this long before its end */
+    AGING_US_MAX = 300 * 1000000, /* a token is renewed in the background this long before it
+                                   * expires */
+    SKEW_US_MAX = 5 * 1000000,    /* a token counts as expired this long before it expires */
 };
 
 /* ---- when ---- */
@@ -36,8 +36,8 @@ enum connect_need connect_item_need(const struct connect_service *service,
         return CONNECT_EXPIRED;
     if (item->expires_at == 0)
         return CONNECT_FRESH;
-    /* From the row's last change, which is the grant or later. The margins are fractions of the
-     * token's life, so that a token of one minute is not renewed all the time. */
+    /* Counted from the row's last change, which is the grant or later. The margins are fractions
+     * of the token's life, so that a token of one minute is not renewed all the time. */
     int64_t life = item->expires_at - item->updated_at;
     if (life < 0)
         life = 0;
@@ -72,8 +72,8 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
     lines_drop(&service->renewals, &slot->line);
 }
 
-/* A slot without a failure is dropped. So is one whose grant has ended: the row is marked, so no
- * renewal is requested. */
+/* A slot without a failure is dropped. So is a slot whose grant has ended: the row is marked, so
+ * no renewal is requested. */
 static void remember_result(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
@@ -112,8 +112,8 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, 8);
     struct slot *slot = lines_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
-    /* From the least recently used on; a slot with a renewal under way is never evicted. If all
-     * slots are in use, the caller's token is not renewed now. */
+    /* Starts at the least recently used slot; a slot with a renewal under way is never evicted.
+     * If all slots are in use, the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          !slot && has_all_slots(service) && node != &service->slots;) {
         struct slot *old = LIST_ITEM(node, struct slot, line.ring);

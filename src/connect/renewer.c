@@ -1,13 +1,14 @@
 /*
- * One renewal of an OAuth token, by refresh token or client credentials. One runs at a time for a
- * connection: in this process (other ops wait in its list) and in all processes (a claim in the
- * row, a lease that ends by itself; store/connection.h). The claim is not a database lock: no
- * transaction is open during the call to the token endpoint.
+ * One renewal of an OAuth token, by refresh token or client credentials. Only one runs at a time
+ * for a connection: in this process (other ops wait in its list) and in all processes (a claim in
+ * the row, a lease that expires by itself; store/connection.h). The claim is not a database lock:
+ * no transaction is open during the call to the token endpoint.
  *
  * Rotation: a provider may end the old refresh token when it issues a new one. The new one is
- * durable before the new access token is used, and storing it is tried again for minutes while the
- * database is unreachable. A process that dies between the two loses it; then the next renewal
- * finds out whether the old one still works, and if not the connection becomes reauth_required.
+ * durable before the new access token is used, and storing it is retried for minutes while the
+ * database is unreachable. A process that dies between the reply and the write loses it. Then the
+ * next renewal finds out whether the old token still works; if not, the connection becomes
+ * reauth_required.
  *
  * Only an answer that the grant has ended marks a connection. If a token endpoint is unreachable,
  * sends an unusable reply or rejects the client, the connection stays unchanged.
@@ -21,8 +22,9 @@
 
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
-    LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by this */
-    CLAIM_POLL_MS = 60,     /* between loads while another process renews it, up to twice that */
+    LEASE_MARGIN_MS = 5000, /* margin by which a claim outlasts the call to the token endpoint */
+    CLAIM_POLL_MS = 60,     /* pause between loads while another process renews it; up to twice
+                             * that */
     STORE_RETRY_MS = 200,
     STORE_TRIES_MAX = 600, /* two minutes of pauses */
 };
@@ -81,8 +83,8 @@ static void count_end(const struct renewer *renewer)
                LOG_STR("cause", renewer->message));
 }
 
-/* Also after a cancel. The cached set is dropped before the waiting ops run, so that they load the
- * row as it is now; other processes are notified only if the row has changed. */
+/* Also called after a cancel. The cached set is dropped before the waiting ops run, so that they
+ * load the row as it is now; other processes are notified only if the row has changed. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct renewer *renewer = renewer_of(op);
@@ -109,7 +111,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&renewer->asked.call);
 }
 
-/* Ends with a result, through STEP_RELEASE. */
+/* Ends the renewal with a result, through STEP_RELEASE. */
 static enum op_result finish_renewal(struct renewer *renewer, enum connect_renewed result,
                                      slice message)
 {
@@ -128,7 +130,7 @@ static enum op_result no_database(struct renewer *renewer)
 /* ---- the row ---- */
 
 /* Each round begins here: the first round, a round after waiting for another process's claim,
- * and a round after another writer has changed the row. */
+ * and a round after another writer changed the row. */
 static enum op_result step_load(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -157,8 +159,8 @@ static bool is_same_grant(struct renewer *renewer, const struct secret *a, const
            has_same(left, right, SLICE("refresh_token"));
 }
 
-/* Takes the row's credential as renewer->former. false: it does not open; the next lookup reports
- * that (open_credential in connect.c). */
+/* Opens the row's credential into renewer->former. false: it cannot be opened; the next lookup
+ * reports that (open_credential in connect.c). */
 static bool open_row(struct renewer *renewer, const struct connection *row)
 {
     struct vault_binding binding = {renewer->account_id, renewer->id};
@@ -184,9 +186,9 @@ static enum op_result step_loaded(struct op *op)
     int status = store_connection_get_result(&renewer->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return no_database(renewer);
-    /* Nothing to renew: the row no longer exists, or has changed since the caller's lookup. Its
-     * next lookup finds the tokens of another renewal, a new grant, or the reason why there is
-     * none. */
+    /* There is nothing to renew: the row no longer exists, or has changed since the caller's
+     * lookup. The caller's next lookup finds the tokens of another renewal, a new grant, or the
+     * reason why there is none. */
     if (status == ERR_NOTFOUND || row.status != CONNECTION_LIVE || !open_row(renewer, &row) ||
         !is_same_grant(renewer, renewer->used, renewer->former))
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -202,7 +204,7 @@ static enum op_result step_loaded(struct op *op)
 
 /* ---- the client ---- */
 
-/* Before the claim, so that its lease is used only for the call. */
+/* Comes before the claim, so that the claim's lease is used only for the call. */
 static enum op_result step_find_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -249,7 +251,7 @@ static enum op_result step_claim(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     ASSERT(renewer->client.id.len > 0 && renewer->former);
-    if (renewer->claim.until_ns == 0) /* a dead holder's lease may have to end first */
+    if (renewer->claim.until_ns == 0) /* the lease of a dead process may have to expire first */
         renewer->claim.until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
     renewer->claim.since_boot_ns = clock_boot_ns();
     store_connection_claim(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
@@ -267,7 +269,7 @@ static enum op_result step_claimed(struct op *op)
     }
     if (status != ERR_NOTFOUND)
         return no_database(renewer);
-    /* another process holds the claim, or the row has changed: a load shows which */
+    /* another process holds the claim, or the row has changed: loading it shows which */
     if (loop_now_ns(op->loop) > renewer->claim.until_ns)
         return finish_renewal(renewer, CONNECT_RENEWAL_TIMEOUT,
                               SLICE("another process has been renewing its token for too long"));
@@ -283,7 +285,7 @@ static enum op_result step_ask(struct op *op)
     struct renewer *renewer = renewer_of(op);
     unsigned timeout_ms = renewer->service->config.token_timeout_ms;
     const struct json *credential = parse_credential(renewer, renewer->former);
-    ASSERT(renewer->claim.is_held); /* no other process sends this token now */
+    ASSERT(renewer->claim.is_held); /* no other process sends this token at the same time */
     struct oauth_ask ask = {
         .auth = renewer->auth,
         .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
@@ -315,7 +317,7 @@ static enum op_result step_ask(struct op *op)
                           SLICE("the request to its authorization server cannot be made"));
 }
 
-/* Seals the new tokens. false: out of memory, or larger than can be sealed. */
+/* Seals the new tokens. false: out of memory, or they are too large to be sealed. */
 static bool seal(struct renewer *renewer)
 {
     ASSERT(renewer->given.reply.access_token.len > 0 && !renewer->given.credential);
@@ -359,8 +361,8 @@ static enum op_result step_read(struct op *op)
 
 /* ---- storing the new tokens ---- */
 
-/* The life of the token is measured from before the request: expires_at is never later than the
- * provider's own. */
+/* The life of the token is counted from before the request, so expires_at is never later than
+ * the provider's own. */
 static enum op_result step_store(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -406,8 +408,8 @@ static enum op_result step_stored(struct op *op)
 }
 
 /* The row has another revision now: from this renewal's own write, whose answer was lost, from
- * another change, or from a new grant by a person. Only while it still has the tokens that were
- * sent are the received ones newer. */
+ * another change, or from a new grant by a person. The received tokens are newer only if the row
+ * still has the tokens that were sent. */
 static enum op_result step_reloaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -419,7 +421,8 @@ static enum op_result step_reloaded(struct op *op)
         is_ours = is_same_grant(renewer, asked_with, renewer->former);
     secret_unref(asked_with);
     if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
-        return retry_later(renewer, STEP_STORE); /* which again finds the old revision gone */
+        return retry_later(renewer, STEP_STORE); /* which finds again that the old revision no
+                                                  * longer exists */
     if (!is_ours)
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     return op_jump(op, STEP_STORE);
@@ -463,8 +466,8 @@ static enum op_result step_marked(struct op *op)
     return finish_renewal(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
-/* Returns a claim that no write of the row has ended, so that the next renewal need not wait for
- * its lease. If this fails, the lease ends by itself. */
+/* Releases a claim that no write of the row has ended, so that the next renewal need not wait
+ * for its lease. If this fails, the lease expires by itself. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -530,8 +533,8 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
         return NULL;
     ASSERT(integration_id.len <= sizeof(renewer->integration_id));
     ASSERT(!slot->running && service->config.http);
-    /* copies and references: the item's set may be evicted, and the catalog replaced, during
-     * this */
+    /* copies and references, since the item's set may be evicted and the catalog replaced before
+     * the end */
     memcpy(renewer->integration_id, integration_id.ptr, integration_id.len);
     renewer->integration_len = integration_id.len;
     renewer->service = service;

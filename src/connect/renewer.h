@@ -10,7 +10,7 @@
 
 enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
 
-/* One connection that is being renewed, or that could not be. */
+/* A connection that is being renewed, or whose renewal failed. */
 struct slot {
     struct line line;        /* by account and connection; in service->slots */
     struct renewer *running; /* NULL: none */
@@ -35,7 +35,7 @@ struct renewer {
     struct pg_query query;
     struct op_timer timer;
     unsigned tries; /* attempts to store or mark */
-    /* the row, as it was loaded last */
+    /* the row, as loaded last */
     struct secret *former; /* its credential, which is renewed */
     slice token_url;
     /* the OAuth client that authenticates to the token endpoint */
@@ -45,7 +45,8 @@ struct renewer {
         struct secret *secret;
     } client;
     struct {
-        uint64_t since_boot_ns, until_ns; /* until: when it is given up; 0: not tried yet */
+        uint64_t since_boot_ns, until_ns; /* until: when waiting for the claim ends; 0: not tried
+                                           * yet */
         bool is_held;
     } claim;
     struct {
@@ -64,12 +65,12 @@ struct renewer {
     slice message;
 };
 
-/* renewer.c: starts it in slot, for the credential that the caller found expired or refused. NULL:
- * not an app whose tokens can be renewed, or out of memory. */
+/* renewer.c: starts a renewal in slot, for the credential that the caller found expired or
+ * refused. NULL: the app's tokens cannot be renewed, or out of memory. */
 struct renewer *renewer_start(struct connect_service *service, struct slot *slot,
                               struct uuid account_id, slice integration_id,
                               const struct connect_item *item) MUST_CHECK;
-/* renew.c: at its end; remembers a failure and releases the ops that wait. */
+/* renew.c: called at the end of a renewal; remembers a failure and releases the ops that wait. */
 void renewer_ended(struct renewer *renewer);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * From a credential to a row; see save.h.
+ * Stores a credential as a row; see save.h.
  *
- * A link is used before the row is written: of two requests with the same link one makes a
+ * A link is used up before the row is written: of two requests with the same link one makes a
  * connection, the other gets CONNECT_SAVE_LINK_USED. If that connection cannot be stored, the
  * class's stop step makes the link usable again. The audit event comes last, because the row must
  * not depend on it.
  *
- * A connection that exists is changed by compare-and-set on rev. If another writer was first, the
- * row is loaded again and the credential stored over it: the newest grant wins.
+ * An existing connection is changed by compare-and-set on rev. If another writer was first, the row
+ * is loaded again and the credential stored over it: the newest grant wins.
  */
 #include "connect/save.h"
 
@@ -75,7 +75,8 @@ static enum op_result step_load(struct op *op)
                                 : short_id_new(),
         .integration_id = in->integration_id,
         .label = in->label,
-        .is_default = true, /* tried first; step_stored gives way to another default */
+        .is_default = true, /* tried first; step_stored retries without it if there is another
+                             * default */
         .auth_kind = in->auth_kind,
         .key_id = vault_ring_key_id(save->service->config.ring),
         .scopes = in->scopes,
@@ -92,7 +93,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* Of the stored row only rev is needed: label and params stay, the rest is replaced as a whole. */
+/* Only rev of the stored row is needed: label and params stay, the rest is replaced as a whole. */
 static enum op_result read_rev(struct connect_save *save)
 {
     struct connection row;
@@ -112,8 +113,8 @@ static enum op_result step_loaded(struct op *op)
     return read_rev(save_of(op));
 }
 
-/* The sealed text is bound to account and id: so step_load draws a new connection's id, not the
- * database. */
+/* The sealed text is bound to account and id, so step_load generates a new connection's id, not
+ * the database. */
 static enum op_result step_seal(struct op *op)
 {
     struct connect_save *save = save_of(op);
@@ -158,7 +159,7 @@ static enum op_result step_store(struct op *op)
         .auth_kind = row->auth_kind,
         .scopes = row->scopes,
         .expires_at = row->expires_at,
-        .is_grant_new = true, /* unlike a renewal, it may be another person's */
+        .is_grant_new = true, /* unlike a renewal, this may be the grant of another person */
         .identity = row->identity,
     };
     if (save->in.connection_id)
@@ -184,7 +185,7 @@ static enum op_result step_stored(struct op *op)
     bool is_own = true;
     int status = save->in.connection_id ? store_rev_result(&save->query, &rev)
                                         : store_connection_insert_result(&save->query, &is_own);
-    /* only with OK is it the count of connections; otherwise the size of the statement (pg/pg.h) */
+    /* it is the number of connections only if OK; otherwise the size of the statement (pg/pg.h) */
     if (!save->in.connection_id && status == ERR_LIMIT && save->query.status == OK)
         return stop_save(save, CONNECT_SAVE_FULL);
     save->is_there = !is_own;
@@ -255,8 +256,8 @@ static slice details_of(struct connect_save *save)
     return json_text_take(&text, &save->op.arena);
 }
 
-/* The row is durable, so the result is already decided: an event that cannot be written is logged,
- * and does not fail the request. */
+/* The row is durable, so the result is already decided: if the event cannot be written, this is
+ * logged, and the request does not fail. */
 static enum op_result step_audit(struct op *op)
 {
     struct connect_save *save = save_of(op);
@@ -304,7 +305,7 @@ static const struct op_step steps[] = {
     [STEP_RELOADED] = {"reloaded", step_reloaded, OP_TO(STEP_STORE) | TO_UNLINK},
     [STEP_AUDIT] = {"audit", step_audit, 0},
     [STEP_AUDITED] = {"audited", step_audited, 0},
-    /* after OP_STOP; an op that has stored its connection ends before */
+    /* runs after OP_STOP; an op that has stored its connection ends before */
     [STEP_UNLINK] = {"unlink", step_unlink, 0},
     [STEP_UNLINKED] = {"unlinked", step_unlinked, 0},
 };

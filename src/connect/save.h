@@ -1,7 +1,7 @@
 /*
  * save: seals a credential and stores it, as a new connection or as a new credential of an existing
  * one, with an audit event. If the request comes through a connect link, the link is used up first,
- * so that it makes one connection at most, even if it is used twice at the same time.
+ * so that it makes at most one connection, even if it is used twice at the same time.
  *
  * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
  */
@@ -24,8 +24,9 @@ enum connect_saved {
 struct connect_save_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
-    int64_t connection_id; /* the one to reconnect; 0: a new one */
-    int64_t new_id;        /* new connections only; 0: drawn. An existing one is not made again */
+    int64_t connection_id; /* the connection to reconnect; 0: make a new one */
+    int64_t new_id;        /* new connections only; 0: generate one. If the id exists, nothing is
+                            * made */
     slice label, params;   /* new connections only; params a JSON object or SLICE_NONE */
     slice credential;      /* JSON text */
     slice scopes;          /* granted; SLICE_NONE: unknown */
@@ -56,8 +57,8 @@ struct connect_save {
 void connect_save_start(struct connect_service *service, struct connect_save *save,
                         const struct connect_save_request *request, struct op *parent);
 
-/* The members of an audit event's details for the link: `,"link_id":...`; nothing for NULL. For the
- * open object of w. */
+/* Writes the members for the link into the open object of w, the details of an audit event:
+ * `,"link_id":...`; nothing for NULL. */
 void connect_write_link(struct json_writer *w, const struct connect_session *link);
 void connect_write_identity(struct json_writer *w, const struct connection_identity *identity);
 

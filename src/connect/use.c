@@ -1,11 +1,11 @@
 /*
  * The last use and the last failure of connections: kept in memory, stored soon after a
  * connection's first use and then at most once every use_every_ms, many at once. A process that
- * dies loses at most that; a clean shutdown loses nothing (connect_uses_flush).
+ * dies loses at most the uses of that time; a clean shutdown loses nothing (connect_uses_flush).
  *
  * A use is in uses_young until it is first stored, then in uses_stored; while it is being stored,
- * it is in uses_sending. The delay is the same for all of a list, so each list is in order of
- * due_ns and only its first is examined. A use that comes due with nothing new is dropped.
+ * it is in uses_sending. All items of a list have the same delay, so each list is in order of
+ * due_ns and only its first item is examined. A use that becomes due without news is dropped.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -13,7 +13,7 @@
 #include "connect/internal.h"
 
 enum {
-    USES_MAX = 20000, /* connections remembered: beyond it a use is counted, and not stored */
+    USES_MAX = 20000, /* connections remembered: beyond this a use is counted, but not stored */
     SOON_MS = 1000,
     SENT_MAX = 1000, /* statements under way; those of a turn share a commit */
     KEY_LEN = 16 + 8,
@@ -45,7 +45,7 @@ static void drop(struct connect_service *service, struct use *use)
 
 /* ---- storing ---- */
 
-/* The first of a list if it is due; at a shutdown the first in any case. */
+/* The first use of a list if it is due; during a shutdown the first in any case. */
 static struct use *first_due(const struct connect_service *service, const struct list *list)
 {
     if (list_is_empty(list))
@@ -68,7 +68,7 @@ static slice make_key(char *room, struct uuid account_id, int64_t id)
     return slice_of(room, KEY_LEN);
 }
 
-/* At the earlier of the two firsts. */
+/* Sets the timer to the earlier of the two lists' first uses. */
 static void arm(struct connect_service *service)
 {
     uint64_t due_ns = UINT64_MAX;
@@ -82,7 +82,7 @@ static void arm(struct connect_service *service)
         timer_start(&service->uses_timer, due_ns);
 }
 
-/* A lost write is repeated when its connection is due again. */
+/* A lost write is repeated when its connection becomes due again. */
 static bool on_sent(struct store_later *later)
 {
     const struct sent *sent = CONTAINER_OF(later, struct sent, later);
@@ -109,7 +109,7 @@ static const struct store_later_class sent_class = {
     .failure = "the last use of a connection could not be stored",
 };
 
-/* false: no room. At a shutdown there is no next use: it is dropped. */
+/* false: no room. During a shutdown there is no next use, so this one is dropped. */
 static bool submit(struct connect_service *service, struct use *use)
 {
     struct sent *sent = store_later(&service->uses_sent, &sent_class, NULL, use->failure_len);
@@ -176,8 +176,8 @@ static struct use *use_get(struct connect_service *service, slice key)
     return use;
 }
 
-/* A provider's text may contain NUL, which a text column does not accept, and control characters,
- * which a page would show as boxes. Out of memory the former failure stays. */
+/* A provider's text may contain NUL, which a text column does not accept, and control
+ * characters, which a page would show as boxes. If memory is short, the previous failure stays. */
 static void keep_failure(struct use *use, slice failure)
 {
     slice text = slice_first_utf8(failure, CONNECTION_FAILURE_MAX);

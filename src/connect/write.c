@@ -1,6 +1,6 @@
 /*
- * A connection as JSON, and the cursor of lists of connections: for the interface, the dashboard
- * and the operator's commands.
+ * A connection as JSON, and the cursor of lists of connections: for the API, the dashboard and the
+ * operator's commands.
  */
 #include "connect/connect.h"
 
