@@ -16,7 +16,10 @@
 #include "vault/auth.h"
 #include "vault/seal.h"
 
-enum { API_WAIT_S_MAX = 60 }; /* how long a client may ask a reply to wait for a change */
+enum {
+    API_WAIT_S_MAX = 60
+}; /* the longest time that a client may let a request wait for a
+    * change */
 
 struct api;
 struct mcp_listeners;
@@ -30,41 +33,44 @@ struct api_config {
     struct catalog **catalog; /* the current snapshot */
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
-    uint64_t files_body_bytes_max;        /* limit of bodies with files; 0: as for others */
-    /* proxies whose X-Forwarded-For is trusted; NULL: none. Outlives it */
+    uint64_t files_body_bytes_max;        /* limit for bodies with files; 0: the same as for
+                                           * other bodies */
+    /* proxies whose X-Forwarded-For is trusted; NULL: none. Must outlive the api */
     const struct address_policy *trusted_proxies;
-    uint64_t account_rate_per_s; /* requests of an account; 0: any number */
+    uint64_t account_rate_per_s; /* requests per account; 0: unlimited */
     uint64_t account_burst;
-    struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: limits of this
-                              process alone */
+    struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: this process
+                            * limits alone */
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* NULL: requests take any memory */
-    /* From another room that sees this one: their data is a struct api_endpoint, and their routes
-     * need a key. Outlive it. */
+    /* Endpoints of another room that sees this one: the data of each is a struct api_endpoint,
+     * and their routes need a key. They must outlive the api. */
     const struct http_route *routes;
     size_t route_count;
     const struct vault_ring *ring; /* seals the states that an MCP client keeps for a call */
-    /* origins of pages that may call /mcp from a browser, besides the public URL's:
+    /* origins of pages that may call /mcp from a browser, in addition to the public URL's:
      * "https://example.com" */
     const slice *mcp_origins;
     size_t mcp_origin_count;
-    bool refuses_unattended;   /* writes over /mcp, where the key does not say */
-    const slice *home_domains; /* the own domains; the dashboard marks recipients outside of them */
+    bool refuses_unattended;   /* writes over /mcp if the key does not decide */
+    const slice *home_domains; /* the operator's own domains; the dashboard marks recipients
+                                * outside of them */
     size_t home_domain_count;
     struct mcp_listeners *mcp_listeners; /* its open subscriptions */
     struct tracer *tracer;               /* NULL: no traces */
 };
 
-/* Everything in config outlives it. NULL: err. */
+/* Everything in config must outlive the api. NULL with err set on failure. */
 struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK;
 /* The beginning of links to the dashboard: "https://sluice.example.com". Copied. */
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
-/* Whether a path is one of its own, or below /api or /mcp, where all 404s are its own, too. */
+/* Whether a path is an endpoint of the api, or below /api or /mcp, where the api answers all
+ * 404s, too. */
 bool api_has_path(const struct api *api, const struct http_exchange *exchange);
-/* From now on /metrics is answered only on this server. */
+/* After this call /metrics is answered only on this server. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);
 /* For http_server_new, with the api as ctx. */
 extern const struct http_handler api_handler;

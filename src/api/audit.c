@@ -22,7 +22,7 @@ static int read_events(struct api_request *request, void **items, size_t *count,
     return status;
 }
 
-/* The time is in the id (UUIDv7). details is a JSON object made by the event's writer. */
+/* The id (UUIDv7) contains the time. details is a JSON object made by the writer of the event. */
 static void put_event(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct audit_event *event = item;

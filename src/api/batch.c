@@ -21,7 +21,7 @@ enum {
     BATCH_SUMMARIES_BYTES_MAX = 4 * 1024 * 1024,
     BATCH_OUTPUT_BYTES = 1024 * 1024,
     BATCH_REPLY_BYTES_MAX = BATCH_SUMMARIES_BYTES_MAX + 1024 * 1024,
-    BATCH_ITEM_BYTES = 256, /* about what an item takes besides its summary */
+    BATCH_ITEM_BYTES = 256, /* approximate bytes of an item without its summary */
 };
 
 struct item {
@@ -34,12 +34,12 @@ struct item {
 struct batch {
     struct item *items;
     size_t count, summaries_len;
-    size_t replay_room; /* for large stored summaries: those that do not fit are not read */
+    size_t replay_room; /* for large stored summaries: a summary that does not fit is not read */
     const struct trace_context *trace; /* the parent span of its executions; or NULL */
 };
 
-/* Each counts as a separate request if the account's rate is limited; the first one was counted
- * with the request, before its body was read. */
+/* If the account's rate is limited, each item counts as a request; the first was counted with
+ * the batch itself, before its body was read. */
 static bool is_within_rate(struct api_request *request, struct item *item, bool is_first)
 {
     struct account_rate *rate = request->api->serve.rate;
@@ -55,7 +55,7 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
-/* Whether the rest of them waits for the database's part of the account's rate. */
+/* Whether the remaining items wait for the database's part of the account's rate. */
 static bool awaits_rate(struct api_request *request, size_t count)
 {
     struct account_rate *rate = request->api->serve.rate;
@@ -94,7 +94,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
 
 /* ---- the reply ---- */
 
-/* Too large for this reply: the data needed to fetch it. */
+/* The summary is too large for this reply: returns the data needed to fetch it. */
 static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
     json_member_open(w, "summary", '{');
@@ -106,9 +106,9 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
     json_member_bool(w, "truncated", true);
 }
 
-/* A reason without a status is a guard error, which has no summary; so is an outcome whose summary
- * could not be made. An outcome without an id (blocked, a dry run) is not stored, so it is returned
- * completely, however large. */
+/* A reason without a status is a guard error, which has no summary; the same applies to an
+ * outcome whose summary could not be made. An outcome without an id (blocked, a dry run) is not
+ * stored, so it is returned completely, however large. */
 static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
@@ -136,7 +136,7 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         json_member_bool(w, "idempotent_replayed", true);
 }
 
-/* Refused before any of it ran. */
+/* The whole batch was refused before any item ran. */
 static void put_problem(struct json_writer *w, const struct item *item)
 {
     ASSERT(item->problem.ptr && item->status >= 400 && !item->exec);
@@ -161,7 +161,7 @@ static void put_results(struct json_writer *w, struct batch *batch)
     json_close(w, ']');
 }
 
-/* Reserved at once: a buffer that grows would copy megabytes again and again in one turn of the
+/* Reserved in advance: a buffer that grows would copy megabytes several times in one turn of the
  * loop. */
 static size_t reply_size(const struct batch *batch)
 {
@@ -185,7 +185,7 @@ static enum op_result reply_batch(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-/* Each decides for itself: one that a provider may know about runs to its record. */
+/* Each execution decides for itself: one that may have reached a provider runs to its record. */
 static void gone_batch(struct api_request *request)
 {
     struct batch *batch = request->state;

@@ -1,12 +1,12 @@
 /*
- * POST /api/connect/sessions (execute:write scope): a link with which an end user connects an app,
- * for an agent's `sluice.connect_app` to show. Valid for 15 minutes and once; it makes one
- * connection to one app, or gives one connection a new grant, for this account, while the
- * requesting key is valid. If an email or subject is named, no other login can be connected with
- * it.
+ * POST /api/connect/sessions (execute:write scope): creates a link with which an end user connects
+ * an app; an agent's `sluice.connect_app` shows it. A link is valid for 15 minutes and for one use.
+ * It makes one connection to one app, or gives one connection a new grant, for this account, while
+ * the requesting key is valid. If an email or subject is named, no other login can be connected
+ * with it.
  *
  * Only hashes of the link's token and of the key are stored. The request may be retried after a
- * lost answer: the first link then ends unused.
+ * lost answer: the first link then expires unused.
  */
 #include "api/request.h"
 #include "base/clock.h"
@@ -36,7 +36,7 @@ static bool is_loopback(const struct url *url)
            slice_eq_cstr(url->host, "127.0.0.1") || slice_eq_cstr(url->host, "::1");
 }
 
-/* https, or http of this machine; nothing that browsers read differently. */
+/* https, or http to this machine; nothing that browsers parse differently. */
 static bool is_return_url(slice text)
 {
     struct url url;
@@ -44,7 +44,8 @@ static bool is_return_url(slice text)
            url_parse(text, &url, NULL) == OK && (url.is_https || is_loopback(&url));
 }
 
-/* The account, so that it is found by key, and 256 random bits; the hash is over all of it. */
+/* The token is the account, so that the row is found by its key, and 256 random bits; the hash
+ * covers all of it. */
 static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -111,7 +112,7 @@ static enum op_result read_target(struct api_request *request, struct linking *l
     return OP_NEXT;
 }
 
-/* A demand that can never be met is refused here, before a person has signed in at the app. */
+/* A requirement that can never be met is refused here, before a person has signed in to the app. */
 static enum op_result read_demand(struct api_request *request, struct linking *linking)
 {
     const struct catalog_identity *identity = &linking->app->identity;
@@ -156,7 +157,7 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     return result;
 }
 
-/* An unknown or undemanded value does not differ. */
+/* A value that is unknown or not required does not count as different. */
 static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
@@ -164,8 +165,9 @@ static bool differs(slice wanted, slice known, bool is_email)
     return is_email ? !slice_eq_nocase(wanted, known) : !slice_eq(wanted, known);
 }
 
-/* The named one, else the default, else the only one. OP_NEXT: found, or there is none and the link
- * makes the first. Rows are one connection by its id, of any app, or all choices (begin_link). */
+/* Selects the named connection, else the default, else the only connection. OP_NEXT: one was
+ * found, or there is none and the link makes the first. The rows are the named connection, which
+ * may be of any app, or all candidates (begin_link). */
 static enum op_result choose_link_connection(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -203,7 +205,8 @@ static enum op_result choose_link_connection(struct api_request *request, struct
 
 /* ---- storing ---- */
 
-/* A link whose client has disconnected is made, too: its URL is in no answer, and it expires. */
+/* A link is made even if its client has disconnected: no answer contains its URL, and it
+ * expires. */
 static enum op_result reply_link(struct api_request *request)
 {
     const struct linking *linking = request->state;
@@ -246,7 +249,7 @@ static enum op_result on_counted(struct api_request *request)
     return store(request, request->state);
 }
 
-/* A link for a new connection is refused if that could not be stored in the end. */
+/* A link for a new connection is refused if the connection could not be stored afterwards. */
 static enum op_result store_new(struct api_request *request, struct linking *linking)
 {
     size_t kept_max = connect_kept_max(request->api->config.connect);

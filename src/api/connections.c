@@ -9,7 +9,7 @@
 
 /* ---- the list ---- */
 
-enum { PAGE_MAX = 100 }; /* also for a client that sets no limit */
+enum { PAGE_MAX = 100 }; /* the limit for a client that sets none */
 enum { INTEGRATION, CURSOR };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
@@ -56,7 +56,7 @@ static enum op_result begin_connection_list(struct api_request *request)
         return OP_DONE;
     page->integration_id = list.values[INTEGRATION];
     page->count_max =
-        list.limit + 1; /* one more than requested, to know whether there is another page */
+        list.limit + 1; /* one more than requested, which shows whether there is another page */
     if (!connect_cursor_read(list.values[CURSOR], page))
         return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
     request->state = page;
@@ -78,7 +78,7 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Connection not found");
 }
 
-/* The {id} of the path. false: answered, 404. */
+/* Reads the {id} of the path. false: it is invalid, and 404 was answered. */
 static bool read_id(struct api_request *request, int64_t *id)
 {
     if (slice_to_i64(request->serve.match.params[0], id) && *id > 0)
@@ -123,10 +123,10 @@ const struct api_endpoint api_connections_get = {
 
 /* ---- changes ---- */
 
-/* A label and a default are two commands, the default last. After a change the present row is
- * returned, after a deletion none. */
+/* A new label and a new default are two commands; the default comes last. After a change the
+ * current row is returned, after a deletion none. */
 struct changing {
-    struct connect_command first, second; /* an op that has just ended is not started again */
+    struct connect_command first, second; /* an op that has just ended cannot be started again */
     struct connect_command *command;
     struct connect_command_request in;
     bool is_default_wanted; /* until its command has begun */

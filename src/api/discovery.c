@@ -15,7 +15,7 @@ enum {
 
 /* ---- common ---- */
 
-/* The action is unknown, or, with integration NULL, the integration. */
+/* Reports an unknown action, or, if integration is NULL, an unknown integration. */
 static enum op_result reply_not_found(struct api_request *request,
                                       const struct catalog_integration *integration,
                                       slice integration_id, slice action_id)
@@ -41,8 +41,9 @@ static enum op_result reply_not_found(struct api_request *request,
     return api_reply_outcome(request, &outcome);
 }
 
-/* true: the client has this catalog already and was answered (304). Texts that also depend on the
- * account's connections have a tag of their own, since this one does not change with them. */
+/* Returns true if the client already has this catalog and was answered (304). Texts that also
+ * depend on the account's connections have their own tag, since this one does not change with
+ * them. */
 static bool has_catalog(struct api_request *request)
 {
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
@@ -103,8 +104,8 @@ static void put_integration_state(struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The matches of the query, best first; without a query all, in their order. NULL: out of
- * memory. */
+/* The matches of the query, best first. Without a query: all documents, in their order. NULL:
+ * out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 const struct filter *filter, size_t *count)
 {
@@ -147,8 +148,8 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_member_i64(w, "total", (int64_t)total);
 }
 
-/* With the present catalog: it may have been replaced during the query, and the filter points only
- * into the request. */
+/* Uses the current catalog: it may have been replaced during the query, and the filter points
+ * only into the request. */
 static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
@@ -196,7 +197,7 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
-/* In the order of the manifest, or of how well they match the intent. */
+/* In the order of the manifest, or sorted by how well they match the intent. */
 static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
                         const struct catalog_hit *ranked, size_t count)
 {
@@ -296,7 +297,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    /* connected ones come first among equals; connected_only admits no others */
+    /* among equal matches, connected apps come first; connected_only accepts no others */
     state->search.connected = connect_connected_flags(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;
@@ -319,7 +320,8 @@ static enum op_result begin_search(struct api_request *request)
     request->state = state;
     state->search = (struct search_request){
         .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
-    if (request->outer) { /* a model is shown what it may run; over HTTP the catalog is whole */
+    if (request->outer) { /* a model gets only the actions that it may run; over HTTP the catalog
+                           * is complete */
         state->search.without_reads = !serve_may(&request->serve, SCOPE_EXECUTE_READ);
         state->search.without_writes = !serve_may(&request->serve, SCOPE_EXECUTE_WRITE);
     }

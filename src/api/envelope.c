@@ -1,7 +1,7 @@
 /*
- * Outcomes to HTTP statuses and tool errors; see envelope.h. Each reason has a line (asserted): 409
- * is blocked, 500 failed, 503 means that nothing was stored and the client may retry. The tool
- * endpoint differs in one status, 412 for a missing confirmation.
+ * Maps outcomes to HTTP statuses and tool errors; see envelope.h. Each reason has a line
+ * (asserted): 409 is blocked, 500 failed, 503 means that nothing was stored and the client may
+ * retry. The tool endpoint differs in one status, 412 for a missing confirmation.
  */
 #include "api/envelope.h"
 

@@ -1,6 +1,6 @@
 /*
- * The one table from outcomes to HTTP statuses and the tool endpoint's errors (src/api/README.md
- * "Executions"). Private to the api room; error codes are call/outcome.h's.
+ * The only table from outcomes to HTTP statuses and the tool endpoint's errors (src/api/README.md
+ * "Executions"). Private to the api room; call/outcome.h has the error codes.
  */
 #ifndef API_ENVELOPE_H
 #define API_ENVELOPE_H

@@ -6,7 +6,7 @@
 #include "call/fit.h"
 #include "json/number.h"
 
-/* A positive integer, clamped to the maximum; 0 if it is absent. */
+/* Reads a positive integer, clamped to the maximum; 0 if it is absent. */
 static bool is_limit(const struct json *value, int64_t *limit)
 {
     struct json_decimal decimal;
@@ -36,7 +36,7 @@ const struct api_names api_execution_members = {
               {"connectionId", ONLY_TOOLS},
               {"files", ONLY_TOOLS}},
 };
-/* If these were ignored, an intended dry run would be a run, and a key would not prevent a
+/* If these were ignored, an intended dry run would be a real run, and a key would not prevent a
  * repetition. */
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"},
@@ -46,7 +46,7 @@ const struct api_names api_execution_query = {
               {"max_pages", "the member max_pages of the body"},
               {"connection_id", ONLY_TOOLS}}};
 
-/* Only if a name is unknown: the action is compiled for it. */
+/* Only if a name is unknown, because this compiles the action. */
 static slice find_misplaced(struct api_request *request, const struct api_names *names,
                             const struct json *body, slice integration_id, slice action_id)
 {
@@ -118,7 +118,8 @@ enum op_result api_execution_reply(struct api_request *request)
         return OP_DONE;
     if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
-    /* the summary is in the execution's memory, which a slow client may need for longer */
+    /* the summary is in the execution's memory, which a slow client may need after the op has
+     * ended */
     return api_reply_from(request, api_verdict_of(out->reason)->http_status, summary,
                           exec_op_of(exec));
 }
@@ -165,7 +166,7 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Execution not found");
 }
 
-/* The wanted part of the output: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
+/* The requested part of the output: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
 struct get {
     struct call_fit wanted;
     struct exec_stored_read stored;
@@ -177,7 +178,7 @@ static enum op_result reply_fit(struct api_request *request, int status, bool is
     const struct get *get = request->state;
     if (status == ERR_NOTFOUND && !is_found)
         return reply_unknown(request);
-    if (status == ERR_NOTFOUND) /* the execution exists; the pointer leads to no value */
+    if (status == ERR_NOTFOUND) /* the execution exists, but the pointer does not lead to a value */
         return api_reply_error(
             request, 404, "The output of this execution has nothing at \"%.*s\"",
             SLICE_ARG(json_excerpt(get->wanted.pointer, &request->serve.op.arena)));
@@ -194,7 +195,7 @@ static enum op_result reply_stored(struct api_request *request)
     return reply_fit(request, stored->status, stored->is_found, stored->summary);
 }
 
-/* The row has its summary, or none because it is large: then a separate read follows
+/* The row has its summary, unless the summary is large: then it is read separately
  * (exec/stored.h). */
 static enum op_result on_row(struct api_request *request)
 {

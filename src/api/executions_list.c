@@ -24,8 +24,8 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* The summary of a failed execution has no output, so it is short enough to parse. If it does
- * not parse the members stay null. */
+/* The summary of a failed execution has no output, so it is short enough to parse. If that
+ * fails, the members stay null. */
 static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
 {
     const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
@@ -35,7 +35,7 @@ static void put_failure(struct json_writer *w, slice summary_text, struct arena 
         json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
 }
 
-/* null: from the previous version, or another process has ended it. */
+/* null if the previous version wrote the row, or another process has ended the execution. */
 static void put_caller(struct json_writer *w, const struct execution *execution)
 {
     json_key(w, "api_key");

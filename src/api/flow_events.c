@@ -1,12 +1,13 @@
 /*
- * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), an event for each
- * noticed change of the flow: `id` is the revision, `data` the view. The first comes at once,
- * unless Last-Event-ID has the same revision. The stream ends with the flow, with its key (an event
- * "error" says so), when the server drains, and after STREAM_MS_MAX. A client that reconnects to an
- * ended flow, with nothing new, gets 204, after which it must not reconnect (9.2.3 there).
+ * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), with an event for
+ * each noticed change of the flow: `id` is the revision, `data` the view. The first event is sent
+ * immediately, unless Last-Event-ID has the same revision. The stream ends with the flow, with its
+ * key (an event "error" says so), when the server drains, and after STREAM_MS_MAX. A client that
+ * reconnects to an ended flow without new changes gets 204, after which it must not reconnect
+ * (9.2.3 there).
  *
- * Events may be skipped: changes while a client is slow, or two between loads, are one event with
- * the last view. The op is in one of two states: a load under way (`load`), or asleep.
+ * Events may be skipped: changes while a client is slow, or two changes between loads, become one
+ * event with the last view. The op has two states: a load is under way (`load`), or it sleeps.
  */
 #include <stdio.h>
 
@@ -17,12 +18,12 @@ enum { STREAM_MS_MAX = 15 * 60 * 1000 };
 struct stream_state {
     struct api_flow_wait wait;
     int64_t sent_rev; /* the client's revision; 0: none */
-    bool has_begun;   /* status and headers are sent: errors can only end the stream */
+    bool has_begun;   /* status and headers are sent, so an error can only end the stream */
 };
 
 static api_step finish_events;
 
-/* Out of memory, a stream that has begun retries at the next heartbeat. */
+/* If out of memory, a stream that has begun retries at the next heartbeat. */
 static enum op_result start_stream_load(struct api_request *request, struct stream_state *state)
 {
     if (api_flow_wait_load(request, &state->wait))
@@ -41,7 +42,7 @@ static enum op_result end_stream(struct api_request *request, struct stream_stat
     return OP_DONE;
 }
 
-/* The reason is an event "error": a client that handles only "message" sees the stream end. */
+/* An "error" event has the reason; a client that handles only "message" sees the stream end. */
 static enum op_result end_refused(struct api_request *request, struct stream_state *state)
 {
     static const char text[] = "event: error\ndata: {\"error\":\"" API_KEY_REFUSED_TEXT "\"}\n\n";
@@ -56,7 +57,7 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     api_flow_wait_begin(request, &state->wait, STREAM_MS_MAX);
 }
 
-/* false: the client has disconnected, or out of memory. */
+/* Returns false if the client has disconnected, or if out of memory. */
 static bool send_view(struct api_request *request, struct stream_state *state,
                       const struct flow_view *view)
 {
@@ -72,7 +73,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     return rc == OK;
 }
 
-/* A change that came while the last event was sent does not wait for a heartbeat. */
+/* A change that arrived while the last event was sent does not wait for a heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->wait.load = NULL;
@@ -97,7 +98,8 @@ static enum op_result send_or_wait(struct api_request *request, struct stream_st
     return wait_for_change(request, state);
 }
 
-/* A change by this process includes its view; only one by another process is loaded. */
+/* A notification of this process includes the view; a change by another process has to be
+ * loaded. */
 static enum op_result check_update(struct api_request *request, struct stream_state *state)
 {
     struct flow_view *view = flow_watch_take_view(&state->wait.watch);
@@ -167,7 +169,7 @@ static enum op_result begin_events(struct api_request *request)
         return api_reply_no_memory(request);
     if (!api_flow_wait_init(request, &state->wait))
         return OP_DONE;
-    if (!slice_to_i64(last, &state->sent_rev)) /* malformed: as if there were none */
+    if (!slice_to_i64(last, &state->sent_rev)) /* a malformed value is ignored */
         state->sent_rev = 0;
     request->state = state;
     request->on_gone = gone_events;

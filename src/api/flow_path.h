@@ -8,30 +8,30 @@
 #include "flow/load.h"
 #include "serve/stream.h"
 
-/* The {id} of the path. false: answered, 404. */
+/* Reads the {id} of the path. false: it is invalid, and 404 was answered. */
 bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
 /* The ETag of a view: its revision in quotes. Two views of one revision are equal. */
 slice api_flow_etag(struct api_request *request, int64_t rev);
 enum op_result api_reply_no_flow(struct api_request *request);
 
-/* A request that waits for changes of a flow: a long poll, a stream. Zeroed before its first
+/* A request that waits for changes of a flow: a long poll or a stream. Zeroed before its first
  * use. */
 struct api_flow_wait {
     struct uuid id;
-    struct flow_load *load; /* under way, or just done; NULL: the op slept */
+    struct flow_load *load; /* the load under way, or just done; NULL: the op slept */
     struct flow_watch watch;
     struct serve_stream stream;
-    bool is_notified; /* a change has not been taken yet */
+    bool is_notified; /* a change was notified but not yet taken */
     bool is_summary;  /* ?fields=summary: the views are without documents */
 };
-/* Reads the path's id and `fields`. false: answered. */
+/* Reads the path's id and `fields`. false: one is invalid, and the request was answered. */
 bool api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;
 /* Borrowed from the view. */
 slice api_flow_wait_text(const struct api_flow_wait *wait, const struct flow_view *view);
-/* From here on changes, and the end of the key, are noticed; for at most ms_max. */
+/* Starts watching for changes and for the end of the key, for at most ms_max. */
 void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max);
-/* Before the answer, and when the client has disconnected, begun or not: callbacks must not reach
- * an op that has ended. */
+/* Stops watching, begun or not. Call it before the answer, and when the client has disconnected:
+ * callbacks must not reach an op that has ended. */
 void api_flow_wait_end(struct api_flow_wait *wait);
 /* Starts a load of the view, for api_wait. false: out of memory. */
 bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
- * Flows: the templates, start, and what changes a flow (src/api/README.md "Flows"). Requests that
- * only read flows are in flows_get.c and flow_events.c. A change is a flow_command: the flow room
- * decides what is allowed in which state; here its answer becomes a status.
+ * Flows: the templates, the start, and the changes of a flow (src/api/README.md "Flows"). Requests
+ * that only read flows are in flows_get.c and flow_events.c. A change is a flow_command: the flow
+ * room decides what is allowed in which state; this file converts its answer to a status.
  */
 #include "api/flow_path.h"
 
@@ -32,7 +32,7 @@ slice api_flow_etag(struct api_request *request, int64_t rev)
 
 /* ---- templates ---- */
 
-/* All of them; for a model only those that it may start. */
+/* All templates; a model gets only those that it may start. */
 static void put_templates(struct api_request *request, struct json_writer *w)
 {
     const struct flow_template_set *set = *request->api->config.templates;
@@ -90,7 +90,7 @@ const struct api_endpoint api_flows_template = {.scope = SCOPE_READ, .begin = be
 
 /* ---- common to all commands ---- */
 
-/* A command continues without its client: an approval that was sent counts. */
+/* A command continues without its client: an approval that was sent is valid. */
 static enum op_result begin_command(struct api_request *request, const struct flow_request *in,
                                     api_step *then)
 {
@@ -107,8 +107,8 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return api_wait(request, then);
 }
 
-/* Only the flow shows what was done. A repeated start would be a second one; a repeated decision
- * does no harm, and finds the result of the first. */
+/* Only the flow shows what was done. A repeated start would make a second flow; a repeated
+ * decision does no harm and finds the result of the first. */
 static enum op_result reply_read_flow(struct api_request *request,
                                       const struct flow_command *command)
 {
@@ -146,7 +146,7 @@ static enum op_result refuse_command(struct api_request *request,
         return command->message.ptr ? api_reply_later(request, command->message)
                                     : api_reply_database(request, ERR_BUSY);
     case FLOW_ANSWER_UNKNOWN:
-    case FLOW_ANSWER_DONE: /* without its view: there was no memory for it */
+    case FLOW_ANSWER_DONE: /* the answer lacks the view if there was no memory for it */
         return reply_read_flow(request, command);
     }
     UNREACHABLE("every answer is above");
@@ -163,7 +163,8 @@ static enum op_result finish_command(struct api_request *request)
     return api_reply(request, 200, state->command.view_json);
 }
 
-/* A member that is a string, or absent (SLICE_NONE). false: answered. */
+/* Reads a member that is a string or absent (SLICE_NONE). false: it is another type, and the
+ * request was answered. */
 static bool read_body_text(struct api_request *request, const char *name, slice *text)
 {
     const struct json *value = json_get(request->body, slice_cstr(name));
@@ -176,8 +177,8 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 
 /* ---- start ---- */
 
-/* The templates are included so that a client that shows the flow needs no second request. A model
- * has them in its list of tools. */
+/* Includes the template, so that a client that shows the flow needs no second request. A model
+ * has the templates in its list of tools. */
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;
@@ -195,7 +196,7 @@ static enum op_result finish_start(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-/* From the body, or from the header. false: answered. */
+/* Reads the key from the body or the header. false: it is invalid, and the request was answered. */
 static bool read_key(struct api_request *request, slice *key)
 {
     if (!read_body_text(request, "idempotency_key", key))

@@ -2,8 +2,8 @@
  * Reading flows: GET /api/flows/{id}, which may wait for a change (a long poll), and GET /api/flows
  * (src/api/README.md "Flows").
  *
- * A long poll alternates between a load and a sleep until its view is an answer. A timer ends each
- * sleep at the client's time; a change, or a refused key, ends it earlier.
+ * A long poll alternates between a load and a sleep until it can answer with the view. A timer ends
+ * each sleep at the time that the client set; a change or a refused key ends it earlier.
  */
 #include "api/flow_path.h"
 #include "api/listing.h"
@@ -66,7 +66,7 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 
 struct get {
     struct api_flow_wait wait;
-    struct flow_view *view; /* the newest view so far: a reference */
+    struct flow_view *view; /* the newest known view: a reference */
     int64_t first_rev; /* the first view's; the request waits for a change of it; 0: no view yet */
     enum { UNTIL_CHANGE, UNTIL_SETTLED, UNTIL_ENDED } until;
 };
@@ -95,7 +95,8 @@ static enum op_result wait_for_change(struct api_request *request, struct get *g
     return api_wait(request, finish_flow_get);
 }
 
-/* ?until=change (the default), settled (it no longer runs) or ended (nor does it wait). */
+/* ?until=change (the default) waits for a change, settled until the flow no longer runs, ended until it
+ * has ended. */
 static bool read_until(struct api_request *request, struct get *get)
 {
     slice until = api_query_text(request, "until");
@@ -109,7 +110,7 @@ static bool read_until(struct api_request *request, struct get *get)
 }
 
 /* If this process runs the flow, its revision is known without a query. A client that waits for
- * a later revision sleeps at once. */
+ * a later revision then sleeps immediately. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
@@ -152,7 +153,7 @@ static bool is_wanted(struct api_request *request, const struct get *get)
     return false;
 }
 
-/* While there is time left, the server does not drain and the view is not the one that the client
+/* Waits while there is time left, the server does not drain, and the view is not what the client
  * waits for. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
@@ -169,8 +170,8 @@ static enum op_result reply_view(struct api_request *request, struct get *get)
     return result;
 }
 
-/* Takes the view that came with a notification, unless the loaded one is newer. false: none came,
- * since another process made the change: it is loaded. */
+/* Takes the view of the notification, unless the loaded view is newer. false: the notification
+ * had none, because another process made the change; the view must be loaded. */
 static bool take_update(struct get *get)
 {
     struct flow_view *update = flow_watch_take_view(&get->wait.watch), *old = get->view;
@@ -181,7 +182,7 @@ static bool take_update(struct get *get)
     return update != NULL;
 }
 
-/* Ends: each round takes a view, sleeps, loads or answers. */
+/* The loop ends: each round takes a view, sleeps, loads or answers. */
 static enum op_result answer_or_wait(struct api_request *request, struct get *get)
 {
     while (may_wait(request, get)) {
@@ -242,7 +243,7 @@ static enum op_result begin_flow_get(struct api_request *request)
     request->state = get;
     request->on_gone = gone_get;
     if (wait_s > 0)
-        /* before the load: a change while it is under way is not missed */
+        /* subscribes before the load, so that a change during the load is not missed */
         api_flow_wait_begin(request, &get->wait, wait_s * 1000);
     return knows_enough(request, get) ? wait_for_change(request, get)
                                       : start_view_load(request, get);
@@ -256,8 +257,8 @@ const struct api_endpoint api_flows_get = {
 
 /* ---- GET /api/flows ---- */
 
-/* `pending` is a status of the API that no stored flow has: such a list is empty without a query.
- * fields=summary: without documents, which are then not read either. */
+/* `pending` is a status of the API that no stored flow has: such a list is empty without a
+ * query. fields=summary omits documents, and does not read them either. */
 enum { STATUS, TEMPLATE, FIELDS, STATUS_PENDING = FLOW_CANCELLED + 1 };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
@@ -276,7 +277,7 @@ static enum op_result finish_flow_list(struct api_request *request)
         return api_reply_database(request, page->status);
     if (!buf_is_ok(&page->text))
         return api_reply_error(request, 500, "Internal error");
-    /* A whole page's cursor is the id of its last flow. */
+    /* The cursor of a full page is the id of its last flow. */
     bool is_cut = (int64_t)page->count < page->filter.limit && !uuid_is_nil(page->older);
     char older[UUID_TEXT_LEN + 1];
     uuid_format(page->older, older);

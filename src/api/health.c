@@ -48,8 +48,8 @@ static enum op_result begin_ready(struct api_request *request)
         return reply_not_ready(request, "this server is draining");
     if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to anonymous clients */
         return reply_not_ready(request, "the database cannot be reached");
-    /* the pool's connections may be open although the database does not answer: one statement shows
-     * it */
+    /* the pool's connections may be open although the database does not answer, so this sends a
+     * statement */
     request->query.deadline_ns =
         loop_now_ns(request->serve.op.loop) + READY_TIMEOUT_MS * 1000000ULL;
     store_schema_version(pool, &request->query, &request->serve.op);
@@ -75,7 +75,7 @@ static struct metric process_cpu =
 static struct metric process_memory =
     METRIC_INIT("process_resident_memory_bytes", "Resident memory.", METRIC_GAUGE);
 
-/* Values with another owner are read here. A counter can only be increased, so the processor time
+/* Reads values that have another owner. A counter can only be increased, so the processor time
  * is added as a difference. */
 static void take_readings(struct api_request *request)
 {
@@ -98,7 +98,7 @@ static enum op_result begin_metrics(struct api_request *request)
 {
     const struct http_server *only = request->api->metrics_server;
     struct buf text;
-    if (only && request->serve.exchange->server != only) /* as if the path did not exist */
+    if (only && request->serve.exchange->server != only) /* answers as if the path did not exist */
         return api_reply_error(request, 404, "Not found");
     take_readings(request);
     buf_init(&text, METRICS_BYTES_MAX);
@@ -110,7 +110,7 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->serve.is_answered = true; /* as api_reply would, which only writes JSON */
+    request->serve.is_answered = true; /* sends what api_reply would, which only writes JSON */
     http_reply(request->serve.exchange, 200, &type, 1, body);
     return OP_DONE;
 }

@@ -1,11 +1,12 @@
 /*
  * The idempotency key of a request: a member of the body, or the header (IETF draft "The
- * Idempotency-Key HTTP Header Field"), there unquoted or as a quoted string (RFC 8941 3.3.3).
+ * Idempotency-Key HTTP Header Field"); the header's value may be unquoted or a quoted string (RFC
+ * 8941 3.3.3).
  */
 #include "api/request.h"
 #include "store/idempotency.h"
 
-/* Neither C0, DEL nor C1 (C2 80 to C2 9F). */
+/* Refuses C0, DEL and C1 (C2 80 to C2 9F). */
 static bool is_key_character(slice character)
 {
     unsigned char c = (unsigned char)character.ptr[0];
@@ -25,8 +26,8 @@ slice api_key_fault(slice key)
     return SLICE("idempotency_key must be 1 to 255 printable characters");
 }
 
-/* The text in the quotes, unescaped. SLICE_NONE: not such a string, or no memory. Parameters may
- * follow and are ignored. Bytes above ASCII are accepted, as without quotes. */
+/* The unescaped text in the quotes. SLICE_NONE: not a quoted string, or no memory. Parameters
+ * after it are ignored. Bytes beyond ASCII are accepted, as in an unquoted value. */
 static slice unquote_key(struct api_request *request, slice value)
 {
     char *room = arena_alloc_text(&request->serve.op.arena, value.len);

@@ -19,7 +19,8 @@ struct listing_kind {
     const char *key;
     /* Starts the query for a scan of the list. */
     void (*ask)(struct api_request *request, struct serve_list *list);
-    /* Its result: count and next as the store returns them; an array in the op's arena. */
+    /* The result of the query: count and next as the store returns them; an array in the op's
+     * arena. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {

@@ -19,8 +19,8 @@ struct api_names {
     struct {
         const char *name, *use; /* "confirmed", "confirm" */
     } other[API_NAMES_OTHER_MAX];
-    /* The member that contains the arguments. A body without it is itself the arguments, so any
-     * name may be right and none is refused. NULL: the names are always checked. */
+    /* The member that contains the arguments. A body without it is itself the arguments, so
+     * every name may be valid and none is refused. NULL: the names are always checked. */
     const char *wrapper;
 };
 

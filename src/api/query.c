@@ -1,7 +1,7 @@
 /*
- * Parses a request: the names in its query string and body, and the values in the query string.
- * Names are checked by the steps of request.c before the endpoint begins, values by the endpoint,
- * which knows their limits. Each refusal has the name, the expected and the given value.
+ * Parses a request: the names in its query string and body, and the values in the query string. The
+ * steps of request.c check names before the endpoint begins; the endpoint checks values, since it
+ * knows their limits. Each refusal has the name, the expected and the given value.
  */
 #include "api/request.h"
 
@@ -55,7 +55,7 @@ slice api_misplaced_fault(struct api_request *request, const struct api_names *n
     return SLICE_NONE;
 }
 
-/* A value as written in a query; SLICE_NONE: null, absent, or no memory. */
+/* A value as it would be written in a query; SLICE_NONE: null, absent, or no memory. */
 static slice argument_text(struct api_request *request, const struct json *value)
 {
     if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
@@ -73,7 +73,8 @@ static slice value_of(struct api_request *request, const char *name)
                : http_query_get(request->serve.exchange, slice_cstr(name));
 }
 
-/* Returns false, for a caller's return. The value is cut and escaped for the sentence. */
+/* Answers a wrong value and returns false, for a caller's return. The sentence has the value
+ * truncated and escaped. */
 static bool refuse_parameter(struct api_request *request, const char *name, const char *wanted,
                              slice got)
 {

@@ -1,7 +1,8 @@
 /*
- * How endpoints answer. Each function sets is_answered and hands the reply to the exchange, so that
- * a second answer is an assertion and a missing one is found at the op's end (serve/request.c). A
- * reply must not fail for lack of memory: it gets a constant body, or one header less.
+ * How endpoints answer. Each function sets is_answered and hands the reply to the exchange. A
+ * second answer fails an assertion, and a missing answer is found when the op ends
+ * (serve/request.c). A reply must not fail for lack of memory: it then gets a constant body, or one
+ * header less.
  */
 #include <stdio.h>
 
@@ -19,7 +20,7 @@ slice api_etag_of(struct api_request *request, slice body)
     return arena_printf(&request->serve.op.arena, "\"%016llx\"", (unsigned long long)hash);
 }
 
-/* The list of If-None-Match, by weak comparison (RFC 9110 13.1.2). */
+/* Checks the list of If-None-Match by weak comparison (RFC 9110 13.1.2). */
 static bool lists_etag(slice known, slice etag)
 {
     while (known.len > 0) {
@@ -32,7 +33,7 @@ static bool lists_etag(slice known, slice etag)
     return false;
 }
 
-/* A condition applies to a reply as it is, not to the reply in its envelope. */
+/* A condition refers to the plain reply, so it is ignored if the reply is put into an envelope. */
 bool api_has_etag(struct api_request *request, slice etag)
 {
     return !request->envelope &&
@@ -42,7 +43,7 @@ bool api_has_etag(struct api_request *request, slice etag)
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
     ASSERT(!request->serve.is_answered);
-    if (!etag.ptr || request->envelope) /* out of memory: a reply without an ETag */
+    if (!etag.ptr || request->envelope) /* out of memory: the reply is sent without an ETag */
         return false;
     serve_header(&request->serve, "ETag", etag);
     serve_header(&request->serve, "Cache-Control", SLICE("private, no-cache"));
@@ -59,7 +60,8 @@ static void release_owner(void *owner)
     op_release(owner);
 }
 
-/* No cache in between stores an account's data; a reply with an ETag has its own cache time. */
+/* No intermediate cache may store an account's data; a reply with an ETag has its own cache
+ * time. */
 static void put_no_store(struct api_request *request)
 {
     if (uuid_is_nil(request->serve.grant.account_id) ||
@@ -146,7 +148,8 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
 {
     struct arena *arena = &request->serve.op.arena;
     struct buf text;
-    va_list args; /* often a part of the request, so JSON escapes it after formatting */
+    va_list args; /* the text often contains a part of the request, so it is escaped for JSON
+                   * after formatting */
     va_start(args, fmt);
     slice sentence = arena_vprintf(arena, fmt, args);
     va_end(args);
@@ -184,8 +187,8 @@ enum op_result api_reply_no_memory(struct api_request *request)
     return api_reply_later(request, SLICE("Out of memory. Try again."));
 }
 
-/* The three temporary ones are 503. Any other is a fault of a statement or of the schema: only the
- * log has the details. */
+/* The three temporary errors are answered with 503. Any other error is a fault of a statement or
+ * of the schema, and only the log has the details. */
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
@@ -205,7 +208,7 @@ static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
                       3);
 }
 
-/* Where the time of a run went, for browsers and traces (W3C Server Timing). */
+/* The durations of the parts of a run, for browsers and traces (W3C Server Timing). */
 static void put_server_timing(struct api_request *request, const struct exec_times *times)
 {
     char text[160], gate[SLICE_U64_MAX + 2], limits[SLICE_U64_MAX + 2], provider[SLICE_U64_MAX + 2],

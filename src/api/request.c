@@ -52,8 +52,8 @@ const struct http_route *api_routes(size_t *count)
     return routes;
 }
 
-/* A larger body is parsed on a pool thread: 8 MB take up to 50 ms, and a turn of the loop is to end
- * after 10. */
+/* A larger body is parsed on a pool thread: 8 MB take up to 50 ms, and a turn of the loop should
+ * end within 10 ms. */
 enum { PARSED_ON_LOOP_BYTES_MAX = 128 * 1024 };
 
 static struct api_request *request_of(struct serve_request *serve)
@@ -81,7 +81,7 @@ static bool is_probe(const struct http_exchange *exchange)
                                             slice_eq_cstr(exchange->segments[0], "readyz"));
 }
 
-/* The text after "Bearer ", SLICE_NONE if there is no such header. */
+/* The text after "Bearer "; SLICE_NONE if the header is missing or has another scheme. */
 static slice bearer_key(const struct http_exchange *exchange)
 {
     slice value = http_request_header(exchange, SLICE("Authorization"));
@@ -163,11 +163,12 @@ static void allow_files(struct api_request *request)
     if (bytes_max <= request->serve.exchange->body_bytes_max)
         return;
     request->serve.exchange->body_bytes_max = bytes_max;
-    request->serve.op.arena.bytes_max += bytes_max; /* the parsed values need about as much again */
+    request->serve.op.arena.bytes_max += bytes_max; /* the parsed values take about as much
+                                                     * memory again */
 }
 
-/* The paths for operators need no key, so a proxy in front keeps them from the public by comparing
- * text. An escape that decodes to the same path would pass such a proxy. */
+/* The paths for operators need no key, so a proxy that restricts them compares the text of the
+ * path. An escape that decodes to the same path would pass such a proxy. */
 static bool is_as_written(const struct http_exchange *exchange)
 {
     return is_keyed(exchange) || slice_eq_cstr(exchange->head.path, exchange->route);
@@ -220,22 +221,24 @@ static bool has_body(const struct api_request *request)
     return request->endpoint->body != API_BODY_NONE && request->serve.exchange->body.len > 0;
 }
 
-/* On any thread, before the body is parsed. false: its memory has to be waited for first. */
+/* Runs on any thread, before the body is parsed. false: the request must first wait for memory. */
 static bool take_parse(struct api_request *request)
 {
     struct budget_use *use = &request->serve.use;
     slice body = request->serve.exchange->body;
     if (!use->budget || body.len <= SERVE_SMALL_BODY_BYTES || request->parse_bytes > 0)
         return true;
-    size_t bytes = json_parse_bytes(body); /* one pass: only for large bodies */
+    size_t bytes = json_parse_bytes(body); /* takes one pass over the text, so it is done only
+                                            * for large bodies */
     if (budget_use_take(use, bytes))
         return true;
     request->parse_bytes = bytes;
     return false;
 }
 
-/* On the loop or on a pool thread, so it touches only this request. If the account's share has no
- * room for the values, nothing is parsed: check_body waits for it and returns here. */
+/* Runs on the loop or on a pool thread, so it accesses only this request. If the account's share
+ * has no room for the values, nothing is parsed: check_body waits for the memory and comes back
+ * here. */
 static void parse_body(struct op *op)
 {
     struct api_request *request = CONTAINER_OF(op, struct api_request, serve.op);
@@ -289,7 +292,7 @@ static enum op_result check_body(struct serve_request *serve)
                    ? op_jump(&serve->op, SERVE_READ_BODY)
                    : op_wait_then(&serve->op, SERVE_READ_BODY);
     http_body_release(
-        request->serve.exchange); /* the values are copies: its text is no longer needed */
+        request->serve.exchange); /* the values are copies, so the text is no longer needed */
     budget_use_settle(&request->serve.use);
     if (!request->body)
         return refuse_body(request);
@@ -334,8 +337,8 @@ enum op_result api_wait(struct api_request *request, api_step *then)
     return OP_WAIT;
 }
 
-/* A failed check says nothing about the key: the result is returned. The same if the account was
- * disabled: running work is finished before it is erased. */
+/* A failed check says nothing about the key, so the result is returned. It is also returned if
+ * the account was disabled, since running work finishes before it is erased. */
 static enum op_result finish_keyed(struct api_request *request)
 {
     const struct vault_check *check = &request->serve.check;
@@ -343,7 +346,7 @@ static enum op_result finish_keyed(struct api_request *request)
                                                                : request->then_keyed(request);
 }
 
-/* Mostly the cached key is still valid, and nothing is queried. */
+/* In most cases the cached key is still valid, and there is no query. */
 static enum op_result check_key_again(struct api_request *request)
 {
     const struct vault_caller caller = request->serve.check.caller;
@@ -366,7 +369,7 @@ void api_go_on(struct api_request *request)
     (void)request;
 }
 
-/* An endpoint that has begun decides: it may have changed something, or be about to. */
+/* If the endpoint has begun, it decides: it may have changed something, or be about to. */
 static bool on_gone(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);
@@ -384,7 +387,7 @@ static void open_request(struct serve_request *serve)
     if (!is_below(exchange, "mcp"))
         return;
     api_origin_begin(request);
-    /* Clients append a slash to the address that they were given. */
+    /* Some clients append a slash to the configured address. */
     if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
         exchange->segment_count = 1;
 }
@@ -414,8 +417,8 @@ static struct metric request_seconds = METRIC_INIT(
     "sluice_http_request_seconds",
     "From the first byte of a request to the last of its reply, by route.", METRIC_HISTOGRAM);
 
-/* Also for requests that the server refused before on_head; their route is "(none)". A 503 is
- * logged as a warning: the process or its database is overloaded. */
+/* Also called for requests that the server refused before on_head; their route is "(none)". A
+ * 503 is logged as a warning: the process or its database is overloaded. */
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     slice route = slice_cstr(exchange->route);
@@ -440,7 +443,7 @@ const struct http_handler api_handler = {.on_head = serve_on_head,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};
 
-/* Its own routes and the given routes, in one table. NULL: out of memory. */
+/* The api's own routes and the given routes, in one table. NULL: out of memory. */
 static struct http_route *all_routes(const struct api_config *config, size_t *count)
 {
     *count = ARRAY_LEN(routes) + config->route_count;

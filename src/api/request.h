@@ -17,14 +17,13 @@
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
     API_PUBLIC_URL_MAX = 512,
-    API_REPLY_LARGE_BYTES =
-        256 * 1024, /* a larger reply is not copied for a client that reads slowly */
+    API_REPLY_LARGE_BYTES = 256 * 1024, /* a larger reply is not copied for a slow client */
 };
 
 struct api_request;
 
 /* For an endpoint whose replies have another form (mcp): converts a reply before it is sent, by
- * answering with another reply through api_reply_from. Each is called at most once. */
+ * answering with another reply through api_reply_from. Each function is called at most once. */
 struct api_envelope {
     enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
                             struct op *owner);
@@ -34,19 +33,20 @@ enum api_body {
     API_BODY_NONE,
     API_BODY_OPTIONAL,
     API_BODY_REQUIRED,
-    API_BODY_FILES /* required, and may be larger than others: api_config.files_body_bytes_max */
+    API_BODY_FILES /* a body is required, and may be larger than others:
+                    * api_config.files_body_bytes_max */
 };
 
-/* An endpoint, and each part of it that runs after a wait. */
+/* The type of an endpoint, and of each part of it that runs after a wait. */
 typedef enum op_result api_step(struct api_request *request);
 
 struct api_endpoint {
-    uint32_t scope; /* SCOPE_* that the key needs; 0: public */
+    uint32_t scope; /* SCOPE_* that the key must have; 0: public */
     enum api_body body;
     const struct api_names *query, *members; /* NULL: it has no query parameters, or no body */
     api_step *begin;
     const struct api_envelope *envelope; /* wraps its replies; NULL: they are sent unchanged */
-    int variant;                         /* which endpoint it is, where several share `begin` */
+    int variant;                         /* identifies the endpoint if several share `begin` */
 };
 
 struct api_request {
@@ -54,21 +54,22 @@ struct api_request {
     struct api *api;
     const struct api_endpoint *endpoint;
     const struct api_envelope *envelope; /* wraps the later reply; or NULL */
-    const struct json *body;             /* an object; NULL if there is none */
-    /* An object whose members are the query parameters (api_hand_on); NULL: those of the query */
+    const struct json *body;             /* the parsed body, an object; NULL if there is none */
+    /* An object whose members replace the query parameters (api_hand_on); NULL: those of the
+     * query */
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
-    size_t parse_bytes; /* the memory that its parse waits for; 0: none */
+    size_t parse_bytes; /* bytes of memory that the parse of the body waits for; 0: none */
     struct pg_query query;
     void *state;          /* the endpoint's, in the op's arena */
     api_step *then;       /* after the wait */
     api_step *then_keyed; /* after the wait and the check of api_wait_keyed */
-    /* The client disconnects while the endpoint waits. NULL: the op is cancelled. */
+    /* Called if the client disconnects while the endpoint waits. NULL: the op is cancelled. */
     void (*on_gone)(struct api_request *request);
-    /* Each view of a flow while its reply waits; NULL: not wanted (mcp: progress) */
+    /* Called with each view of a flow while its reply waits; NULL: not wanted (mcp: progress) */
     void (*on_view)(struct api_request *request, slice view);
-    /* The trace instead of the headers (mcp); SLICE_NONE: none */
+    /* A trace that replaces the headers (mcp); SLICE_NONE: none */
     slice trace_parent, trace_state;
     void *outer;           /* belongs to the endpoint that passed the request on (mcp) */
     struct json_text text; /* the reply that api_reply_open has begun */
@@ -98,11 +99,11 @@ extern const struct api_endpoint api_connect_session, api_connections_list, api_
     api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
-/* For tests: the table in request.c, which is compared with openapi.json. */
+/* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
 /* Whether the key may use the action (NULL: any) in a way that needs this scope. Lists, searches
- * and calls all decide it here. */
+ * and calls all use this check. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
 /* Whether the key may start a flow of this template. */
@@ -112,41 +113,43 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 
 /* ---- origin.c: pages of browsers ---- */
 
-/* Before any answer: if the page's origin is allowed, each reply contains it. */
+/* To be called before any answer: if the page's origin is allowed, each reply contains it. */
 void api_origin_begin(struct api_request *request);
 /* Whether the request comes from a page of an origin that is not allowed. */
 bool api_origin_is_foreign(const struct api_request *request);
-/* true: it was a browser's preflight for an allowed page; answered. */
+/* Returns true if the request was a browser's preflight for an allowed page, and was answered. */
 bool api_origin_reply_preflight(struct api_request *request);
 
 /* ---- waiting and answering ---- */
 
-/* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
+/* For an endpoint whose op is held: `then` runs when the holds have ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
 /* Like api_wait, for a wait that may be long: the key is checked again afterwards. If it was
  * revoked or has expired by then, the answer is 401 instead of the result; `then` does not run,
  * so the endpoint must hold nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
-/* Runs another endpoint with these arguments as its body and as its query parameters. The envelope
- * converts its reply to the answer. Both outlive the request. */
+/* Runs another endpoint with these arguments as its body and as its query parameters. The
+ * envelope converts its reply to the answer. Both must outlive the request. */
 enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
                            const struct json *arguments, const struct api_envelope *envelope);
-/* An on_gone for requests that continue: their change is made and recorded. */
+/* An on_gone for requests that continue without their client: their change is made and recorded. */
 void api_go_on(struct api_request *request);
 
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
 /* Whether If-None-Match contains it. */
 bool api_has_etag(struct api_request *request, slice etag);
-/* Adds the ETag to the reply. true: the client has it already, and was answered with 304. */
+/* Adds the ETag to the reply. Returns true if the client already has this version and was
+ * answered with 304. */
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
-/* For a text in the memory of that op, which lives until the client has read a large text. */
+/* For a text in the memory of another op: if it is large, that op lives until the client has
+ * read it. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
-/* The same for a text in several parts, for a reply without an envelope; the array lives as long as
- * request. */
+/* As api_reply, for a text in several parts and a reply without an envelope; the array must live
+ * as long as request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner);
 /* The JSON of a reply, an open object. One of the two below closes it and answers, with 500 if it
@@ -155,44 +158,47 @@ struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max
 enum op_result api_reply_close(struct api_request *request, unsigned status);
 /* 200 with a tag that is a hash of the text, or 304. */
 enum op_result api_reply_close_tagged(struct api_request *request);
-/* 401, the same whatever is wrong with the key. */
+/* 401, with the same text whatever is wrong with the key. */
 #define API_KEY_REFUSED_TEXT "Missing or invalid API key"
 enum op_result api_reply_key_refused(struct api_request *request);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* A sentence in the op's arena, or a constant sentence if there is no memory: never SLICE_NONE. */
+/* Makes a sentence in the op's arena, or returns a constant sentence if there is no memory:
+ * never SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* 503 with Retry-After, for a temporary condition; the text says to try again. */
 enum op_result api_reply_later(struct api_request *request, slice text);
 enum op_result api_reply_no_memory(struct api_request *request);
 /* For a failed query: 503 with Retry-After, or 500 with the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
-/* The headers that both execution endpoints add for an outcome, and the answer if it is a guard
- * error (true). */
+/* Adds the headers that both execution endpoints set for an outcome. If the outcome is a guard
+ * error, answers and returns true. */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
 /* The fault of an idempotency key (400); SLICE_NONE: none. */
 slice api_key_fault(slice key) MUST_CHECK;
-/* The key of the header, without quotes; SLICE_NONE: none. Returns its fault (400), SLICE_NONE:
- * none. */
+/* Reads the key of the header, without quotes; SLICE_NONE: none. Returns the key's fault (400),
+ * SLICE_NONE if it has none. */
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
-/* The same for a body that may contain a key, too: *key is the member's (SLICE_NONE: none) before,
- * and one of both after. The header of a request from another endpoint (mcp) does not count. */
+/* The same for a body that may contain a key, too. *key is the member's key (SLICE_NONE: none)
+ * on entry, and whichever was given on return. The header of a request from another endpoint
+ * (mcp) does not count. */
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
-/* trace.c. The trace that the request is part of, by its headers, or a new one: drawn once, so call
- * it once. In the op's arena; NULL: none. */
+/* trace.c. The trace that the request is part of, by its headers, or a new one with random ids;
+ * call it only once. In the op's arena; NULL: none. */
 const struct trace_context *api_trace(struct api_request *request);
-/* The same for a batch, whose span is the parent of its executions; and its end. */
+/* The same for a batch, whose span is the parent of its executions; and the end of that span. */
 const struct trace_context *api_trace_batch(struct api_request *request);
 void api_trace_batch_end(const struct api_request *request, const struct trace_context *trace,
                          size_t count);
-/* The names of an execution, alone and in a batch. */
+/* The member names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
-/* The body of POST /api/executions, or an item of a batch, with these names. SLICE_NONE: wanted is
- * filled, from the request's memory; else the fault (400). */
+/* Reads the body of POST /api/executions, or an item of a batch, with these names. SLICE_NONE:
+ * wanted is filled in, from the request's memory; else the fault (400). */
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
-/* The same for POST /api/flows/start, from request->body; then its start. false: answered. */
+/* Reads the body of POST /api/flows/start from request->body; then the start itself. false: the
+ * body is invalid, and the request was answered. */
 extern const struct api_names api_start_members;
 bool api_start_read(struct api_request *request, struct flow_request *in) MUST_CHECK;
 enum op_result api_start(struct api_request *request, const struct flow_request *in);
@@ -200,8 +206,9 @@ enum op_result api_start(struct api_request *request, const struct flow_request 
  * api_execution_reply, or ends in it: the answer of POST /api/executions. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
-/* The connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that no
- * connection can have, which the execution reports after earlier checks. false: answered. */
+/* Reads the connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that
+ * no connection can have, which the execution reports after earlier checks. false: invalid, and
+ * answered. */
 bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
@@ -219,8 +226,9 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
  * the names call wrapper, else in `input`. */
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
                           const struct json *body, const struct json *input_schema) MUST_CHECK;
-/* Numbers of any length, clamped to max; default_value if absent. In this order: 0 or more; 1 or
- * more; any whole number, of which those below 1 become 1. false: answered with 400. */
+/* Read numbers of any length, clamped to max; default_value if absent. In this order they accept
+ * 0 or more; 1 or more; any whole number, and raise those below 1 to 1. false: answered with
+ * 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,

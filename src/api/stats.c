@@ -41,7 +41,7 @@ struct stats {
     struct tally_reading reading;
 };
 
-/* The reply's members; the sums come kind by kind. */
+/* The members of the reply; the sums arrive kind by kind. */
 static void put_stats(struct json_writer *w, const struct stats *stats,
                       const struct tally_sum *list, size_t count)
 {

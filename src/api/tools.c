@@ -7,8 +7,8 @@
 #include "json/scan.h"
 #include "base/clock.h"
 
-/* The output, which may be large, is twice in a reply: it is sent from its place, and its frame has
- * two gaps. */
+/* The output, which may be large, appears twice in a reply. It is not copied: the text around it
+ * has two gaps. */
 enum { TOOL_FRAME_BYTES_MAX = 4 * 1024 * 1024, TOOL_REPLY_PARTS = 5 };
 
 #define CONNECTION_ID_MAX \
@@ -19,14 +19,15 @@ struct tool {
     slice name, integration_id;
     struct json arguments;
     slice pointer;                              /* their place in the body */
-    struct call_file files[CALL_FILES_MAX + 1]; /* one too many, so that call_files_check refuses */
+    struct call_file files[CALL_FILES_MAX + 1]; /* one more than allowed, so that
+                                                 * call_files_check refuses it */
     size_t file_count;
     slice reply[TOOL_REPLY_PARTS];
 };
 
 /* ---- the request ---- */
 
-/* The tool's own integration, else the longest one that the name begins with, since both halves may
+/* The tool's own integration, else the longest that the name begins with, since both halves may
  * contain underscores; else the part before the first underscore, which is then reported as
  * unknown. A slice of the name: the catalog may be replaced before the answer is written. */
 static slice find_integration(const struct catalog *catalog, slice name)
@@ -52,7 +53,8 @@ static const struct api_names members = {
     .wrapper = "arguments",
 };
 
-/* `arguments`, or without it all members without another meaning. false: answered. */
+/* The member `arguments`; if it is absent, all members without another meaning. false: invalid,
+ * and answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
     const struct json *body = request->body, *given = json_given(body, SLICE("arguments"));
@@ -114,7 +116,8 @@ static const struct api_names file_members = {
               {"base64", "data"}},
 };
 
-/* Types only; call_files_check compares the files with the action's limits. false: answered. */
+/* Checks only types; call_files_check compares the files with the action's limits. false:
+ * invalid, and answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
     const struct json *list = json_given(request->body, SLICE("files"));
@@ -155,8 +158,9 @@ static int64_t time_of(slice text)
     return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* The message and times of a replayed run, from its stored summary, the only source. The output may
- * be large and comes after these members: only the text before it is scanned. */
+/* The message and times of a replayed run, from its stored summary, which is the only source.
+ * Only the text before the output is scanned: the output may be large, and comes after these
+ * members. */
 static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
     struct json_scan scan;
@@ -210,7 +214,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
     json_close(w, '}');
 }
 
-/* A member whose value is inserted later. Returns the position. */
+/* Writes a member whose value is inserted later. Returns the position of the gap. */
 static size_t put_gap(struct json_writer *w, const char *key)
 {
     json_key(w, key);

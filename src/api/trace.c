@@ -6,7 +6,7 @@
 #include "api/request.h"
 #include "base/clock.h"
 
-enum { STATES_MAX = 8 }; /* headers of one request; further ones are left out */
+enum { STATES_MAX = 8 }; /* number of headers in one request; further headers are ignored */
 
 /* Several tracestates are one list, several traceparents are invalid (W3C Trace Context 3.2,
  * 3.3). */
@@ -26,7 +26,7 @@ static void read_headers(struct api_request *request, slice *parent, slice *stat
             parts[states++] = SLICE(",");
             parts[states++] = exchange->head.headers[i].value;
         }
-    /* One byte more than fits, so that a text that was cut is dropped. */
+    /* One byte more than allowed, so that a truncated text is detected and dropped. */
     *state =
         arena_dup(&request->serve.op.arena, slice_join(room, sizeof(room), parts + 1, states - 1));
 }

@@ -1,7 +1,7 @@
 /*
- * equal: equality and hashing of values. The order of members does not matter; large objects in
- * different orders are compared through a table, so that a hostile pair costs no quadratic time.
- * Recursion is as deep as the values, which JSON_DEPTH_MAX limits for parsed values.
+ * equal: equality and hashing of values. The order of members does not matter; large objects with
+ * different orders are compared through a table, so that hostile input cannot cause quadratic time.
+ * The recursion is as deep as the values, which JSON_DEPTH_MAX limits for parsed values.
  */
 #include "base/map.h"
 #include "base/mem.h"
@@ -19,7 +19,8 @@ static bool arrays_equal(const struct json *a, const struct json *b)
     return true;
 }
 
-/* The keys of an object are distinct, so equal counts and all of a in b is equality. */
+/* The keys of an object are distinct, so a equals b if the counts are equal and each member of a
+ * is in b. */
 static bool members_equal_scan(const struct json *a, uint32_t from, const struct json *b)
 {
     for (uint32_t i = from; i < a->count; i++) {
@@ -34,7 +35,7 @@ static bool members_equal_scan(const struct json *a, uint32_t from, const struct
 static bool members_equal_table(const struct json *a, uint32_t from, const struct json *b)
 {
     struct map map;
-    /* Members before `from` have been compared already, and keys are distinct: so they cannot match
+    /* Members before `from` have been compared, and keys are distinct, so they cannot match
      * again. */
     map_init(&map, b->count);
     bool is_ok = true;
@@ -46,13 +47,13 @@ static bool members_equal_table(const struct json *a, uint32_t from, const struc
         is_equal = other && json_equal(&a->as.members[i].value, other);
     }
     map_deinit(&map);
-    /* Without memory for the table the answer is the same, only slower. */
+    /* If there is no memory for the table, the answer is the same, only slower. */
     return is_ok ? is_equal : members_equal_scan(a, from, b);
 }
 
 static bool objects_equal(const struct json *a, const struct json *b)
 {
-    uint32_t same = 0; /* members at the front in the same order */
+    uint32_t same = 0; /* leading members that have the same order */
     for (; same < a->count; same++) {
         const struct json_member *left = &a->as.members[same];
         const struct json_member *right = &b->as.members[same];
@@ -71,8 +72,8 @@ bool json_equal(const struct json *a, const struct json *b)
     ASSERT(a && b);
     if (json_is_number(a) && json_is_number(b))
         return json_number_cmp(a, b) == 0;
-    /* The counts of containers and the lengths of texts decide most cases. The order of enum
-     * json_type makes JSON_STRING and what follows it the types that have a count. */
+    /* The counts of containers and the lengths of texts decide most cases. In enum json_type,
+     * JSON_STRING and all types after it have a count. */
     if (a->type != b->type || (a->type >= JSON_STRING && a->count != b->count))
         return false;
     switch (a->type) {
@@ -97,8 +98,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return hash_bytes(words, sizeof(words));
 }
 
-/* Equal numbers round to the same double, whatever type holds them. Unequal ones may hash alike,
- * which costs a comparison. */
+/* Equal numbers round to the same double, whatever their type. Unequal numbers may have the same
+ * hash, which costs a comparison. */
 static uint64_t number_hash(const struct json *value)
 {
     double real = json_to_double(value) + 0.0; /* -0.0 becomes 0.0 */
@@ -124,7 +125,8 @@ uint64_t json_hash(const struct json *value)
             hash = mix(hash, json_hash(&value->as.items[i]));
         return hash;
     case JSON_OBJECT:
-        for (uint32_t i = 0; i < value->count; i++) /* a sum, since order does not count */
+        for (uint32_t i = 0; i < value->count; i++) /* a sum, since the order of members does not
+                                                     * matter */
             hash +=
                 mix(json_hash(&value->as.members[i].key), json_hash(&value->as.members[i].value));
         return hash;

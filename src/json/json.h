@@ -1,8 +1,8 @@
 /*
- * JSON values in an arena. A value is 16 bytes and immutable once shared; containers hold their
- * items in one block, so a walk is a scan and a part of a value can be pointed to without a copy.
- * Numbers keep their value: 64-bit integers as such, wider or unusual ones as their text
- * (src/api/README.md "HTTP"). Object order is kept. Strings are UTF-8 and may hold U+0000.
+ * JSON values in an arena. A value is 16 bytes and immutable once shared. Containers hold their
+ * items in one block, so a walk is a scan, and a pointer can refer to a part of a value without a
+ * copy. Numbers keep their value: 64-bit integers as such, wider or unusual numbers as their text
+ * (src/api/README.md "HTTP"). The order of members is kept. Strings are UTF-8 and may hold U+0000.
  */
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
@@ -33,7 +33,8 @@ struct json_member;
 
 struct json {
     uint8_t type;     /* enum json_type */
-    uint8_t cap_log2; /* container under construction: room for 2^cap_log2; 0: room for count */
+    uint8_t cap_log2; /* container under construction: capacity 2^cap_log2; 0: the capacity is
+                       * count */
     uint32_t count;   /* bytes of a string or BIGNUM; items of an array; members of an object */
     union {
         bool boolean;
@@ -56,11 +57,11 @@ extern const struct json json_null;
 /* ---- parse ---- */
 
 struct json_limits {
-    size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX, so that a
-                         walk over a value may recurse */
+    size_t depth_max;     /* nested containers; 0 or more than JSON_DEPTH_MAX means JSON_DEPTH_MAX,
+                           * so that a walk over a value may recurse */
     bool refuse_dup_keys; /* for request bodies, manifests, templates (src/api/README.md "HTTP") */
-    /* For providers' bodies, as browsers read them: a BOM is skipped, bytes that are not UTF-8 and
-     * unpaired escaped surrogates become U+FFFD. Offsets in errors then count in the mended
+    /* For providers' bodies, as browsers read them: a BOM is skipped, bytes that are not UTF-8
+     * and unpaired escaped surrogates become U+FFFD. Offsets in errors then refer to the mended
      * text. */
     bool mend_text;
 };
@@ -74,14 +75,14 @@ extern const struct json_limits json_limits_request; /* 64 deep, no duplicate ke
 /* 512 deep, the last of duplicate keys wins, text is mended */
 extern const struct json_limits json_limits_provider;
 
-/* RFC 8259, UTF-8 (a BOM is refused without mend_text). Everything is copied into the arena. NULL
- * on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named),
- * ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
+/* RFC 8259, UTF-8 (a BOM is refused without mend_text). Everything is copied into the arena.
+ * NULL on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (err names a
+ * duplicate key), ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
 struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
                         struct err *err) MUST_CHECK;
 
-/* The most bytes that parsing the text takes, including the copy of the text and what is freed at
- * the end. One pass over the text. */
+/* The maximum number of bytes that parsing the text takes, including the copy of the text and
+ * scratch memory. One pass over the text. */
 size_t json_parse_bytes(slice text);
 
 /* ---- read ---- */
@@ -102,11 +103,12 @@ static inline slice json_str(const struct json *value)
     return json_is(value, JSON_STRING) ? (slice){value->as.text, value->count} : SLICE_NONE;
 }
 
-/* The last member of that name (there is at most one after a strict parse), NULL if absent, or if
- * object is not an object (or NULL), so chains need no checks. Linear: objects are small. */
+/* The last member of that name (after a strict parse there is at most one). NULL if it is
+ * absent, or if object is NULL or not an object, so chains need no checks. Linear: objects are
+ * small. */
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
-/* The same, but NULL for null, too: for optional members. */
+/* As json_get, but also NULL if the member is null: for optional members. */
 const struct json *json_given(const struct json *object, slice key);
 /* Whether it is an array with this text among its items. */
 bool json_has_text(const struct json *array, slice text);
@@ -116,20 +118,21 @@ bool json_get_bool(const struct json *object, slice key, bool fallback);
 int64_t json_get_i64(const struct json *object, slice key, int64_t fallback);
 /* Item i, NULL when there is none. */
 const struct json *json_at(const struct json *array, size_t index);
-/* RFC 6901. NULL if it leads to no value. */
+/* RFC 6901. NULL if the pointer does not lead to a value. */
 const struct json *json_pointer(const struct json *root, slice pointer);
 /* Splits the first reference token off a pointer. false: the pointer is "" or does not begin with
  * '/'. */
 bool json_pointer_next(slice *pointer, slice *token) MUST_CHECK;
-/* Whether an escaped token equals this key; whether it is an index of an array. */
+/* Whether an escaped token equals this key; whether it is an array index. */
 bool json_pointer_token_is(slice token, slice key);
 bool json_pointer_token_index(slice token, uint64_t *index) MUST_CHECK;
 /* Append "/key", escaped, or "/index" to a pointer's text. */
 void json_pointer_append_key(struct buf *out, slice key);
 void json_pointer_append_index(struct buf *out, uint64_t index);
-/* Number as a double; BIGNUM by strtod. 0 for others. */
+/* The number as a double; a BIGNUM by strtod. 0 for other types. */
 double json_to_double(const struct json *value);
-/* true and *out if it is a number with an integer value in int64 (1.0 and 1e3 are such numbers). */
+/* Returns true and sets *out if it is a number with an integer value in int64 (1.0 and 1e3 are
+ * such numbers). */
 bool json_to_i64(const struct json *value, int64_t *out);
 /* The same number with its shortest text: 1 for 1.0, 1000 for 1e3, if an int64 holds it; any other
  * value is returned as it is. For text-only positions (a query), where many servers do not accept
@@ -137,10 +140,10 @@ bool json_to_i64(const struct json *value, int64_t *out);
 struct json json_plain_number(const struct json *value);
 /* "null", "boolean", "integer", "number", "string", "array", "object" */
 const char *json_type_name(const struct json *value);
-/* Bytes of all strings in it, including names of members; 0 for NULL. */
+/* The bytes of all strings in the value, including names of members; 0 for NULL. */
 size_t json_text_bytes(const struct json *value);
-/* Equality of values as JSON Schema and JMESPath define it: 1 == 1.0, member order is irrelevant,
- * true != 1. Exact across int64, uint64, double and BIGNUM. */
+/* Equality as JSON Schema and JMESPath define it: 1 == 1.0, member order is irrelevant, true !=
+ * 1. Exact across int64, uint64, double and BIGNUM. */
 bool json_equal(const struct json *a, const struct json *b);
 /* Numeric order, exact across the number types: <0, 0, >0. */
 int json_number_cmp(const struct json *a, const struct json *b);
@@ -159,20 +162,20 @@ struct json json_string(slice text);
 struct json json_string_dup(struct arena *arena, slice text);
 
 /* Containers that grow in an arena; for building output. json_object_set does not search for an
- * existing key, json_object_put does. On arena exhaustion the arena's flag is set and the
- * call does nothing. */
+ * existing key, json_object_put does. If the arena is exhausted, its flag is set and the call
+ * does nothing. */
 struct json json_array(void);
 struct json json_object(void);
 void json_array_push(struct arena *arena, struct json *array, struct json item);
 void json_object_set(struct arena *arena, struct json *object, slice key, struct json value);
 void json_object_put(struct arena *arena, struct json *object, slice key, struct json value);
-/* A copy of the whole tree, strings too. NULL past the arena's limit. */
+/* A copy of the whole tree, strings included. NULL if the arena's limit is exceeded. */
 struct json *json_dup(struct arena *arena, const struct json *value) MUST_CHECK;
 
 /* ---- write ---- */
 
-/* Compact RFC 8259 text. Doubles in shortest round-trip form. The text of a parsed value parses to
- * an equal value. */
+/* Compact RFC 8259 text, with doubles in their shortest round-trip form. Parsing the text of a
+ * parsed value gives an equal value. */
 void json_write(struct buf *out, const struct json *value);
 /* Two spaces of indent, for people. */
 void json_write_pretty(struct buf *out, const struct json *value);
@@ -180,9 +183,9 @@ void json_write_pretty(struct buf *out, const struct json *value);
 void json_write_sorted(struct buf *out, const struct json *value);
 /* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
-/* Text from outside, for use in a sentence: escaped as inside a JSON string, so that it neither
- * ends at a NUL nor controls a terminal, and cut with "..." after JSON_EXCERPT_BYTES_MAX. In the
- * arena; SLICE_NONE: out of memory. */
+/* Outside text for use in a sentence: escaped as inside a JSON string, so that it neither ends
+ * at a NUL nor controls a terminal, and truncated with "..." after JSON_EXCERPT_BYTES_MAX. In
+ * the arena; SLICE_NONE: out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 
@@ -193,13 +196,13 @@ struct json_writer {
     bool needs_comma;
 };
 void json_begin(struct json_writer *w, struct buf *out);
-/* A writer with a buffer of its own, which json_text_take frees. */
+/* A writer with its own buffer, which json_text_take frees. */
 struct json_text {
     struct json_writer w;
     struct buf buf;
 };
 struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max);
-/* The text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
+/* The finished text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
 slice json_text_take(struct json_text *text, struct arena *arena);
 /* The text of a single value, in the arena. */
 slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max);

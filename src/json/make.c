@@ -1,7 +1,7 @@
 /*
- * make: building values. Containers grow by doubling; cap_log2 holds their room. A parsed container
- * has no spare room, so its first growth copies it. The old block stays in the arena, where shared
- * copies of the value may still point to it.
+ * make: builds values. Containers grow by doubling; cap_log2 is their capacity. A parsed container
+ * has no spare capacity, so its first growth copies it. The old block stays in the arena, where
+ * shared copies of the value may still point to it.
  */
 #include <math.h>
 
@@ -21,8 +21,8 @@ struct json json_i64(int64_t value)
 
 struct json json_u64(uint64_t value)
 {
-    /* One form for each integer: a value that int64 holds is a JSON_INT, so that types can be
-     * compared first. */
+    /* Each integer has only one form: a value that int64 holds is a JSON_INT, so that types can
+     * be compared first. */
     if (value <= INT64_MAX)
         return json_i64((int64_t)value);
     return (struct json){.type = JSON_UINT, .as.u64 = value};
@@ -67,7 +67,7 @@ static size_t room_of(const struct json *container)
     return container->cap_log2 ? (size_t)1 << container->cap_log2 : container->count;
 }
 
-/* A block with room for one more; NULL past the arena's limit. */
+/* A block with capacity for one more item; NULL if the arena's limit is exceeded. */
 static void *grown(struct arena *arena, struct json *container, void *block, size_t item_size)
 {
     size_t room = room_of(container);
@@ -75,8 +75,8 @@ static void *grown(struct arena *arena, struct json *container, void *block, siz
         return block;
     if (container->count == UINT32_MAX)
         return NULL;
-    /* cap_log2 was 0 in a parsed container, whose room is its count; from here on it is a power of
-     * two. */
+    /* cap_log2 was 0 in a parsed container, whose capacity is its count; after this it is a
+     * power of two. */
     uint8_t cap_log2 = CAP_LOG2_FIRST;
     while (((size_t)1 << cap_log2) <= container->count)
         cap_log2++;
@@ -108,7 +108,7 @@ void json_object_set(struct arena *arena, struct json *object, slice key, struct
 
 void json_object_put(struct arena *arena, struct json *object, slice key, struct json value)
 {
-    /* From the end: the last of two equal keys is the one that json_get finds. */
+    /* Searches from the end, since json_get finds the last of two equal keys. */
     for (uint32_t i = object->count; i > 0; i--) {
         struct json_member *member = &object->as.members[i - 1];
         if (slice_eq(json_str(&member->key), key)) {

@@ -1,6 +1,6 @@
 /*
- * mend: see mend.h. Backslashes are read without checking whether they are inside a string:
- * elsewhere they are a syntax error, and remain so.
+ * mend: see mend.h. It handles backslashes without checking whether they are inside a string:
+ * elsewhere they are a syntax error, and they remain one.
  */
 #include "json/mend.h"
 
@@ -8,7 +8,7 @@
 
 enum { ESCAPE_BYTES = 6 }; /* \uXXXX */
 
-/* The UTF-16 unit of an escape that text begins with, -1 if there is none. */
+/* The UTF-16 unit of the escape at the start of text, -1 if there is none. */
 static int32_t escaped_unit(slice text)
 {
     int32_t unit = 0;

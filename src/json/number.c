@@ -1,9 +1,9 @@
 /*
- * number: numbers by their decimal value: order, wholeness, divisibility and the one canonical
- * text. No allocation; the work is linear in the digits of the text.
+ * number: handles numbers by their decimal value: order, wholeness, divisibility and the canonical
+ * text. It does not allocate, and the work is linear in the digits of the text.
  *
- * Doubles cannot decide these: 9007199254740993 and ...992 are one double, and 0.3 is not a
- * multiple of 0.1 in binary. RFC 8259 6 leaves precision open, and ids from providers need all
+ * Doubles cannot decide these: 9007199254740993 and ...992 are the same double, and 0.3 is not a
+ * multiple of 0.1 in binary. RFC 8259 6 does not fix the precision, and ids from providers need all
  * digits.
  */
 #include "json/number.h"
@@ -22,11 +22,11 @@ static void decimal_zero(struct json_decimal *decimal)
     decimal->point = 0;
 }
 
-/* Larger exponents all count as this one: 1e999999999999999999999 must not overflow int64. Two such
- * numbers then differ by their digits alone. */
+/* Larger exponents are clamped to this one, because 1e999999999999999999999 must not overflow
+ * int64. Two such numbers then differ only by their digits. */
 #define POINT_MAX (INT64_C(1) << 58)
 
-/* The exponent after 'e'; beyond POINT_MAX any value beyond it. */
+/* Reads the exponent after 'e'; beyond POINT_MAX the result is any value beyond it. */
 static int64_t exponent_of(const char *text, size_t len)
 {
     bool is_negative = len > 0 && text[0] == '-';
@@ -39,7 +39,7 @@ static int64_t exponent_of(const char *text, size_t len)
     return is_negative ? -value : value;
 }
 
-/* Takes a JSON number's text apart. The text must outlive the decimal. */
+/* Splits the text of a JSON number into its parts. The text must outlive the decimal. */
 static void decimal_of_text(struct json_decimal *decimal, const char *text, size_t len)
 {
     ASSERT(len > 0);
@@ -66,7 +66,7 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     while (last > first && (last[-1] == '0' || last[-1] == '.'))
         last--;
     if (first == last) {
-        /* -0 is 0: a sign on zero would make two zeros differ. */
+        /* -0 is 0: with a sign there would be two zeros. */
         decimal->is_negative = false;
         return;
     }
@@ -112,8 +112,8 @@ static int magnitude_cmp(const struct json_decimal *a, const struct json_decimal
 {
     if (a->count == 0 || b->count == 0)
         return (a->count > 0) - (b->count > 0);
-    /* With the first digit not 0, a larger point is a larger number; only then digits are
-     * compared. */
+    /* The first digit is not 0, so a larger point is a larger number; digits are compared only
+     * if the points are equal. */
     if (a->point != b->point)
         return a->point < b->point ? -1 : 1;
     size_t at_a = 0;
@@ -136,11 +136,12 @@ int json_decimal_cmp(const struct json_decimal *a, const struct json_decimal *b)
     return a->is_negative ? -order : order;
 }
 
-/* Both in the range where doubles and integers are each other's exact images. */
+/* Both values are in the range where doubles and integers convert to each other exactly. */
 static bool as_exact_double(const struct json *value, double *out)
 {
     const int64_t exact = INT64_C(1) << 53;
-    /* Any double is its own exact image; only integers beyond 2^53 round when they become one. */
+    /* A double converts exactly; only an integer beyond 2^53 is rounded when it becomes a
+     * double. */
     if (value->type == JSON_REAL) {
         *out = value->as.real;
         return true;
@@ -197,8 +198,8 @@ static uint64_t pow10_mod(uint64_t exponent, uint64_t mod)
 {
     ASSERT(mod > 0);
     uint64_t result = 1 % mod;
-    /* Square and multiply: exponents are as large as POINT_MAX, so a loop over them would not
-     * end. */
+    /* Square and multiply: exponents are as large as POINT_MAX, so a simple loop would take too
+     * long. */
     for (uint64_t base = 10 % mod; exponent > 0; exponent >>= 1) {
         if (exponent & 1)
             result = mul_mod(result, base, mod);

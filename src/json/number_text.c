@@ -1,8 +1,8 @@
 /*
- * number_text: numbers from text and doubles to text, by yyjson's exact algorithms. A number is
- * stored in the smallest type that loses nothing; if a double would lose a digit, the text itself
- * is kept, so that a number leaves with the value it came with. A client that sends 1.10 gets 1.1,
- * which is the same value.
+ * number_text: converts text to numbers and doubles to text, with yyjson's exact algorithms. A
+ * number is stored in the smallest type that loses nothing. If a double would lose a digit, the
+ * text itself is kept, so that a number is written with the value that was read. A client that
+ * sends 1.10 gets 1.1, which is the same value.
  */
 #include "json/number.h"
 
@@ -73,8 +73,8 @@ struct json json_number_parse(slice text)
         return number;
     struct json bignum = {.type = JSON_BIGNUM, .count = (uint32_t)text.len, .as.text = text.ptr};
     yyjson_val parsed;
-    /* Reads to the first byte that is not part of the number; the caller guarantees that there is
-     * one (number.h). */
+    /* Reads up to the first byte that is not part of the number; the caller guarantees that
+     * there is one (number.h). */
     const char *end = yyjson_read_number(text.ptr, &parsed, YYJSON_READ_NOFLAG, NULL, NULL);
     if (end != text.ptr + text.len || !yyjson_is_real(&parsed))
         return bignum;

@@ -1,11 +1,11 @@
 /*
- * parse: text to a tree. yyjson parses in place over a copy of the text in the arena. Its own flat
- * values are in scratch memory that is freed before the parse returns; one walk over them builds
- * the tree, whose strings point into that copy. So a parse costs the arena the text and 16 bytes
- * per value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
+ * parse: parses text to a tree. yyjson parses in place in a copy of the text in the arena. Its own
+ * flat values are in scratch memory that is freed before the parse returns; one walk over them
+ * builds the tree, whose strings point into that copy. So a parse takes the text and 16 bytes per
+ * value from the arena, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
  *
  * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are scanned first,
- * so that a hostile text is refused before memory is taken for it.
+ * so that a hostile text is refused before memory is allocated for it.
  */
 #include <yyjson.h>
 
@@ -50,15 +50,16 @@ struct scan {
     size_t too_deep_at; /* offset of the first bracket past depth_max; SIZE_MAX: none */
 };
 
-/* Whether one of the 8 bytes equals those of `wanted`, which are all the same. If so, the
- * difference has a zero byte, and only a zero byte borrows into a top bit that was clear. */
+/* Whether one of the 8 bytes equals the byte that is repeated in `wanted`. If so, the difference
+ * has a zero byte, and only a zero byte borrows into a top bit that was clear. */
 static bool has_byte(uint64_t bytes, uint64_t wanted)
 {
     uint64_t difference = bytes ^ wanted;
     return (difference - UINT64_C(0x0101010101010101)) & ~difference & UINT64_C(0x8080808080808080);
 }
 
-/* Most of a large text is inside strings: 8 bytes at a time while none of them matters. */
+/* Most of a large text is inside strings: 8 bytes are skipped at a time if none of them is
+ * special. */
 static size_t string_end(slice text, size_t at)
 {
     const uint64_t quotes = UINT64_C(0x2222222222222222), slashes = UINT64_C(0x5c5c5c5c5c5c5c5c);
@@ -89,8 +90,8 @@ static const uint8_t marks[256] = {
     ['}'] = MARK_CLOSE,  [','] = MARK_NEXT, [':'] = MARK_NEXT,
 };
 
-/* Does not need valid JSON: for any bytes it counts at least as many values, and at least as deep,
- * as a parser could find before it meets an error. */
+/* Does not need valid JSON: for any bytes it counts at least as many values, and at least as
+ * much depth, as a parser could find before it meets an error. */
 static struct scan scan_text(slice text, size_t depth_max)
 {
     struct scan scan = {1, SIZE_MAX};
@@ -179,8 +180,8 @@ static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
                    fault->msg ? fault->msg : "unknown fault");
 }
 
-/* copy: the text, in the arena, with padding: yyjson reads a few bytes after it without a check of
- * the end. */
+/* copy: the text, in the arena, with padding, because yyjson reads a few bytes past the end
+ * without a check. */
 static yyjson_doc *read_copy(char *copy, size_t len, yyjson_read_err *fault)
 {
     const yyjson_alc alc = {scratch_malloc, scratch_realloc, scratch_free, NULL};
@@ -191,8 +192,8 @@ static yyjson_doc *read_copy(char *copy, size_t len, yyjson_read_err *fault)
     return yyjson_read_opts(copy, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, fault);
 }
 
-/* Only a refused text is searched for bytes to mend: most texts are clean. A syntax error before
- * all of these bytes, as in a web page, is reported first. */
+/* Only a refused text is searched for bytes to mend, since most texts are clean. A syntax error
+ * before all of these bytes, as in a web page, is reported first. */
 static bool can_mend(const struct parser *parser, slice text, const yyjson_read_err *fault)
 {
     return parser->mend_text && (fault->code == YYJSON_READ_ERROR_INVALID_STRING ||
@@ -210,7 +211,7 @@ static yyjson_doc *read_doc(struct parser *parser, slice text)
     yyjson_doc *doc = read_copy(copy, text.len, &fault);
     if (!doc && can_mend(parser, text, &fault)) {
         size_t len = json_mend_bytes(text);
-        /* What yyjson left in the first copy is unusable. */
+        /* yyjson has modified the first copy, so it cannot be used again. */
         if (len > text.len)
             copy = arena_alloc_text(parser->arena, len + YYJSON_PADDING_SIZE);
         if (!copy)
@@ -241,7 +242,7 @@ static int refuse_duplicate(struct parser *parser, slice key)
 {
     struct buf path;
     buf_init(&path, (size_t)16 * 1024);
-    /* The last frame is the object itself, whose keys are the ones that collide. */
+    /* The last frame is the object with the duplicate keys. */
     for (size_t i = 0; i + 1 < parser->depth; i++)
         path_append(&path, &parser->frames[i]);
     slice printed = slice_first(buf_slice(&path), POINTER_PRINTED_MAX);
@@ -258,7 +259,7 @@ static int close_container(struct parser *parser, struct json *container)
     if (container->type != JSON_OBJECT || container->count < 2)
         return OK;
     slice key = SLICE_NONE;
-    /* Only now all members are there, so the table can be sized once. */
+    /* All members are known now, so the table is sized only once. */
     int code = json_dup_fold(&parser->dups, container, &key);
     if (code == ERR_NOMEM)
         return refuse_json_memory(parser->err);

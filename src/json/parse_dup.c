@@ -31,7 +31,8 @@ static bool same_key(const struct json_member *a, const struct json_member *b)
     return slice_eq(json_str(&a->key), json_str(&b->key));
 }
 
-/* Keeps member `from` as the next of the folded ones, or overwrites the value of its twin. */
+/* Keeps member `from` as the next folded member, or overwrites the value of the member with the
+ * same key. */
 static void fold_member(struct json *object, uint32_t *kept, uint32_t from,
                         struct json_member *twin, slice *key)
 {
@@ -83,12 +84,12 @@ static void fold_small(struct json *object, slice *key)
     object->count = kept;
 }
 
-/* Clears as many slots as this object needs, no more: many small objects after one huge one must
- * not each pay for the huge one's table. Returns their number, a power of two; 0 without memory. */
+/* Clears only as many slots as this object needs: many small objects after one huge object must
+ * not each pay for its table. Returns the number of slots, a power of two; 0 without memory. */
 static size_t clear_slots(struct json_dup_table *table, uint32_t count)
 {
     size_t wanted = 64;
-    /* At most half full, so probing ends soon. */
+    /* At most half full, so probing ends early. */
     while (wanted < (size_t)count * 2)
         wanted *= 2;
     if (wanted > table->cap) {

@@ -1,6 +1,6 @@
 /*
- * Finds duplicate keys in an object, without a cost that a hostile object could make quadratic.
- * Owned by parse.c; the table is kept from object to object of one text.
+ * Finds duplicate keys in an object, at a cost that no hostile object can make quadratic. Owned by
+ * parse.c; the table is kept from object to object of one text.
  */
 #ifndef JSON_PARSE_DUP_H
 #define JSON_PARSE_DUP_H
@@ -14,8 +14,9 @@ struct json_dup_table {
 
 void json_dup_init(struct json_dup_table *table);
 void json_dup_deinit(struct json_dup_table *table);
-/* Folds members of the same key into one: the position of the first, the value of the last. Returns
- * OK when all keys differ, ERR_INVALID if some do not (*key: the first such), ERR_NOMEM. */
+/* Folds members of the same key into one, which has the position of the first and the value of
+ * the last. Returns OK if all keys differ, ERR_INVALID if some do not (*key is the first
+ * duplicate), ERR_NOMEM. */
 int json_dup_fold(struct json_dup_table *table, struct json *object, slice *key) MUST_CHECK;
 
 #endif

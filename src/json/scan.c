@@ -16,7 +16,7 @@ static const char *skip_space(const char *at, const char *end)
     return at;
 }
 
-/* at: after the opening quote. Returns the byte after the closing quote. */
+/* at: the position after the opening quote. Returns the position after the closing quote. */
 static const char *skip_string(const char *at, const char *end)
 {
     const char *start = at;
@@ -36,7 +36,8 @@ static const char *skip_string(const char *at, const char *end)
 /* at: after the opening bracket. */
 static const char *skip_container(const char *at, const char *end)
 {
-    /* A text that ends early (invalid, by contract) ends the loop as well: at never passes end. */
+    /* A text that ends early (invalid, by contract) also ends the loop, because at never passes
+     * end. */
     for (size_t depth = 1; at < end && depth > 0;) {
         char c = *at++;
         if (c == '"')
@@ -128,7 +129,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (!found.ptr)
         return false;
     scan->rest = slice_from(scan->rest, found.len);
-    /* Only now, so that both are unchanged if nothing was found. */
+    /* Set only here, so that both are unchanged if nothing was found. */
     *key = name;
     *value = found;
     return true;
@@ -195,7 +196,7 @@ static slice item_by_token(struct json_scan *scan, slice token)
 slice json_scan_pointer(slice root, slice pointer, struct arena *arena)
 {
     slice value = json_scan_value(root), token;
-    /* Each token opens one level. The cost is the text before the value, once for each level. */
+    /* Each token descends one level. The cost is the text before the value, once for each level. */
     while (value.ptr && pointer.len > 0) {
         struct json_scan scan;
         if (!json_pointer_next(&pointer, &token))

@@ -1,7 +1,7 @@
 /*
- * value: reading a tree: members, items, RFC 6901 pointers, numbers as C types. Every function
- * takes NULL or a value of the wrong type and gives NULL or a default, so that chains of lookups
- * need no checks in between.
+ * value: reads a tree: members, items, RFC 6901 pointers, numbers as C types. Every function
+ * accepts NULL or a value of the wrong type and returns NULL or a default, so that chains of
+ * lookups need no checks in between.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ const struct json *json_get(const struct json *object, slice key)
         return NULL;
     for (uint32_t i = object->count; i > 0; i--) {
         const struct json_member *member = &object->as.members[i - 1];
-        /* The length first: it differs for most keys. */
+        /* The length is compared first, since it differs for most keys. */
         if (member->key.count == key.len && slice_eq(json_str(&member->key), key))
             return &member->value;
     }
@@ -166,17 +166,17 @@ void json_pointer_append_index(struct buf *out, uint64_t index)
 
 /* ---- numbers ---- */
 
-/* In the arena the text is followed by a byte that ends it, but not always by a NUL. */
+/* In the arena the text is followed by a terminating byte, which is not always a NUL. */
 static double bignum_to_double(const struct json *value)
 {
     char text[64];
     struct json_decimal decimal;
-    /* strtod needs a NUL, and a BIGNUM has none; a text of millions of digits must not be copied
-     * either. */
+    /* strtod needs a NUL, which a BIGNUM does not have, and a text of millions of digits must
+     * not be copied. */
     json_decimal_of(&decimal, value);
     if (decimal.count == 0)
         return 0;
-    /* 40 digits decide any double; the digits cut off matter only at an exact tie. */
+    /* 40 digits determine any double; the digits cut off matter only at an exact tie. */
     size_t len = 0;
     size_t pos = 0;
     if (decimal.is_negative)
@@ -194,7 +194,7 @@ static double bignum_to_double(const struct json *value)
     buf_append_char(&digits, '\0');
     ASSERT(digits.ptr == text && buf_is_ok(&digits));
     double real = strtod(text, NULL);
-    /* Never infinite: callers convert and compare, and JSON could not write it. */
+    /* Never infinite, because callers convert and compare, and JSON cannot represent infinity. */
     if (isinf(real))
         return real < 0 ? -1.7976931348623157e308 : 1.7976931348623157e308;
     return real;
@@ -226,7 +226,7 @@ static bool real_to_i64(double real, int64_t *out)
     return true;
 }
 
-/* An integer of at most 19 digits, which int64 may hold although a double does not. */
+/* An integer of at most 19 digits may fit int64 although it does not fit a double. */
 static bool bignum_to_i64(const struct json *value, int64_t *out)
 {
     struct json_decimal decimal;

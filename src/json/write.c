@@ -1,10 +1,10 @@
 /*
- * write: a tree to text: compact, indented, or sorted and canonical. Recursion is as deep as the
- * tree, which JSON_DEPTH_MAX limits for parsed trees. Errors are sticky in the buffer, so loops
+ * write: writes a tree as text: compact, indented, or sorted and canonical. Recursion is as deep as
+ * the tree, which JSON_DEPTH_MAX limits for parsed trees. Errors are sticky in the buffer, so loops
  * stop early only to save work.
  *
  * The sorted form is for fingerprints: two texts with equal values give the same bytes. It is not
- * RFC 8785: numbers keep all digits and keys sort by bytes.
+ * RFC 8785: numbers keep all digits, and keys are sorted by bytes.
  */
 #include <stdlib.h>
 
@@ -86,7 +86,7 @@ static void write_in_order(struct buf *out, const struct json *object,
         return;
     for (uint32_t i = 0; i < object->count; i++)
         order[i] = &object->as.members[i];
-    /* Keys are distinct in parsed objects; qsort leaves the order of equal keys open. */
+    /* Parsed objects have distinct keys, so it does not matter that qsort is not stable. */
     qsort(order, object->count, sizeof(*order), member_order);
     for (uint32_t i = 0; i < object->count && buf_is_ok(out); i++) {
         if (i > 0)
@@ -106,8 +106,8 @@ static void write_sorted_object(struct buf *out, const struct json *object, size
         if (order)
             write_in_order(out, object, order, depth);
         else
-            /* Out of memory the text would be incomplete, as past its maximum: the caller sees one
-             * kind of failure. */
+            /* If out of memory, the text would be incomplete, as when its maximum is exceeded:
+             * the caller gets one kind of failure. */
             out->is_failed = true;
         mem_free(order);
     }

@@ -1,7 +1,7 @@
 /*
- * write_str: strings to JSON text. Whole runs are copied, only what RFC 8259 7 demands is escaped,
- * and bytes that are not UTF-8 become U+FFFD, one for each byte outside a sequence. Texts from
- * providers may contain any bytes, and a JSON text must be UTF-8 (RFC 8259 8.1).
+ * write_str: writes strings as JSON text. Whole runs are copied, only what RFC 8259 7 requires is
+ * escaped, and bytes that are not UTF-8 become U+FFFD, one for each byte outside a sequence. Texts
+ * from providers may contain any bytes, and a JSON text must be UTF-8 (RFC 8259 8.1).
  */
 #include "json/json.h"
 
@@ -51,7 +51,7 @@ static bool is_plain_word(uint64_t word)
     return (bad & ones * 0x80) == 0;
 }
 
-/* End of the run from start that may be copied as it is. */
+/* The end of the run from start that may be copied unchanged. */
 static size_t run_end(slice text, size_t start)
 {
     const unsigned char *bytes = (const unsigned char *)text.ptr;
@@ -101,7 +101,7 @@ static void write_escaped(struct buf *out, slice text, size_t end)
     buf_append_char(out, '"');
 }
 
-/* At most 7 bytes: two overlapping halves, or one by one. */
+/* At most 7 bytes: copies two overlapping halves, or single bytes. */
 static bool copy_short(char *to, slice text)
 {
     uint32_t first, last;
@@ -120,9 +120,9 @@ static bool copy_short(char *to, slice text)
     return true;
 }
 
-/* Copies while it checks, a word at a time, the last word over the one before; false: some byte
- * is not plain, and the copy is unusable. Most strings are keys and short texts, for which the
- * call of a copying function would cost more than the copy. */
+/* Copies while it checks, a word at a time; the last word overlaps the one before. false: some
+ * byte is not plain, and the copy is unusable. Most strings are keys and short texts, for which
+ * calling a copying function would cost more than the copy. */
 static bool copy_unescaped(char *to, slice text)
 {
     if (text.len < sizeof(uint64_t))
@@ -142,8 +142,8 @@ static bool copy_unescaped(char *to, slice text)
 
 void json_write_str(struct buf *out, slice text)
 {
-    /* Room for the text unescaped: most strings need no escape, and write_escaped reserves what it
-     * needs itself. */
+    /* Reserves space for the unescaped text: most strings need no escape, and write_escaped
+     * itself reserves what it needs. */
     char *end = buf_reserve(out, text.len + 2);
     if (!end)
         return;
@@ -164,7 +164,7 @@ slice json_excerpt(slice text, struct arena *arena)
     buf_init(&out, 6 * JSON_EXCERPT_BYTES_MAX + 16);
     json_write_str(&out, printed);
     if (buf_is_ok(&out)) {
-        /* Without the quotes that json_write_str put around it. */
+        /* Omits the quotes that json_write_str has added. */
         out.len--;
         if (printed.len < text.len)
             buf_append(&out, SLICE("..."));

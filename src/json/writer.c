@@ -1,5 +1,5 @@
 /*
- * writer: the streaming writer. It only needs to know whether a comma is due: after every value and
+ * writer: the streaming writer. Its only state is whether a comma comes next: after every value and
  * every closed container, but not after an opening bracket or a key. The caller makes sure that
  * brackets match and that keys are in objects.
  */

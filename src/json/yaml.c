@@ -1,8 +1,8 @@
 /*
- * yaml: the events of libyaml to a tree; see yaml.h. A container is built in its frame and put into
- * the enclosing container when it ends, so no step recurses.
+ * yaml: builds a tree from the events of libyaml; see yaml.h. A container is built in its frame and
+ * put into the enclosing container when it ends, so no step recurses.
  *
- * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds the cost of walks
+ * Aliases share the tree of their anchor, so memory stays small; nodes_max limits the cost of walks
  * over the result ("billion laughs": ten aliases of ten aliases, nine times over).
  */
 #include "json/yaml.h"
@@ -117,7 +117,7 @@ static bool read_decimal(struct arena *arena, slice text, struct json *value)
     slice number = arena_printf(arena, "%s%.*s%s%.*s%.*s", text.ptr[0] == '-' ? "-" : "",
                                 SLICE_ARG(whole), has_point ? "." : "", SLICE_ARG(part),
                                 SLICE_ARG(power));
-    /* Out of memory null takes its place; the caller checks the arena. */
+    /* If out of memory, null replaces the value; the caller checks the arena. */
     *value = number.ptr ? json_number_parse(number) : json_null;
     return true;
 }
@@ -129,7 +129,7 @@ static bool read_based(slice text, struct json *value)
                : slice_starts_with(text, SLICE("0o")) ? 8
                                                       : 0;
     uint64_t number = 0;
-    /* 17: "0x" and 15 digits are 60 bits, which cannot overflow; longer ones are text. */
+    /* 17: "0x" and 15 digits are 60 bits, which cannot overflow; longer numbers stay text. */
     if (base == 0 || text.len < 3 || text.len > 17)
         return false;
     for (size_t i = 2; i < text.len; i++) {
@@ -174,11 +174,11 @@ static int keep_anchor(struct reader *reader, slice name, const struct node *nod
     return OK;
 }
 
-/* A whole value: into its container, or as the root. */
+/* Adds a complete value to its container, or makes it the root. */
 static int put_node(struct reader *reader, const yaml_mark_t *mark, const struct node *node)
 {
     reader->nodes += node->nodes;
-    /* Before it is stored: an alias may expand to millions of nodes, and nest to any depth. */
+    /* Checked before it is stored: an alias may expand to millions of nodes, and to any depth. */
     if (reader->nodes > reader->nodes_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: it expands to more than %zu values",
                        reader->nodes_max);
@@ -228,7 +228,7 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event)
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
     if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
         return refuse_at(reader, &event->start_mark, "of tags only !!str is supported");
-    /* A key is always text, whatever it looks like: "1: a" has the key "1". */
+    /* A key is always text, whatever its form: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
     struct node node = {.value = is_plain && !tag.ptr ? plain_value(reader, text)
@@ -333,7 +333,7 @@ static int read_all(struct reader *reader)
         if (!yaml_parser_parse(&reader->parser, &event))
             return refuse_syntax(reader);
         goes_on = event.type != YAML_STREAM_END_EVENT;
-        /* After take_event nothing of the event is needed: all texts were copied. */
+        /* After take_event the event is no longer needed: all texts were copied. */
         int code = take_event(reader, &event);
         yaml_event_delete(&event);
         if (code != OK)
@@ -356,7 +356,7 @@ struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_
     }
     map_init(&reader.anchors, ANCHORS_MAX);
     json_dup_init(&reader.dups);
-    /* Without this libyaml guesses UTF-16 from the first bytes. */
+    /* Without an encoding, libyaml guesses UTF-16 from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text.ptr, text.len);
     int code = read_all(&reader);
