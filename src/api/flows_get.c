@@ -95,8 +95,8 @@ static enum op_result wait_for_change(struct api_request *request, struct get *g
     return api_wait(request, finish_flow_get);
 }
 
-/* ?until=change (the default) waits for a change, settled until the flow no longer runs, ended until it
- * has ended. */
+/* ?until=change (the default) waits for a change, settled until the flow no longer runs, ended
+ * until it has ended. */
 static bool read_until(struct api_request *request, struct get *get)
 {
     slice until = api_query_text(request, "until");

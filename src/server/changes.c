@@ -64,7 +64,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
     changes->notify = pg_notify_new(loop, &notify, err);
     if (changes->notify)
         return changes;
-    /* The notify's failure is in err. */
+    /* err has the failure of the notification. */
     mem_free(changes);
     return NULL;
 }
@@ -73,7 +73,7 @@ void changes_free(struct changes *changes)
 {
     if (!changes)
         return;
-    /* It may still call back until it is freed, so it goes first. */
+    /* The listener may still call back until it is freed, so it is freed first. */
     pg_notify_free(changes->notify);
     mem_free(changes);
 }

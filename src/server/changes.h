@@ -28,7 +28,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
 void changes_free(struct changes *changes);
 /* Notifies other processes, after the commit; as connect_config.on_changed. */
 void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id);
-/* Sends notifications that are not about rows; as exec_config.on_circuit. */
+/* Sends notifications that are not about rows; used as exec_config.on_circuit. */
 void changes_send(struct changes *changes, slice payload);
 
 #endif

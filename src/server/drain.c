@@ -1,15 +1,15 @@
 /*
- * The server's shutdown; see drain.h. The order: requests end first, since they start executions
- * and flows; executions are recorded while the node is still a member, since its rows name it; the
- * node leaves last, since from then on other nodes may take over its remaining flows and claims.
+ * The server's shutdown; see drain.h. Requests end first, since they start executions and flows.
+ * Executions are recorded while the node is still a member, since its rows name it. The node leaves
+ * last: after that, other nodes may take over its remaining flows and claims.
  */
 #include "server/drain.h"
 
 #include "base/log.h"
 
 enum {
-    RECORD_TIMEOUT_MS = 5000, /* wait for results that are being stored */
-    SPANS_TIMEOUT_MS = 2000,  /* wait for the last spans, which are then dropped */
+    RECORD_TIMEOUT_MS = 5000, /* time limit for results that are being stored */
+    SPANS_TIMEOUT_MS = 2000,  /* time limit for sending the last spans, which are then dropped */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };
@@ -38,11 +38,11 @@ static enum op_result step_drain_requests(struct op *op)
     janitor_free(*config->janitor);
     *config->janitor = NULL;
     flow_service_drain(
-        config->flow); /* flows stop at their next durable point, while requests end */
+        config->flow); /* while requests end, flows stop at their next durable point */
     drain->flows_until_ns = loop_now_ns(op->loop) + config->timeout_ms * 1000000;
     op_hold(op, "http drain");
     http_server_drain(config->http, on_drained, drain);
-    flow_watch_wake_all(config->flow); /* long polls and event streams end at once */
+    flow_watch_wake_all(config->flow); /* long polls and event streams end immediately */
     mcp_listeners_wake(config->mcp_listeners);
     return OP_WAIT;
 }
@@ -64,9 +64,9 @@ static enum op_result step_wait_for_flows(struct op *op)
     return op_wait_then(op, DRAIN_FLOWS);
 }
 
-/* Waits for executions whose client has disconnected, which still record the provider's answer, for
- * background writes of ended executions, and for renewed tokens. The times of last use, and the
- * counts for charts, are flushed after them. */
+/* Waits for executions whose client has disconnected, which still record the provider's answer,
+ * for background writes of ended executions, and for renewed tokens. Then it flushes the times
+ * of last use and the counts for charts. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);
@@ -97,7 +97,7 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* Last, since the receiver may be slow: other nodes have taken over by then. */
+/* Done last, since the receiver may be slow: by now other nodes have taken over. */
 static enum op_result step_wait_for_spans(struct op *op)
 {
     struct drain *drain = drain_of(op);

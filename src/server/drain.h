@@ -1,7 +1,8 @@
 /*
- * drain: the server's shutdown, as an op. No new work is accepted; requests, flows and executions
- * under way end or reach a durable point, each within its time; their results are recorded; the
- * node leaves the cluster; the loop stops. The server frees its parts afterwards.
+ * drain: the server's shutdown, as an op. No new work is accepted. Requests, flows and executions
+ * under way end or reach a durable point, each within its time limit, and their results are
+ * recorded. Then the node leaves the cluster and the loop stops. The server frees its parts
+ * afterwards.
  */
 #ifndef SERVER_DRAIN_H
 #define SERVER_DRAIN_H
@@ -16,7 +17,8 @@
 #include "server/janitor.h"
 #include "trace/trace.h"
 
-/* The parts that are drained, and the time for requests and flows. All outlive the loop's run. */
+/* The parts that are drained, and the time limits of requests and flows. All must outlive the
+ * loop's run. */
 struct drain_config {
     struct loop *loop;
     struct http_server *http;
@@ -30,7 +32,7 @@ struct drain_config {
     uint64_t timeout_ms;
 };
 
-/* Embedded in its owner, all zeros before it begins, and kept until the loop has stopped. */
+/* Embedded in its owner, zeroed before it begins, and kept until the loop has stopped. */
 struct drain {
     struct op op;
     struct op_timer timer;
@@ -39,7 +41,7 @@ struct drain {
     bool is_begun;
 };
 
-/* Begins it; `why` is for the log. A second call has no effect. Copies config. */
+/* Begins the shutdown; `why` is for the log. A second call has no effect. Copies config. */
 void drain_begin(struct drain *drain, const struct drain_config *config, const char *why);
 
 #endif

@@ -27,7 +27,7 @@ static struct flow_template_set *load_template_set(const struct config *config,
         return NULL;
     const char *dir = config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL;
     struct flow_template_set *set = flow_template_set_load(dir, catalog, report);
-    /* Warnings are logged for a set that was loaded, too. */
+    /* Warnings are also logged for a set that was loaded. */
     log_problems(report);
     if (!set)
         (void)err_set(err, ERR_INVALID, "the flow templates have errors; see the log above");
@@ -43,8 +43,8 @@ static bool is_stored(const struct pg_rows *rows, struct uuid version)
     return false;
 }
 
-/* Stores the versions that the database does not have: a flow refers to its version's row, so the
- * row has to exist before the first start. */
+/* Stores the versions that the database does not have: a flow refers to the row of its version,
+ * so the row must exist before the first start. */
 static int store_new_versions(const struct flow_template_set *set, struct pg_sync *sync,
                               struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * front: the handler of the listeners: pages are routed to the dashboard, everything else to the
- * API. An unknown address is answered with a page for a browser, with JSON for other clients.
+ * front: the handler of the listeners. It routes pages to the dashboard and everything else to the
+ * API. A browser gets a page for an unknown address, other clients get JSON.
  */
 #ifndef SERVER_FRONT_H
 #define SERVER_FRONT_H
@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "web/web.h"
 
-/* The ctx of front_handler; lives as long as the servers. */
+/* The ctx of front_handler; must live as long as the servers. */
 struct front {
     struct api *api;
     struct web *web;

@@ -21,7 +21,7 @@ enum {
     ROUND_MS = 60 * 1000,
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    REMOVALS_MAX = 4000, /* at a time: more than a page has */
+    REMOVALS_MAX = 4000, /* rows per statement: more than a page has */
     PAGES_MAX = 100,     /* one batch's, in a round */
 };
 
@@ -36,7 +36,7 @@ struct janitor {
     unsigned pages;     /* this batch's, in this round */
     struct trimmer trimmer;
     struct store_laters removals;
-    slice old_nodes; /* to be removed, unless they own something */
+    slice old_nodes; /* nodes to be removed, unless they own something */
 };
 
 static struct metric done_total =
@@ -72,11 +72,11 @@ enum step {
 
 OP_OF(janitor_of, janitor)
 
-/* Counts a step's result. false: it failed, which is logged. */
+/* Counts the result of a step. Returns false if it failed, which is logged. */
 static bool note(struct op *op, int status, const char *what, double count)
 {
     struct buf text;
-    /* Label values are literals of this file, so the number of series is bounded. */
+    /* Label values are literals of this file, so the number of series is limited. */
     struct janitor *janitor = janitor_of(op);
     buf_init(&text, 128);
     buf_printf(&text, "what=\"%s\"", what);
@@ -130,8 +130,7 @@ static void find_tallies(struct janitor *janitor)
     store_tally_due(janitor->pool, &janitor->query, &janitor->op);
 }
 
-/* Each statement checks again that the row is as it was found: another process may have been first.
- */
+/* Each statement checks again that the row is unchanged: another process may have been first. */
 static void remove_flow(struct store_later *later, const struct removal *removal)
 {
     store_flow_remove(later->laters->pool, &later->query, &later->op, &removal->row.flow,
@@ -174,13 +173,14 @@ static void own_step(struct janitor *janitor, struct removal *removal)
     step->action_id = action_id.ptr ? arena_dup(arena, action_id) : SLICE("");
 }
 
-/* Flows are removed before partitions are dropped: those of their documents stay until their last
- * flow is removed. */
+/* Flows are removed before partitions are dropped: partitions of their documents stay until
+ * their last flow is removed. */
 static const struct bite {
     const char *what, *label;
     void (*find)(struct janitor *janitor);
-    size_t size, count_max; /* size of a row; rows per page: a full page suggests more */
-    unsigned pages_max;     /* in a round; 0: until all is done */
+    size_t size, count_max; /* size of a row; rows per page: a full page means that there may be
+                             * more */
+    unsigned pages_max;     /* maximum in a round; 0: until all is done */
     void (*own)(struct janitor *janitor, struct removal *removal); /* NULL: it has no text */
     void (*send)(struct store_later *later, const struct removal *removal);
 } bites[] = {
@@ -200,7 +200,7 @@ static void send_removal(struct store_later *later)
     removal->bite->send(later, removal);
 }
 
-/* A failure is counted only; the row is found again in the next round. */
+/* A failure is only counted; the next round finds the row again. */
 static bool count_removal(struct store_later *later)
 {
     const struct removal *removal = CONTAINER_OF(later, struct removal, later);
@@ -221,7 +221,7 @@ static const struct store_later_class removal_class = {
 static enum op_result step_sleep(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    /* The first round comes soon after the start, so that a restart delays no housekeeping. */
+    /* The first round begins soon after the start, so that restarts do not delay housekeeping. */
     bool is_first = janitor->query.stmt == NULL;
     /* The arena has the results of the last round, which are no longer needed. */
     arena_reset(&op->arena);
@@ -255,7 +255,7 @@ static enum op_result step_made(struct op *op)
 {
     size_t count = 0;
     int status = store_count_result(&janitor_of(op)->query, &count);
-    /* A failure does not stop the round: the other steps do not depend on this step. */
+    /* A failure does not end the round, since the other steps do not depend on this one. */
     if (note(op, status, "partition_made", (double)count) && count > 0)
         return op_jump(op, STEP_MAKE_PARTITION);
     return OP_NEXT;
@@ -268,8 +268,8 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* The next page, once the ops of this one, which hold this op, have ended; or the next batch. Rows
- * without room are found again. */
+/* Continues with the next page once the ops of this page, which hold this op, have ended; or
+ * with the next batch. Rows for which there was no room are found again. */
 static enum op_result step_bite(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
@@ -301,7 +301,7 @@ static enum op_result step_bite(struct op *op)
 static enum op_result step_drop_partition(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    /* One partition for each statement, since a drop takes a lock on its table. */
+    /* Each statement drops one partition, since a drop locks its table. */
     store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days,
                           janitor->audit_days);
     return OP_WAIT;
@@ -319,7 +319,7 @@ static enum op_result step_dropped(struct op *op)
 
 static enum op_result step_keep(struct op *op)
 {
-    /* trimmer works in bounded parts and returns within the round. */
+    /* trimmer does a limited amount of work and returns within the round. */
     trimmer_start(&janitor_of(op)->trimmer, op);
     return OP_WAIT;
 }

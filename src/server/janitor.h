@@ -1,8 +1,8 @@
 /*
- * Housekeeping of the database, run inside the server in bounded steps: partitions made in advance
- * and dropped, expired idempotency keys and dead nodes removed (contrib/deploy/README.md
- * "Operations"). Any number of processes may run it at once. A failure is logged, counted, and
- * retried in the next round.
+ * Housekeeping of the database, run inside the server in small steps: it creates partitions in
+ * advance and drops old ones, and removes expired idempotency keys and dead nodes
+ * (contrib/deploy/README.md "Operations"). Any number of processes may run it concurrently. A
+ * failure is logged, counted, and retried in the next round.
  */
 #ifndef SERVER_JANITOR_H
 #define SERVER_JANITOR_H
@@ -12,9 +12,9 @@
 
 struct janitor;
 
-/* Steps of flows without the name of their call are filled in from the catalog. Flows that ended
- * more than keep_days ago are removed; partitions whose rows are all older (audit events: than
- * audit_days) are dropped; an account keeps as many of the rest as `trimmer` allows. */
+/* Fills in the call names that steps of flows lack, from the catalog. Removes flows that ended
+ * more than keep_days ago; drops partitions whose rows are all older (audit events: than
+ * audit_days). An account keeps as many of the remaining rows as `trimmer` allows. */
 struct janitor_config {
     struct catalog **catalog;
     unsigned keep_days, audit_days;

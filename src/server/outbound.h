@@ -1,6 +1,6 @@
 /*
- * The parts that calls to apps need, made from the settings: resolver, address policy, trust roots,
- * HTTP client with its origin overrides. For the server, and for commands that call an app.
+ * The parts that calls to apps need, built from the settings: resolver, address policy, trust
+ * roots, HTTP client with its origin overrides. For the server, and for commands that call an app.
  */
 #ifndef SERVER_OUTBOUND_H
 #define SERVER_OUTBOUND_H
@@ -15,11 +15,11 @@ struct outbound {
     struct http_client *client;
 };
 
-/* After a failure outbound has the parts that were made: close and free it in either case. */
+/* After a failure outbound holds the parts that were made, so close and free it in either case. */
 int outbound_open(struct outbound *outbound, struct loop *loop, const struct config *config,
                   struct err *err) MUST_CHECK;
-/* In two steps: closes the client and the resolver; once the loop has run their close callbacks,
- * outbound_free frees the rest. */
+/* Closing takes two steps: outbound_close closes the client and the resolver; once the loop has
+ * run their close callbacks, outbound_free frees the rest. */
 void outbound_close(struct outbound *outbound);
 void outbound_free(struct outbound *outbound);
 

@@ -17,8 +17,8 @@ enum { ARENA_BYTES_MAX = 64 * 1024, AGAIN_MS = 5000 };
 
 enum step { STEP_IDLE, STEP_LOAD, STEP_PUBLISH, STEP_PUBLISHED, STEP_SWAP, STEP_AGAIN };
 
-/* One op for the life of the server: it waits for a request, loads on a pool thread, swaps on the
- * loop, and waits again. */
+/* One op for the life of the server: it waits for a request, loads on a pool thread, swaps on
+ * the loop, and waits again. */
 struct reload {
     struct op op;
     struct op_job job;
@@ -27,7 +27,7 @@ struct reload {
     struct dir_watch watch, templates_watch;
     struct op_timer timer;
     bool is_idle;
-    bool is_wanted, is_hup_wanted; /* requested since the current load began */
+    bool is_wanted, is_hup_wanted; /* a reload was requested after the current load began */
     bool is_hup;                   /* the current load includes the trust roots */
     uint64_t began_ns;
     /* results of the load */
@@ -38,7 +38,7 @@ struct reload {
     struct err tls_err;
     struct pg_query query;
     size_t published; /* number of templates */
-    bool is_unstored; /* one could not be stored: the database is unreachable */
+    bool is_unstored; /* a template could not be stored: the database is unreachable */
     char *templates_dir;
 };
 
@@ -72,7 +72,7 @@ static struct catalog *load_catalog(const struct config *config, struct catalog_
 struct catalog *reload_first_catalog(const struct config *config)
 {
     struct catalog_report *report = catalog_report_new(NULL);
-    /* At start there is nothing to fall back to; the caller ends with the log's errors. */
+    /* At start there is no older set to keep; the caller exits, and the log has the errors. */
     if (!report)
         return NULL;
     struct catalog *catalog = load_catalog(config, report);
@@ -88,7 +88,7 @@ static void count_reload(const char *result, bool is_outdated)
     char text[32];
     int len = snprintf(text, sizeof(text), "result=\"%s\"", result);
     metric_add(metric_series(&reloads_total, slice_of(text, (size_t)len)), 1);
-    /* The gauge is what an alarm watches: it stays 1 until a reload succeeds. */
+    /* An alarm can watch this gauge: it stays 1 until a reload succeeds. */
     metric_set(metric_series(&outdated, SLICE_NONE), is_outdated);
 }
 
@@ -97,7 +97,7 @@ static void keep_old(struct reload *reload)
 {
     const struct catalog_report *report = &reload->report;
     const struct catalog_problem none = {.text = SLICE("out of memory")}, *first = &none;
-    /* Backwards, so that `first` ends at the first error. */
+    /* The loop runs backwards, so that `first` ends at the first error. */
     for (size_t i = report->count; i > 0; i--)
         if (!report->problems[i - 1].is_warning)
             first = &report->problems[i - 1];
@@ -117,7 +117,7 @@ static bool are_same(const struct flow_template_set *a, const struct flow_templa
     return is_same;
 }
 
-/* Counted references keep the old versions for executions and flows that started with them. */
+/* Executions and flows that started with the old versions keep them by counted references. */
 static void swap_catalog(struct reload *reload)
 {
     struct catalog *old = *reload->config.catalog;
@@ -127,7 +127,7 @@ static void swap_catalog(struct reload *reload)
                    are_same(old_templates, reload->templates);
     count_reload(is_same ? "unchanged" : "swapped", false);
     metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
-    /* Editors touch files without changing them; only SIGHUP expects an answer in the log. */
+    /* Editors may touch files without changing them; only SIGHUP expects an answer in the log. */
     log_event(is_same && !reload->is_hup ? LOG_TRACE : LOG_INFO,
               is_same ? "the catalog is unchanged" : "the catalog was reloaded",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
@@ -169,7 +169,7 @@ static void swap_tls(struct reload *reload)
 
 static void want(struct reload *reload, bool is_hup)
 {
-    /* Requests during a load are collected; one more load follows, however many there were. */
+    /* Requests during a load are combined: however many there were, one more load follows. */
     reload->is_wanted = true;
     reload->is_hup_wanted |= is_hup;
     if (!reload->is_idle)
@@ -215,7 +215,7 @@ static void drop_catalog(struct reload *reload)
     reload->catalog = NULL;
 }
 
-/* Runs on a pool thread: it touches only the result members, which the loop reads afterwards. */
+/* Runs on a pool thread: it accesses only the result members, which the loop reads afterwards. */
 static void load_files(struct op *op)
 {
     struct reload *reload = reload_of(op);
@@ -227,7 +227,7 @@ static void load_files(struct op *op)
         reload->templates =
             flow_template_set_load(config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL,
                                    reload->catalog, &reload->report);
-    /* Both or neither: templates refer to actions of this very catalog. */
+    /* Both are loaded or neither: templates refer to actions of this very catalog. */
     if (!reload->templates)
         drop_catalog(reload);
     /* Trust roots are read on SIGHUP only; certificate files are often replaced in several steps.
@@ -239,7 +239,7 @@ static void load_files(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    /* Taken over before the load starts: later requests are for the next one. */
+    /* Cleared before the load starts: later requests are for the next load. */
     reload->is_hup = reload->is_hup_wanted;
     reload->is_wanted = reload->is_hup_wanted = false;
     reload->began_ns = clock_mono_ns();
@@ -253,7 +253,7 @@ static enum op_result step_load(struct op *op)
     return OP_NEXT;
 }
 
-/* A template of the set in use is stored already. */
+/* A template of the current set is already stored. */
 static bool is_stored(const struct reload *reload, const struct flow_template *tmpl)
 {
     const struct flow_template *old = flow_template_set_find(*reload->config.templates, tmpl->key);
@@ -277,7 +277,7 @@ static enum op_result step_publish(struct op *op)
     return OP_WAIT;
 }
 
-/* Without the database a new set cannot be used; the load is repeated later. */
+/* Without the database a new set cannot be used; the load is retried later. */
 static enum op_result step_published(struct op *op)
 {
     struct reload *reload = reload_of(op);
@@ -296,7 +296,7 @@ static enum op_result step_published(struct op *op)
 static enum op_result step_swap(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    /* Warnings are logged for a load that succeeded, too. */
+    /* Warnings are also logged for a load that succeeded. */
     log_problems(&reload->report);
     if (reload->catalog)
         swap_catalog(reload);
@@ -323,7 +323,7 @@ static void on_cancel(struct op *op)
     signal_watch_stop(&reload->on_hup);
     dir_watch_stop(&reload->watch);
     dir_watch_stop(&reload->templates_watch);
-    /* The hold that keeps the op idle is not one that others release. */
+    /* The hold that keeps the idle op waiting must be released here; no other code does it. */
     if (reload->is_idle)
         op_release(op);
     reload->is_idle = false;
@@ -363,7 +363,7 @@ static const struct op_class reload_class = {
     .free = free_op,
 };
 
-/* Templates are in a subfolder, which may not exist; then it is watched for. */
+/* Templates are in a subfolder. If it does not exist, the folder is watched until it does. */
 static void watch_folders(struct reload *reload, slice dir)
 {
     struct buf path;
@@ -390,7 +390,7 @@ struct reload *reload_new(const struct reload_config *config, struct err *err)
         mem_free(reload);
         return err_null(err, ERR_IO, "cannot watch signals");
     }
-    /* Without a folder there is only what is compiled in, and SIGHUP for the trust roots. */
+    /* Without a folder only the built-in files exist, and SIGHUP reloads the trust roots. */
     if (config->config->catalog_dir.len > 0)
         watch_folders(reload, config->config->catalog_dir);
     op_start(&reload->op, &reload_class, config->loop, NULL, ARENA_BYTES_MAX);

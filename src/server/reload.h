@@ -1,8 +1,8 @@
 /*
- * Reload: manifests and trust roots are read again while the server runs, on SIGHUP and when files
- * of the `--catalog` folder change. They are compiled on a pool thread and swapped as a whole on
- * the loop; running executions and flows keep the ones they started with. If anything is faulty the
- * old ones stay, the log says why, and sluice_catalog_outdated is 1.
+ * Reload: reads manifests and trust roots again while the server runs, on SIGHUP and when files of
+ * the `--catalog` folder change. They are compiled on a pool thread and swapped as a whole on the
+ * loop; running executions and flows keep the versions they started with. If anything is faulty,
+ * the old versions stay, the log says why, and sluice_catalog_outdated is 1.
  */
 #ifndef SERVER_RELOAD_H
 #define SERVER_RELOAD_H
@@ -19,8 +19,8 @@
 
 struct reload;
 
-/* All outlive it; *catalog and *tls are counted references, *templates is owned: a reload replaces
- * them. */
+/* All must outlive it; *catalog and *tls are counted references, *templates is owned. A reload
+ * replaces these three. */
 struct reload_config {
     struct loop *loop;
     const struct config *config;
@@ -31,17 +31,17 @@ struct reload_config {
     struct flow_template_set **templates;
     struct tls_context **tls;
     struct mcp_listeners *mcp_listeners;
-    /* SIGHUP came; what it asked for was done. */
+    /* Called when the reload that SIGHUP requested is done. */
     void (*on_hup)(void *owner, bool is_done);
     void *owner;
 };
 
-/* At start, before there is a loop that could stall. NULL: the log says what is wrong with which
- * file. */
+/* Used at start, before there is a loop that could stall. NULL: the log says what is wrong with
+ * which file. */
 struct catalog *reload_first_catalog(const struct config *config) MUST_CHECK;
-/* Watches from now on. NULL: err. */
+/* Begins to watch. NULL with err set on failure. */
 struct reload *reload_new(const struct reload_config *config, struct err *err) MUST_CHECK;
-/* Ends its op: nothing is swapped any more; the op frees itself. NULL: nothing. */
+/* Ends its op: nothing is swapped after this, and the op frees itself. Accepts NULL. */
 void reload_free(struct reload *reload);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The server: its parts are started in the order in which they depend on one another, and freed in
- * the reverse order once they are drained (drain.h). See server.h.
+ * The server: starts its parts in the order of their dependencies, and frees them in the reverse
+ * order once they are drained (drain.h). See server.h.
  */
 #include "server/server.h"
 
@@ -34,13 +34,13 @@
 #include "trace/trace.h"
 
 enum {
-    THREADS = 16, /* in libuv's pool, for name lookups and handshakes */
+    THREADS = 16, /* threads in libuv's pool, for name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2,         /* turns of the loop to connect and to send the startup message */
-    REQUEST_MARGIN_MS = 10000, /* over the longest wait of a request; see request_timeout_ms */
-    SETTLE_TIMEOUT_MS = 5000,  /* wait for cancelled ops to end */
-    WORK_TIMEOUT_MS = 2000,    /* wait for threads, when the server ends */
+    CONNECT_TURNS = 2,         /* turns of the loop that connect and send the startup message */
+    REQUEST_MARGIN_MS = 10000, /* added to the longest wait of a request; see request_timeout_ms */
+    SETTLE_TIMEOUT_MS = 5000,  /* time limit for cancelled ops to end */
+    WORK_TIMEOUT_MS = 2000,    /* time limit for threads when the server ends */
 };
 
 struct server {
@@ -92,7 +92,7 @@ static int check_public_url(slice text, struct err *err)
         return OK;
     if (url_parse(text, &url, err) != OK)
         return err_prefix(err, "public-url");
-    /* A path would put cookies and redirects under different prefixes. */
+    /* With a path, cookies and redirects would have different prefixes. */
     if (url.target.len > 0)
         return err_set(err, ERR_SYNTAX,
                        "public-url: \"%.*s\" must end after the host and port: "
@@ -101,8 +101,8 @@ static int check_public_url(slice text, struct err *err)
     return OK;
 }
 
-/* Without an endpoint and without a word to pass traces on there is no tracer, so that nothing is
- * spent on them. */
+/* Without an endpoint, and if traces are not passed on either, there is no tracer, so that
+ * tracing costs nothing. */
 static int start_traces(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -125,7 +125,7 @@ static int start_traces(struct server *server, struct err *err)
 static int start_outbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    /* Without any proxy X-Forwarded-For is ignored: any client could send it. */
+    /* Without a trusted proxy X-Forwarded-For is ignored, since any client could send it. */
     server->proxies = address_policy_new();
     if (!server->proxies)
         return out_of_memory(err, "trusted proxies");
@@ -144,7 +144,7 @@ static int start_outbound(struct server *server, struct err *err)
 static int open_ring(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    /* serve_command refuses a command line with both; dev sets the file only. */
+    /* serve_command refuses a command line with both; only dev sets the file. */
     if (config->master_key_file.len > 0)
         server->ring = vault_ring_from_file(config->master_key_file.ptr, err);
     else if (config->master_key.len > 0)
@@ -183,10 +183,10 @@ static int start_database(struct server *server, struct err *err)
                               : pg_pool_new(server->loop, &pool, err);
     if (!server->pool)
         return (int)err->code;
-    /* its first connections are opened now, while the schema is checked on another connection */
+    /* opens its first connections while the schema is checked on another connection */
     for (int i = 0; i < CONNECT_TURNS; i++)
         (void)loop_turn(server->loop, false);
-    /* Blocking, which is allowed before the server listens. */
+    /* This blocks, which is allowed before the server listens. */
     server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
     return server->sync ? citus_check(server->sync, is_sharded, err) : (int)err->code;
 }
@@ -225,7 +225,7 @@ static int start_changes(struct server *server, struct err *err)
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
-    /* The blocking connection was needed for the start only. */
+    /* The blocking connection was needed only for the start. */
     pg_sync_close(server->sync);
     server->sync = NULL;
     if (!server->templates)
@@ -277,7 +277,7 @@ static int start_services(struct server *server, struct err *err)
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
     server->leases = leases_new(server->loop, server->pool);
-    /* Checked together: free_parts copes with any of them missing. */
+    /* Checked together, since free_parts accepts any of them being NULL. */
     if (!server->auth || !server->connect || !server->node || !server->janitor || !server->leases)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
@@ -321,8 +321,8 @@ static int start_services(struct server *server, struct err *err)
 
 /* ---- inbound ---- */
 
-/* The last resort, for a request that nothing else ends: a run is answered at its deadline, from
- * the setting or the action, or soon after. A 503 instead would claim that nothing was done. */
+/* The last resort, for a request that nothing else ends. A run is answered at its deadline, from
+ * the setting or the action, or soon after. A 503 before that would claim that nothing was done. */
 static uint32_t request_timeout_ms(const struct config *config)
 {
     uint64_t longest_ms = API_WAIT_S_MAX * 1000;
@@ -342,7 +342,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
     for (size_t i = 0; i < count; i++)
         listeners[i] = (struct tcp_listen_config){
             .address = addresses[i],
-            /* Inherited sockets stay open while workers come and go. */
+            /* Inherited sockets stay open while workers start and exit. */
             .inherited_fd = events && events->listen_fds ? events->listen_fds[i] : -1,
             .share = events ? events->share : NULL};
     struct http_server_config http = {
@@ -352,7 +352,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .body_bytes_max = config->body_bytes_max,
         .connections_max = config->connections_max,
         .address_connections_max = config->address_connections_max,
-        /* A proxy's connections are those of many clients. */
+        /* A proxy's connections carry the requests of many clients. */
         .uncounted = server->proxies,
         .head_timeout_ms = (uint32_t)config->head_timeout_ms,
         .body_timeout_ms = (uint32_t)config->body_timeout_ms,
@@ -373,7 +373,7 @@ static void log_listening(struct server *server)
                   LOG_INT("port", http_server_port(server->http, i)));
     slice base = config->public_url;
     if (base.len == 0)
-        /* Port 0 is known only now, so the URL is derived from the bound port. */
+        /* The number of a port 0 is known only now, so the URL is derived from the bound port. */
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base, config->public_url.len > 0);
     api_public_url_set(server->front.api, base);
@@ -421,12 +421,12 @@ static int start_inbound(struct server *server, struct err *err)
     if (!server->front.web)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {
-        /* Metrics get a listener without the shared counters: it must answer when the others are
-         * full. */
+        /* The metrics listener does not use the shared counters: it must answer when the others
+         * are full. */
         server->metrics = listen_on(server, &config->metrics_listen, 1, NULL, err);
         if (!server->metrics)
             return (int)err->code;
-        /* From here on the main listeners answer 404 for /metrics. */
+        /* After this the main listeners answer 404 for /metrics. */
         api_metrics_only_on(server->front.api, server->metrics);
     }
     server->http =
@@ -439,7 +439,7 @@ static int start_inbound(struct server *server, struct err *err)
 
 /* ---- while it runs ---- */
 
-/* Draining is the last state: later ends (of a start, a reload) do not matter to others, and the
+/* Draining is the last state: callers do not need the later end of a start or a reload, and the
  * listeners may be closed by then. */
 static void report_state(struct server *server, enum server_state state)
 {
@@ -490,8 +490,8 @@ static void on_tick(struct timer *timer)
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
         begin_drain(server, "a required process has ended");
-    /* Short ticks until the server is ready: the start's time is measured to that moment, and tests
-     * and supervisors wait for readiness. */
+    /* Ticks are short until the server is ready: the start is measured to that moment, and tests
+     * and supervisors wait for it. */
     timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 
@@ -544,7 +544,7 @@ static int start_parts(struct server *server, struct err *err)
     return start_watching(server, err);
 }
 
-/* Turns the loop until all ops have ended; those on pool threads take a moment. */
+/* Turns the loop until all ops have ended; ops on pool threads take a moment. */
 static void wait_for_ops(struct server *server)
 {
     uint64_t until = clock_mono_ns() + SETTLE_TIMEOUT_MS * 1000000ULL;
@@ -557,7 +557,7 @@ static void wait_for_ops(struct server *server)
 
 static void free_watching(struct server *server)
 {
-    /* start_watching sets up the hook last, except for the timer. */
+    /* start_watching sets up this hook last, except for the timer. */
     if (!server->log_hook.run)
         return;
     timer_stop(&server->tick);
@@ -567,8 +567,8 @@ static void free_watching(struct server *server)
     loop_hook_remove(&server->log_hook);
 }
 
-/* Reverse order of the start; any part may be missing. Running work is cancelled first, so that
- * nothing uses a part that is already freed. */
+/* Frees in the reverse order of the start; any part may be NULL. Running work is cancelled
+ * first, so that nothing uses a part that is already freed. */
 static void free_parts(struct server *server)
 {
     free_watching(server);
@@ -594,7 +594,7 @@ static void free_parts(struct server *server)
     pg_pool_free(server->pool);
     trace_stop(server->tracer);
     outbound_close(&server->out);
-    /* Ops end here; the parts that they use are freed only below. */
+    /* Ops end here; the parts that they use are freed only after this. */
     wait_for_ops(server);
     web_free(server->front.web);
     api_free(server->front.api);
@@ -611,8 +611,8 @@ static void free_parts(struct server *server)
 static int check_turns(int result, struct err *err)
 {
     log_flush();
-    /* For tests (SLUICE_TURN_CPU_MS_MAX): a turn that took too long fails the process at its end.
-     */
+    /* For tests (SLUICE_TURN_CPU_MS_MAX): if a turn took too long, the process fails when it
+     * ends. */
     if (result == OK && loop_turn_limit_passed())
         return err_set(err, ERR_LIMIT,
                        "a turn of the loop took longer than "
@@ -639,12 +639,13 @@ int server_run(const struct config *config, const struct server_events *events, 
         result = start_parts(server, err);
         if (result == OK)
             loop_run(server->loop);
-        /* Also after a failed start: free_parts frees the existing parts. */
+        /* This also runs after a failed start: free_parts frees the parts that exist. */
         free_parts(server);
         if (!loop_wait_for_work(server->loop, WORK_TIMEOUT_MS)) {
             log_event(LOG_WARN, "a name lookup hangs; exiting without waiting for it");
             loop_abandon(server->loop);
-            return check_turns(result, err); /* leaks the memory that the thread may still use */
+            return check_turns(result, err); /* the memory is leaked, because the thread may
+                                              * still use it */
         }
         budget_queue_deinit(&server->work);
         loop_free(server->loop);

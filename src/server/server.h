@@ -1,5 +1,5 @@
 /*
- * The server: everything between a struct config and a listening process; `serve` and `dev` run it.
+ * The server: everything from a struct config to a listening process; `serve` and `dev` run it.
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -11,21 +11,21 @@
 #include "loop/tcp.h"
 
 enum server_state {
-    SERVER_READY,     /* requests are answered from now on; once */
+    SERVER_READY,     /* reported once: requests are answered after this */
     SERVER_RELOADING, /* SIGHUP came */
     SERVER_RELOADED,  /* the reload has ended, whether or not the files were valid */
     SERVER_DRAINING,
 };
 
 struct server_events {
-    /* From the loop; port is that of the first TCP listener (0: none). May be NULL. */
+    /* Called from the loop; port is that of the first TCP listener (0: none). May be NULL. */
     void (*on_state)(void *owner, enum server_state state, uint16_t port);
-    /* About once a second, from the loop; false ends the server as SIGTERM would (a child of dev
-     * has died). May be NULL. */
+    /* Called about once a second, from the loop; returning false ends the server as SIGTERM
+     * would (a child of dev has died). May be NULL. */
     bool (*is_going_on)(void *owner);
     void *owner;
-    /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are
-     * opened here. */
+    /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: the
+     * server opens them. */
     const int *listen_fds;
     const struct tcp_share *share; /* counters shared with the sibling workers; NULL: none */
 };

@@ -1,8 +1,8 @@
 /*
  * The parent process of `serve --workers`; see supervisor.h. Workers that were started together are
- * a generation: the current one serves, a successor is being started, former generations drain. All
- * state changes in one loop of poll(): signals come through a signalfd, a worker reports over a
- * pipe.
+ * a generation: the current generation serves, a successor is being started, former generations
+ * drain. One loop of poll() makes all state changes: signals arrive through a signalfd, reports of
+ * workers through pipes.
  */
 #include "server/supervisor.h"
 
@@ -33,23 +33,23 @@ enum {
 };
 
 #define WORKER_VARIABLE "SLUICE_WORKER"
-/* A variable of its own, since a successor may be an older program: "fd,count" of the memory that
+/* A separate variable, since a successor may be an older program: "fd,count" of the memory that
  * its generation shares */
 #define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
 struct slot {
     pid_t pid;     /* 0: not running */
-    int report_fd; /* -1: it has ended, or its version reports only once */
+    int report_fd; /* -1: the worker has ended, or its version reports only once */
     bool is_ready;
-    bool is_reloading;   /* SIGHUP was passed on, and it has not reported since */
+    bool is_reloading;   /* SIGHUP was forwarded, and the worker has not reported since */
     uint64_t heard_ns;   /* its last report */
-    uint64_t respawn_ns; /* when to try again; 0: not due */
+    uint64_t respawn_ns; /* time of the next attempt; 0: none is planned */
     unsigned failures;   /* in a row */
 };
 
 struct generation {
     struct slot slots[WORKERS_MAX];
-    size_t count; /* 0: there is no such generation */
+    size_t count; /* 0: the generation does not exist */
     int share_fd; /* memory for a struct tcp_share of its workers; -1: none */
     uint64_t deadline_ns;
 };
@@ -104,7 +104,7 @@ static void run_worker(const struct supervisor *supervisor, const struct generat
     (void)fcntl(report_fd, F_SETFD, 0);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* A worker without a parent would keep the sockets forever. */
+    /* Without a parent, a worker would keep the sockets open forever. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (setenv(WORKER_VARIABLE, value, 1) == 0)
         (void)execv(supervisor->program, supervisor->argv);
@@ -118,7 +118,7 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
     slot->respawn_ns = 0;
     slot->is_ready = slot->is_reloading = false;
     slot->report_fd = -1;
-    /* A line in the buffer would be written by both processes. */
+    /* Otherwise both processes would write a buffered line. */
     log_flush();
     /* Retried later: a lack of descriptors is often temporary. */
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
@@ -142,7 +142,8 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
 static void start_generation(struct supervisor *supervisor, struct generation *generation)
 {
     *generation = (struct generation){.count = supervisor->config->workers};
-    /* Without the memory each worker accepts what it gets; the load is distributed less evenly. */
+    /* Without the shared memory each worker accepts every connection it can, and the load is
+     * distributed less evenly. */
     generation->share_fd = memfd_create("sluice-share", MFD_CLOEXEC);
     if (generation->share_fd >= 0 && ftruncate(generation->share_fd, SHARE_BYTES) != 0) {
         (void)close(generation->share_fd);
@@ -199,7 +200,7 @@ static void report_state(const struct supervisor *supervisor, enum server_state 
     supervisor->on_state(supervisor->owner, state, first_port(supervisor));
 }
 
-/* A second signal changes nothing: the workers drain already. */
+/* A second signal changes nothing, since the workers are already draining. */
 static void begin_stop(struct supervisor *supervisor, const char *why)
 {
     if (supervisor->is_stopping)
@@ -220,7 +221,7 @@ static void give_up_successor(struct supervisor *supervisor, const char *why)
 
 static void on_worker_ready(struct supervisor *supervisor)
 {
-    /* Once for the life of the parent; a successor does not report again. */
+    /* Reported once in the life of the parent, not again for a successor. */
     if (!supervisor->was_ready && is_all_ready(&supervisor->current)) {
         supervisor->was_ready = true;
         report_state(supervisor, SERVER_READY);
@@ -229,7 +230,7 @@ static void on_worker_ready(struct supervisor *supervisor)
         return;
     log_event(LOG_INFO, "the successor is ready; the old workers drain",
               LOG_INT("workers", supervisor->successor.count));
-    /* The successor accepts already, so no connection is refused in between. */
+    /* The successor already accepts connections, so none is refused in between. */
     end_generation(supervisor, &supervisor->current);
     supervisor->current = supervisor->successor;
     supervisor->successor.count = 0;
@@ -250,7 +251,7 @@ static void log_end(const char *what, pid_t pid, int status)
               LOG_INT("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
 }
 
-/* If a worker ends before any was ever ready, the configuration is wrong, and restarting it would
+/* If a worker ends before any worker was ready, the configuration is wrong, and a restart would
  * hide that. */
 static void on_lost(struct supervisor *supervisor, struct slot *slot, int status)
 {
@@ -264,7 +265,7 @@ static void on_lost(struct supervisor *supervisor, struct slot *slot, int status
         begin_stop(supervisor, "a worker could not start");
         return;
     }
-    /* A worker that was ready begins a new series of failures. */
+    /* If the worker was ready, a new series of failures begins. */
     if (slot->is_ready)
         slot->failures = 0;
     unsigned wait_ms = (unsigned)RESPAWN_MS_MIN << (slot->failures < 6 ? slot->failures : 6);
@@ -293,7 +294,8 @@ static void reap(struct supervisor *supervisor)
         }
         if (supervisor->draining > 0)
             supervisor->draining--;
-        /* a worker that has just been started may die of SIGTERM before it has a handler */
+        /* a worker that has just been started may die of SIGTERM before it has installed a
+         * handler */
         bool is_well = WIFSIGNALED(status) ? WTERMSIG(status) == SIGTERM : WEXITSTATUS(status) == 0;
         if (!is_well) {
             log_end("a worker failed", pid, status);
@@ -304,14 +306,14 @@ static void reap(struct supervisor *supervisor)
 
 static void on_usr2(struct supervisor *supervisor)
 {
-    /* One hand-over at a time, and only from workers that serve. */
+    /* Only one hand-over runs at a time, and only from workers that serve. */
     if (supervisor->is_stopping || supervisor->successor.count > 0 || !supervisor->was_ready)
         return;
     log_event(LOG_INFO, "handing over to a successor", LOG_CSTR("program", supervisor->program));
     start_generation(supervisor, &supervisor->successor);
 }
 
-/* Workers reload; the parent has loaded no files. */
+/* Only workers reload; the parent has not loaded any files. */
 static void begin_reload(struct supervisor *supervisor)
 {
     supervisor->is_reloading = true;
@@ -323,8 +325,8 @@ static void begin_reload(struct supervisor *supervisor)
     }
 }
 
-/* Once all have reloaded, have ended or have been replaced: workers that start now read the new
- * files. */
+/* Reported once all workers have reloaded, ended or been replaced: workers that start now read
+ * the new files. */
 static void end_reload(struct supervisor *supervisor)
 {
     for (size_t i = 0; i < supervisor->current.count; i++)
@@ -335,8 +337,8 @@ static void end_reload(struct supervisor *supervisor)
     supervisor->is_reloading = false;
 }
 
-/* A worker whose loop hangs answers nothing, but its sockets still get connections. SIGKILL: it
- * could not drain. */
+/* A worker whose loop hangs does not answer, but its sockets still get connections. It is killed
+ * with SIGKILL, since it cannot drain. */
 static void kill_standing(const struct generation *generation, uint64_t now_ns)
 {
     uint64_t watchdog_ns = systemd_watchdog_ns();
@@ -382,7 +384,7 @@ static void respawn_due(struct supervisor *supervisor, uint64_t now_ns)
         give_up_successor(supervisor, "it took too long");
 }
 
-/* End of file: it has ended, and will be reaped; or its version reports only once. */
+/* End of file: the worker has ended and will be reaped, or its version reports only once. */
 static void read_reports(struct slot *slot, uint64_t now_ns)
 {
     char bytes[64];
@@ -420,7 +422,7 @@ static void wait_once(struct supervisor *supervisor)
     polls[0] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     count = add_polls(&supervisor->current, polls, slots, count);
     count = add_polls(&supervisor->successor, polls, slots, count);
-    /* Nothing but a signal or a report can happen: the wait has no timeout. */
+    /* The wait has no timeout, since only a signal or a report can happen. */
     bool is_quiet = supervisor->successor.count == 0;
     for (size_t i = 0; i < supervisor->current.count; i++)
         is_quiet &= supervisor->current.slots[i].respawn_ns == 0;
@@ -430,7 +432,7 @@ static void wait_once(struct supervisor *supervisor)
     for (size_t i = 1; ready > 0 && i < count; i++)
         if (polls[i].revents)
             read_reports(slots[i], now_ns);
-    /* Before the signals: a worker may report and end in one turn. */
+    /* Reports are read before signals: a worker may report and end in the same turn. */
     on_worker_ready(supervisor);
     if (ready > 0 && polls[0].revents)
         take_signals(supervisor);
@@ -444,8 +446,8 @@ static void wait_once(struct supervisor *supervisor)
 
 /* ---- a run ---- */
 
-/* The path, not /proc/self/exe, which would stay with the old file: a successor runs the program
- * that is installed there by then. */
+/* The path is used instead of /proc/self/exe, which would stay with the old file: a successor
+ * runs the program that is installed there by then. */
 static int find_program(struct supervisor *supervisor, struct err *err)
 {
     if (strchr(supervisor->argv[0], '/') && realpath(supervisor->argv[0], supervisor->program))
@@ -502,7 +504,7 @@ int supervisor_run(const struct config *config, char *const *argv,
         .config = config, .argv = argv, .on_state = on_state, .owner = owner, .signal_fd = -1};
     for (size_t i = 0; i < CONFIG_LIST_MAX; i++)
         supervisor.bound[i].fd = -1;
-    /* Sockets are bound once, so that no generation finds its port in use. */
+    /* Sockets are bound only once, so that no generation finds its port in use. */
     int status = find_program(&supervisor, err);
     if (status == OK)
         status = open_signals(&supervisor, err);
@@ -541,7 +543,7 @@ static void read_share(struct worker *worker)
     if (!value || !take_number(&rest, ',', &fd) || !take_number(&rest, ',', &count) ||
         count > WORKERS_MAX || worker->index >= (unsigned)count)
         return;
-    /* Without the shared counters the worker accepts whatever it gets. */
+    /* Without the shared counters the worker accepts every connection it can. */
     void *memory = mmap(NULL, SHARE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);
     (void)unsetenv(SHARE_VARIABLE);

@@ -21,9 +21,9 @@
 
 enum { WORKERS_MAX = 256 };
 
-/* Serves until SIGTERM or SIGINT. argv: how this process was started; sockets: those of the service
- * manager, as many as config->listen has, or none. on_state as in server_events: ready once all
- * workers answer, reloaded once all have reloaded. err says what failed. */
+/* Serves until SIGTERM or SIGINT. argv: the command line of this process; sockets: those of the
+ * service manager, as many as config->listen has, or none. on_state as in server_events: ready
+ * once all workers answer, reloaded once all have reloaded. err says what failed. */
 int supervisor_run(const struct config *config, char *const *argv,
                    const struct systemd_sockets *sockets,
                    void (*on_state)(void *owner, enum server_state state, uint16_t port),
@@ -34,19 +34,20 @@ struct worker {
     unsigned index;                 /* from 0 */
     int report_fd;                  /* worker_report writes to it */
     struct systemd_sockets sockets; /* that the parent has bound */
-    struct tcp_share share; /* with its siblings; connections NULL: there is no shared memory */
+    struct tcp_share share; /* counters shared with its siblings; connections NULL: no shared
+                             * memory */
 };
 
 /* A worker's reports, one byte each; a parent of another version ignores unknown reports. */
 enum worker_report {
     WORKER_READY = '1',    /* it answers requests; once */
     WORKER_RELOADED = 'r', /* the reload after SIGHUP is done */
-    WORKER_TURNS = '.',    /* its loop runs; only if a service manager watches */
+    WORKER_TURNS = '.',    /* the worker's loop runs; sent only if a service manager watches */
 };
 
-/* false: this process is not a worker. Takes SLUICE_WORKER out of the environment. */
+/* Removes SLUICE_WORKER from the environment. Returns false if this process is not a worker. */
 bool worker_read(struct worker *worker);
-/* In a process that is not a worker: nothing. */
+/* Does nothing in a process that is not a worker. */
 void worker_report(struct worker *worker, enum worker_report what);
 
 #endif

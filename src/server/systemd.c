@@ -23,7 +23,7 @@ enum {
     ADDRESS_TEXT_MAX = sizeof(((struct sockaddr_un *)NULL)->sun_path) + 16,
 };
 
-/* One for each process, like the environment. */
+/* One per process, like the environment. */
 static struct {
     struct sockaddr_un address;
     socklen_t address_len;
@@ -31,7 +31,7 @@ static struct {
     uint64_t watchdog_ns;
 } manager;
 
-/* false: the variable is not set, or is not a number. */
+/* Returns false if the variable is not set or is not a number. */
 static bool env_number(const char *name, uint64_t max, uint64_t *value)
 {
     const char *text = getenv(name);
@@ -79,7 +79,7 @@ void systemd_open(bool is_worker)
     if (path && !is_worker)
         open_notify_socket(slice_cstr(path));
     (void)unsetenv("NOTIFY_SOCKET");
-    /* WATCHDOG_PID, if any, is the watched process: the parent. */
+    /* WATCHDOG_PID, if set, is the watched process: the parent. */
     bool is_other = env_number("WATCHDOG_PID", INT32_MAX, &pid) && !is_worker &&
                     pid != (uint64_t)getpid();
     if (!is_other && env_number("WATCHDOG_USEC", UINT64_MAX / 1000, &us))
@@ -128,7 +128,7 @@ int systemd_sockets_take(struct systemd_sockets *sockets, struct err *err)
 {
     uint64_t pid = 0, count = 0;
     sockets->count = 0;
-    /* LISTEN_FDS stays set: workers recognize by it where their listeners come from. */
+    /* LISTEN_FDS stays set: it shows workers that their listeners come from the service manager. */
     bool is_ours = env_number("LISTEN_PID", INT32_MAX, &pid) && pid == (uint64_t)getpid();
     (void)unsetenv("LISTEN_PID");
     (void)unsetenv("LISTEN_FDNAMES");
@@ -156,7 +156,7 @@ bool systemd_has_sockets(void)
     return getenv("LISTEN_FDS") != NULL;
 }
 
-/* In the form of a listen setting. */
+/* Formats the address like a listen setting. */
 static void format_address(int fd, char text[ADDRESS_TEXT_MAX])
 {
     union {

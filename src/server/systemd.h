@@ -1,7 +1,7 @@
 /*
  * systemd: the two protocols between a service manager and a service: sd_notify(3) and socket
- * activation, sd_listen_fds(3). Both are a few variables and a datagram, so libsystemd is not
- * needed. Without a service manager nothing here does anything.
+ * activation, sd_listen_fds(3). Both consist of a few variables and a datagram, so libsystemd is
+ * not needed. Without a service manager these functions do nothing.
  */
 #ifndef SERVER_SYSTEMD_H
 #define SERVER_SYSTEMD_H
@@ -12,16 +12,17 @@
 
 #include "config/config.h"
 
-/* Takes NOTIFY_SOCKET and WATCHDOG_USEC from the environment, so that no child reports for this
- * process. A worker of `serve --workers` keeps the watchdog's time: it reports to its parent. */
+/* Removes NOTIFY_SOCKET and WATCHDOG_USEC from the environment, so that no child reports for
+ * this process. A worker of `serve --workers` remembers the watchdog's time limit and reports to
+ * its parent. */
 void systemd_open(bool is_worker);
-/* Assignments, one per line, as for sd_notify: "READY=1\nSTATUS=...". Returns once the manager
- * has received them; a failure is logged. */
+/* Sends assignments, one per line, as for sd_notify: "READY=1\nSTATUS=...". Returns once the
+ * manager has received them; a failure is logged. */
 void systemd_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* RELOADING=1, with the present time; READY=1 follows once it is done. */
+/* Sends RELOADING=1 with the current time; READY=1 follows once the reload is done. */
 void systemd_notify_reloading(void);
-/* The time within which the manager, or a worker's parent, expects a report from the loop; 0:
- * never. */
+/* The interval within which the manager, or a worker's parent, expects a report from the loop;
+ * 0: no reports are expected. */
 uint64_t systemd_watchdog_ns(void);
 
 /* Sockets that a parent has opened: the service manager, or the parent of a worker. */
@@ -30,10 +31,10 @@ struct systemd_sockets {
     size_t count;
 };
 
-/* Those of LISTEN_FDS, if they are meant for this process. err: one of them is not a listening
- * stream socket, or there are too many. */
+/* Takes the sockets of LISTEN_FDS if they are meant for this process. err: one is not a
+ * listening stream socket, or there are too many. */
 int systemd_sockets_take(struct systemd_sockets *sockets, struct err *err) MUST_CHECK;
-/* Whether the listeners come from the manager, in a worker too. */
+/* Whether the listeners come from the service manager; also valid in a worker. */
 bool systemd_has_sockets(void);
 /* Replaces config->listen with the addresses of the sockets. */
 int systemd_sockets_use(const struct systemd_sockets *sockets, struct config *config,

@@ -29,10 +29,10 @@ static enum op_result step_find(struct op *op)
 {
     struct trimmer *trimmer = trimmer_of(op);
     size_t count_max = trimmer->config.count_max[trimmer->kind];
-    /* 0 means no limit, so there is nothing to find. */
+    /* 0 means no limit, so no account exceeds it. */
     if (count_max == 0)
         return next_kind(trimmer);
-    /* The round's share is used up; `after` keeps the position for the next round. */
+    /* The round's share is used up; the next round continues at `after`. */
     if (trimmer->pages++ >= PAGES_MAX || trimmer->bites >= BITES_MAX)
         return OP_DONE;
     arena_reset(&op->arena);
@@ -41,8 +41,8 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* A page of accounts that keep very many rows may time out as a whole; then one account is queried
- * at a time. */
+/* A page of accounts that keep very many rows may time out as a whole; then accounts are queried
+ * one by one. */
 static enum op_result step_found(struct op *op)
 {
     struct trimmer *trimmer = trimmer_of(op);
@@ -67,14 +67,14 @@ static enum op_result step_trim(struct op *op)
     while (trimmer->at < trimmer->count && uuid_is_nil(trimmer->cuts[trimmer->at].last))
         trimmer->at++;
     if (trimmer->at < trimmer->count && trimmer->bites++ < BITES_MAX) {
-        /* Younger executions stay: a repeated idempotency key is answered from them. */
+        /* Younger executions are kept, since a repeated idempotency key is answered from them. */
         uint64_t age_ms = trimmer->config.idempotency_ttl_ms;
         age_ms = age_ms > CLAIM_GUARDS_MS_MAX ? age_ms : CLAIM_GUARDS_MS_MAX;
         store_quota_trim(trimmer->pool, &trimmer->query, op, trimmer->kind,
                          &trimmer->cuts[trimmer->at], (int64_t)age_ms);
         return OP_WAIT;
     }
-    if (trimmer->at < trimmer->count) /* this page is found again in the next round */
+    if (trimmer->at < trimmer->count) /* the next round finds this page again */
         return OP_DONE;
     /* A page that is not full was the last page. */
     if (trimmer->count < trimmer->asked)
@@ -91,7 +91,7 @@ static enum op_result step_trimmed(struct op *op)
     if (trimmer->status != OK)
         return OP_FAIL;
     trimmer->removed[trimmer->kind] += count;
-    /* As many rows as one statement removes: the account may have more above its limit. */
+    /* The statement has removed its maximum of rows: the account may have more above its limit. */
     trimmer->at += count < QUOTA_ROWS_MAX;
     return op_jump(op, STEP_TRIM);
 }
@@ -117,7 +117,7 @@ void trimmer_init(struct trimmer *trimmer, struct pg_pool *pool,
 void trimmer_start(struct trimmer *trimmer, struct op *parent)
 {
     trimmer->status = OK;
-    /* `kind` and `after` are kept from the round before. */
+    /* `kind` and `after` keep their values from the previous round. */
     trimmer->pages = trimmer->bites = 0;
     for (size_t i = 0; i < QUOTA_KINDS; i++)
         trimmer->removed[i] = 0;

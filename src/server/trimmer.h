@@ -1,7 +1,7 @@
 /*
- * trimmer: one sweep over accounts that keep more executions or audit events than allowed; the
- * oldest are removed. A child op of the janitor, in bounded parts: a sweep that has used up its
- * share of a round continues in the next one.
+ * trimmer: one sweep over accounts that keep more executions or audit events than allowed; it
+ * removes the oldest. It is a child op of the janitor and does a limited amount of work: a sweep
+ * that has used up its share of a round continues in the next one.
  */
 #ifndef SERVER_TRIMMER_H
 #define SERVER_TRIMMER_H
@@ -10,13 +10,14 @@
 
 struct trimmer_config {
     size_t count_max[QUOTA_KINDS]; /* per account; 0: any number */
-    /* Executions are kept at least this long, since a key may have to answer with one. */
+    /* Executions are kept at least this long, since a repeated key may have to be answered from
+     * one. */
     uint64_t idempotency_ttl_ms;
 };
 
 struct trimmer {
     struct op op;
-    /* out: of this round; status as pg_query */
+    /* out: the counts of this round; status as in pg_query */
     int status;
     size_t removed[QUOTA_KINDS];
     /* private */
