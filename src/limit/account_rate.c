@@ -1,6 +1,7 @@
 /*
  * A token bucket for each account; see account_rate.h. A request costs O(1) whatever the number of
- * accounts: a map by id, and a list by last request for the one to drop.
+ * accounts: a map finds the bucket by id, and a list in the order of last requests has the one to
+ * drop.
  */
 #include "limit/account_rate.h"
 
@@ -80,7 +81,7 @@ static struct account *rate_account_new(struct account_rate *rate, struct uuid i
     return NULL;
 }
 
-/* NULL: no memory to count with, and probably none for the request. */
+/* NULL: there is no memory to count with, and probably none for the request either. */
 static struct account *account_get(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     struct account *account = map_get(&rate->accounts, uuid_slice(&id));
@@ -115,7 +116,7 @@ uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, ui
         return 0;
     lease_arrive(&account->lease, now_ns);
     uint64_t wait_ns = lease_wait_ns(&account->lease, 1);
-    if (wait_ns > 0) /* rounded up: after 0 ms it could not be served yet */
+    if (wait_ns > 0) /* rounded up, since after 0 ms the request could not be served yet */
         return (wait_ns + 999999) / 1000000;
     lease_spend(&account->lease, 1);
     return 0;

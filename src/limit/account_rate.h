@@ -1,8 +1,9 @@
 /*
  * The number of requests per second that an account may make (src/api/README.md "HTTP"). Off unless
- * configured. Several processes share an account's rate by leases (limit/lease.h). ACCOUNTS_MAX are
- * remembered; the one whose last request is oldest is dropped first. In a single process its next
- * request finds a full bucket, so an account may get more than its rate but never less.
+ * configured. Several processes share an account's rate by leases (limit/lease.h). ACCOUNTS_MAX
+ * accounts are remembered; the account whose last request is oldest is dropped first. In a single
+ * process its next request finds a full bucket, so an account may get more than its rate but never
+ * less.
  */
 #ifndef LIMIT_ACCOUNT_RATE_H
 #define LIMIT_ACCOUNT_RATE_H
@@ -26,18 +27,18 @@ struct account_rate_wait {
     size_t count;
 };
 
-/* burst 0: two seconds' worth. rate_per_s > 0. leases: NULL: this process is the only one; outlives
- * it. NULL: out of memory. */
+/* burst 0: two seconds' worth. rate_per_s > 0. leases must outlive it; NULL: this process is the
+ * only one. Returns NULL if out of memory. */
 struct account_rate *account_rate_new(uint64_t rate_per_s, uint64_t burst,
                                       struct leases *leases) MUST_CHECK;
 /* Releases waiting requests. */
 void account_rate_free(struct account_rate *rate);
-/* true: the database is asked for a sufficient part of the rate, and op is held until it has
- * answered: call again then. false: account_rate_take decides. */
+/* Returns true if the database is queried for a sufficient part of the rate; op is held until it
+ * has answered, and the caller calls again. false: account_rate_take decides. */
 bool account_rate_awaits(struct account_rate *rate, struct uuid account_id, size_t count,
                          uint64_t now_ns, struct account_rate_wait *wait, struct op *op) MUST_CHECK;
-/* One more request. 0: it may be served; else the milliseconds until the next request may be
- * served. */
+/* Counts a request. Returns 0 if it may be served; otherwise the milliseconds until the next
+ * request may be served. */
 uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Circuits by account and origin, and by origin: when they open and close, and which executions
+ * Circuits per account and origin, and per origin: when they open and close, and which executions
  * pass; see breaker.h.
  */
 #include "base/log.h"
@@ -55,7 +55,7 @@ static uint64_t circuit_open(struct circuit *circuit, const struct breaker_confi
     return for_ms;
 }
 
-/* Earlier counts are void from here on. */
+/* Earlier counts are invalid after this. */
 static void origin_clear(struct breaker_origin *origin)
 {
     origin->openings++;
@@ -76,7 +76,8 @@ static void origin_open(struct breaker_origin *origin, const struct tally *sum, 
               LOG_INT("for_ms", for_ms));
 }
 
-/* The members' own circuits probe for themselves: a recovered origin may refuse one account. */
+/* The members' own circuits send their own probes: an origin that has recovered may still refuse
+ * one account. */
 static void origin_close(struct breaker_origin *origin, uint64_t now)
 {
     origin->circuit.is_open = false;
@@ -107,8 +108,8 @@ static void member_open(struct breaker_member *member, uint64_t now)
     member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
         return;
-    /* It does not answer any of them; one account alone may be the cause, unless there is no
-     * other. */
+    /* The origin does not answer any of them. One account alone may be the cause, unless there
+     * is no other. */
     struct tally sum = breaker_window_sum(&origin->window);
     bool is_telling = sum.accounts > 1 || !member->breaker->has_others;
     if (sum.failing == sum.accounts && is_telling)
@@ -124,7 +125,7 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* For probes. A later closing of the origin's circuit is reason enough for a probe. */
+/* For probes. If the origin's circuit has closed since, that alone justifies a probe. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;
@@ -132,7 +133,7 @@ static bool member_is_due(const struct breaker_member *member, uint64_t now)
            (member->origin && member->origin->closed_ns > circuit->opened_ns);
 }
 
-/* Volume first: two failures of two calls prove nothing. */
+/* The volume is checked first: two failures of two calls prove nothing. */
 static void check_member(struct breaker_member *member, uint64_t now)
 {
     unsigned volume_min = member->breaker->config.volume_min;
@@ -142,7 +143,8 @@ static void check_member(struct breaker_member *member, uint64_t now)
         member_open(member, now);
 }
 
-/* Enough executions, enough of them failed, from enough accounts, which are most of those here. */
+/* Opens the circuit if there were enough executions, enough of them failed, and enough accounts
+ * failed, both in number and as a share of the accounts here. */
 static void check_origin(struct breaker_origin *origin, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
@@ -168,7 +170,7 @@ static void report_open(struct breaker_origin *origin, const struct breaker_pass
     }
 }
 
-/* Leaves first, which empties the pass: so it votes once, whatever is opened or closed below. */
+/* Leaves first, which clears the pass: so it votes only once, whatever opens or closes below. */
 void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
 {
     struct breaker_pass pass = *given;
@@ -208,7 +210,7 @@ const struct breaker_votes_news *breaker_news(const struct breaker *breaker)
     return &breaker->news;
 }
 
-/* false: it is open for that long already. */
+/* Returns false if it is already open for that long. */
 static bool circuit_hear(struct circuit *circuit, const struct breaker_config *config,
                          uint64_t for_ms, uint64_t now)
 {
@@ -269,7 +271,8 @@ static uint64_t ms_until(uint64_t at, uint64_t now)
     return (at - now + 999999) / 1000000;
 }
 
-/* 0: may go (as a probe if it is open); else the time to retry. */
+/* Returns 0 if the execution may go (as a probe if the circuit is open), otherwise the time
+ * after which to retry. */
 static uint64_t member_refusal_ms(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;
@@ -286,7 +289,7 @@ static bool is_in_good_standing(const struct breaker_member *member, uint64_t no
     return member->voted_ns > 0 && member->failed_ns == 0 && now - member->voted_ns < window_ns;
 }
 
-/* It had no known failure lately. */
+/* The account had no known failure recently. */
 static bool is_fresh(const struct breaker_member *member, uint64_t now)
 {
     uint64_t lately_ns = member->breaker->config.open_ms_max * 1000000ull;

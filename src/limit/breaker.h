@@ -41,12 +41,12 @@ enum { BREAKER_ORIGIN_MAX = 300 };
 
 struct breaker;
 
-/* 0 means the default in each, except volume_min. */
+/* 0 means the default for each member except volume_min. */
 struct breaker_config {
-    unsigned volume_min;   /* executions in a window before a circuit may open; 0: none ever
-                            * opens */
-    unsigned accounts_min; /* accounts that must have failed for the origin's circuit, 3 */
-    unsigned percent;      /* share of executions, or of accounts, that must have failed, 50 */
+    unsigned volume_min;   /* executions in a window before a circuit may open; 0: no circuit
+                            * ever opens */
+    unsigned accounts_min; /* accounts that must have failed before the origin's circuit opens, 3 */
+    unsigned percent;      /* percentage of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
     unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
     unsigned open_ms_max;  /* up to this, 60000 */
@@ -55,7 +55,7 @@ struct breaker_config {
     size_t members_max;    /* 16384 */
 };
 
-/* The account and the origin that it calls. Borrowed during a call of the functions below. */
+/* An account and the origin that it calls. Borrowed during a call of the functions below. */
 struct breaker_key {
     struct uuid account_id;
     slice origin;         /* scheme and authority of a URL */
@@ -63,10 +63,10 @@ struct breaker_key {
     bool is_host_given;
 };
 
-/* An execution's pass through the circuits. Zero it before its first use: then breaker_leave is
- * harmless from the start. */
+/* An execution's pass through the circuits. Zero it before its first use, so that breaker_leave
+ * is always harmless. */
 struct breaker_pass {
-    struct breaker_member *member; /* NULL: not entered, or not counted */
+    struct breaker_member *member; /* NULL: the execution has not entered, or is not counted */
     bool is_probe;                 /* probe of either circuit */
     bool is_member_probe, is_origin_probe;
     unsigned opening; /* opening of the origin's circuit at entry */
@@ -82,8 +82,8 @@ struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
 /* No pass may be in (asserted). */
 void breaker_free(struct breaker *breaker);
 
-/* false: a circuit is open, and refusal has which and for how long. Each true requires one
- * breaker_report or breaker_leave. */
+/* Returns false if a circuit is open; refusal says which, and for how long. Each true requires
+ * one breaker_report or breaker_leave. */
 bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    const struct breaker_key *key, uint64_t now_ns,
                    struct breaker_refusal *refusal) MUST_CHECK;
@@ -93,8 +93,8 @@ bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
 /* The vote. Leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
-/* State changes by the last vote: of the account's circuit and the origin's, for other
- * processes. */
+/* The state changes that the last vote caused in the account's circuit and the origin's, for
+ * other processes. */
 enum breaker_turn { BREAKER_STAYS, BREAKER_OPENS, BREAKER_CLOSES };
 struct breaker_news {
     enum breaker_turn turn;
@@ -108,10 +108,10 @@ const struct breaker_votes_news *breaker_news(const struct breaker *breaker);
  * for at most this process's own open period. */
 void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
                   const struct breaker_news *news, uint64_t now_ns);
-/* Leaves without a vote. Any number of times. */
+/* Leaves without a vote. May be called any number of times. */
 void breaker_leave(struct breaker_pass *pass);
 
-/* "https://api.example.com" from a URL, as written there. */
+/* "https://api.example.com" from a URL, with its spelling unchanged. */
 slice breaker_origin_of(slice url);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Inside of the breaker (limit/breaker*.c): the state of origins, and of accounts there.
+ * Internals of the breaker (limit/breaker*.c): the state of origins, and of accounts at an origin.
  */
 #ifndef LIMIT_BREAKER_INTERNAL_H
 #define LIMIT_BREAKER_INTERNAL_H
@@ -8,7 +8,10 @@
 #include "base/metric.h"
 #include "limit/breaker.h"
 
-enum { BREAKER_SHARDS = 256 }; /* parts of the table of members, by account */
+enum {
+    BREAKER_SHARDS = 256
+}; /* number of shards of the table of members; the account selects
+    * one */
 
 struct votes {
     uint32_t succeeded, failed;
@@ -20,7 +23,7 @@ struct tally {
     uint32_t accounts, failing;
 };
 
-/* Cut into halves: the present half, and the one before it. */
+/* The window has two halves: the current half, and the one before it. */
 struct window {
     uint64_t half; /* the current half */
     struct tally now, before;
@@ -28,7 +31,7 @@ struct window {
 
 struct circuit {
     bool is_open;     /* until a probe has succeeded */
-    unsigned open_ms; /* length of the present or last period */
+    unsigned open_ms; /* length of the current or last period */
     uint64_t opened_ns, open_until_ns;
     size_t probes;
 };
@@ -80,11 +83,11 @@ struct breaker {
 
 /* ---- breaker_table.c ---- */
 
-/* NULL: too many others, or no memory. */
+/* NULL: too many others are in use, or no memory. */
 struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name);
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key);
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);
-/* A vote that counts, for the member and for its origin. */
+/* Counts a vote for the member and for its origin. */
 void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now);
 /* Up to the newest vote. */
 struct tally breaker_window_sum(const struct window *window);

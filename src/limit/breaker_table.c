@@ -1,9 +1,9 @@
 /*
  * The breaker's memory; see breaker.h for its limits. Time is divided into halves of the window;
- * votes of the present half and the one before count.
+ * votes of the current half and of the previous one count.
  *
  * An origin counts accounts, not votes: a member's verdict is in the half of its newest vote, and
- * is moved when it votes again, so that no account counts twice.
+ * is moved when the member votes again, so that no account counts twice.
  */
 #include "base/mem.h"
 #include "catalog/catalog.h"
@@ -19,8 +19,7 @@ static uint64_t half_of(const struct breaker *breaker, uint64_t now)
     return now / (breaker->config.window_ms * 1000000ull / 2);
 }
 
-/* The half before the present one is kept, so that a sum always covers between a half and a whole
- * window. */
+/* The previous half is kept, so that a sum always covers between a half and a whole window. */
 static void window_turn(struct window *window, uint64_t half)
 {
     if (window->half == half)
@@ -52,7 +51,8 @@ bool breaker_member_is_failing(const struct breaker_member *member)
     return breaker_is_share(member->breaker, sum.failed, (uint64_t)sum.failed + sum.succeeded);
 }
 
-/* Removes it from the origin's tally, if it is still there. The origin's window was turned. */
+/* Removes it from the origin's tally, if it is still there. The caller has advanced the origin's
+ * window. */
 static void member_uncount(struct breaker_member *member)
 {
     struct breaker_origin *origin = member->origin;
@@ -100,7 +100,7 @@ void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_
 
 /* ---- members ---- */
 
-/* The hash uses the process's own key: collisions of two origins cannot be constructed. */
+/* The hash uses the process's own key, so collisions of two origins cannot be constructed. */
 struct member_key {
     struct uuid account_id;
     uint64_t origin_hash;
@@ -117,7 +117,7 @@ static struct shard *shard_of(struct breaker *breaker, const struct uuid *accoun
                 ->shards[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) % BREAKER_SHARDS];
 }
 
-/* Its vote is removed from the origin's sum with it, as if it had never called. */
+/* Its vote is removed from the origin's sum, too, as if it had never called. */
 static void member_free(struct breaker_member *member)
 {
     struct breaker *breaker = member->breaker;
@@ -129,7 +129,7 @@ static void member_free(struct breaker_member *member)
     lines_drop(&breaker->members, &member->line);
 }
 
-/* One with executions under way stays; if all have some, false. */
+/* An entry with executions under way stays. Returns false if all have some. */
 static bool shard_make_room(struct shard *shard, size_t members_max)
 {
     if (shard->count < members_max)
@@ -157,7 +157,8 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
-/* NULL: all of its shard have executions under way, or no memory; then it is not counted. */
+/* NULL: all members of its shard have executions under way, or no memory; then it is not
+ * counted. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)
 {
@@ -188,7 +189,7 @@ slice breaker_origin_name(const struct breaker_origin *origin)
     return slice_of(origin->name, origin->name_len);
 }
 
-/* A series is made when a circuit first opens: most origins never have one. */
+/* A metric series is made when a circuit first opens: most origins never need one. */
 void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open)
 {
     struct buf label;
@@ -214,7 +215,7 @@ static void origin_free(struct breaker_origin *origin)
     mem_free(origin);
 }
 
-/* One with executions under way stays; if all have some, false. */
+/* An entry with executions under way stays. Returns false if all have some. */
 static bool origins_make_room(struct breaker *breaker)
 {
     if (breaker->origins.count < breaker->config.origins_max)

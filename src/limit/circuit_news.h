@@ -1,6 +1,7 @@
 /*
- * Circuits between processes: processes notify each other of opened and closed circuits by NOTIFY
- * (pg/notify.h). A hint: a process that misses it, or has an older version, counts for itself.
+ * Notifications of circuits: processes notify each other of opened and closed circuits by NOTIFY
+ * (pg/notify.h). They are hints: a process that misses one, or has an older version, relies on its
+ * own counts.
  */
 #ifndef LIMIT_CIRCUIT_NEWS_H
 #define LIMIT_CIRCUIT_NEWS_H
@@ -18,7 +19,7 @@ struct circuit_news {
 
 /* SLICE_NONE: the origin is too long for a notification. */
 slice circuit_news_format(const struct circuit_news *news, char out[CIRCUIT_NEWS_BYTES_MAX]);
-/* false: not one of these. Its members are parts of text. */
+/* Returns false if text is not such a notification. The members are slices of text. */
 bool circuit_news_parse(slice text, struct circuit_news *news) MUST_CHECK;
 
 #endif

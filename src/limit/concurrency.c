@@ -1,5 +1,5 @@
 /*
- * Executions in flight by account; see concurrency.h.
+ * Executions in flight per account; see concurrency.h.
  */
 #include "limit/concurrency.h"
 

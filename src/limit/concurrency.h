@@ -1,9 +1,9 @@
 /*
- * concurrency: the number of executions that each account has in flight, and whether it may have
- * another. They are slots as in base/share.h: a slow app holds them for long.
+ * concurrency: counts the executions that each account has in flight, and decides whether it may
+ * start another. They take slots as in base/share.h: a slow app holds slots for a long time.
  *
- * Limits: an entry is kept for an account while it has executions in flight, so there are at most
- * as many as these. Not thread-safe.
+ * Limits: an account has an entry while it has executions in flight, so there are never more
+ * entries than executions. Not thread-safe.
  */
 #ifndef LIMIT_CONCURRENCY_H
 #define LIMIT_CONCURRENCY_H
@@ -24,7 +24,7 @@ struct concurrency_account;
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
 /* None is in (asserted). */
 void concurrency_deinit(struct concurrency *inflight);
-/* NULL: this account has its share, all slots are taken, or memory is out. Each success requires
+/* NULL: this account has its share, all slots are taken, or out of memory. Each success requires
  * one concurrency_leave. */
 struct concurrency_account *concurrency_enter(struct concurrency *inflight,
                                               struct uuid account_id) MUST_CHECK;

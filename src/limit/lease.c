@@ -1,7 +1,7 @@
 /*
- * Leases of limits; see lease.h. The row has reserved what a process may use between two requests
- * (store/rate_lease.c), so it never gives back what it may be using at the moment: the request
- * states what it keeps while it is under way.
+ * Leases of limits; see lease.h. The row has reserved the amount that a process may use between two
+ * requests (store/rate_lease.c), so a process never returns what it may be using at the moment:
+ * each request states how much the process keeps while the request is under way.
  */
 #include "limit/lease.h"
 
@@ -10,7 +10,7 @@
 
 enum {
     ASK_TIMEOUT_MS = 1000,
-    USUAL_PROCESSES = 8, /* a part smaller than a share among this many will soon grow */
+    USUAL_PROCESSES = 8, /* a part that is smaller than a share among this many will soon grow */
 };
 #define MS_NS 1000000ULL
 
@@ -28,7 +28,7 @@ struct leases {
     size_t count;       /* number of leases */
     struct timer timer;
     uint64_t flushed_ns;
-    bool is_down; /* the last request had no answer */
+    bool is_down; /* the last request was not answered */
     bool is_closed;
 };
 
@@ -49,8 +49,8 @@ static uint64_t now_of(const struct leases *leases)
 
 /* ---- when to request ---- */
 
-/* An urgent request waits only for LEASE_GAP_MS; the others share the tick, so that all of a
- * process are one statement. */
+/* An urgent request waits only for LEASE_GAP_MS. The others share the tick, so that one
+ * statement has all requests of a process. */
 static uint64_t lease_due_ns(const struct lease *lease)
 {
     const struct leases *leases = lease->leases;
@@ -59,7 +59,7 @@ static uint64_t lease_due_ns(const struct lease *lease)
     return lease->is_urgent ? gap : tick > gap ? tick : gap;
 }
 
-/* One timer for all; the flush under way checks for due ones at its end. */
+/* There is one timer for all leases; a flush checks at its end which are due. */
 static void leases_await(struct leases *leases, uint64_t due)
 {
     uint64_t now = now_of(leases);
@@ -77,7 +77,8 @@ static void lease_activate(struct lease *lease)
     leases_await(lease->leases, lease_due_ns(lease));
 }
 
-/* A lease that is not lets its part expire, for others. */
+/* Whether the lease is still requested. An unused lease lets its part expire, for other
+ * processes. */
 static bool lease_is_in_use(const struct lease *lease)
 {
     return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent;
@@ -91,7 +92,7 @@ static bool is_of_calls(const struct lease *lease)
     return lease->burst == 0;
 }
 
-/* Its need per second: of the busier of this half second and the one before. */
+/* The need per second, taken from the busier of the current and the previous half second. */
 static int64_t rate_needed(const struct lease *lease)
 {
     int64_t most = lease->arrived > lease->arrived_before ? lease->arrived : lease->arrived_before;
@@ -100,7 +101,7 @@ static int64_t rate_needed(const struct lease *lease)
     return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
 }
 
-/* Half of the unused rest is returned, for others. */
+/* Half of the unused rest is returned for other processes. */
 static void fill_row(struct lease *lease, struct lease_ask *ask)
 {
     struct rate_lease_ask *row = &ask->row;
@@ -161,8 +162,7 @@ static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
                                : got->held >= ask->row.backlog && got->held >= ask->row.kept;
 }
 
-/* After a lost answer nothing is known: the usage is reported again, and may count twice but never
- * not at all. */
+/* If the answer was lost, the usage is reported again: it may count twice, but is never lost. */
 static bool on_answer(struct store_later *later)
 {
     struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
@@ -198,7 +198,8 @@ static const struct store_later_class ask_class = {
     .failure = "parts of limits could not be requested",
 };
 
-/* All that are due. Those that are not, or have no room, set the timer again. */
+/* Takes all leases that are due. Those that are not, or for which there is no room, set the
+ * timer again. */
 static void on_due(struct timer *timer)
 {
     struct leases *leases = CONTAINER_OF(timer, struct leases, timer);
@@ -216,7 +217,7 @@ static void on_due(struct timer *timer)
 
 /* ---- use ---- */
 
-/* Without other processes, or without the database: all of it. */
+/* Without other processes, or without the database, the part is the whole limit. */
 static bool has_it_all(const struct lease *lease)
 {
     return !lease->leases || (lease->leases->is_down && !lease->is_had);
@@ -310,7 +311,7 @@ void lease_deinit(struct lease *lease)
     lease->ask = NULL;
 }
 
-/* A changed limit adds no burst: its tokens stay. */
+/* A changed limit does not add a burst, since its tokens stay. */
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns)
 {
     ASSERT(total > 0 && burst >= 0);

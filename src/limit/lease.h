@@ -1,15 +1,15 @@
 /*
  * leases: this process's part of a limit that all processes share (src/limit/README.md). A limit is
- * a rate with a burst, or a number of calls at the same time.
+ * a rate with a burst, or a number of concurrent calls.
  *
- * A limit that nothing uses costs nothing. One that is used asks the database for its part, and
- * reports what was used, once in LEASE_TICK_MS, together with all others in one statement. It asks
- * at once if its part is not enough and more may be available, at most every LEASE_GAP_MS. A part
- * is good for RATE_LEASE_MS from before it was asked for. While the database is unreachable, each
- * process continues with the part that it had last; a process that had none has the whole limit, as
- * where `leases` is NULL.
+ * An unused limit costs nothing. A limit in use requests its part from the database and reports its
+ * usage, once in LEASE_TICK_MS, in one statement for all limits. If its part is not enough and more
+ * may be available, it requests more without waiting for the tick, at most every LEASE_GAP_MS. A
+ * part is valid for RATE_LEASE_MS from before it was requested. While the database is unreachable,
+ * each process continues with its last part; a process that had none has the whole limit, as if
+ * `leases` were NULL.
  *
- * Its owner embeds it, and zeroes it first. Time is the loop's. Not for several threads.
+ * The owner embeds a lease and zeroes it first. Time is the loop's. Not thread-safe.
  */
 #ifndef LIMIT_LEASE_H
 #define LIMIT_LEASE_H
@@ -25,8 +25,8 @@ struct lease;
 enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
 #define LEASE_MILLION 1000000
 
-/* The owner fills in its present need (lease.backlog, lease.floor) and checks again after any
- * answer. Neither callback may free a lease. */
+/* Before a request, the owner fills in its current need (lease.backlog, lease.floor); after any
+ * answer it checks again. Neither callback may free a lease. */
 struct lease_owner {
     void (*on_ask)(struct lease *lease);
     void (*on_answer)(struct lease *lease);
@@ -34,7 +34,7 @@ struct lease_owner {
 
 struct lease {
     /* set by the owner */
-    size_t backlog; /* calls that could be made at once */
+    size_t backlog; /* calls that could be made now */
     size_t floor;   /* limits by number of calls only: the calls under way */
     /* read by the owner: this process's part of `total`, and the tokens it may use now */
     int64_t part;
@@ -53,28 +53,30 @@ struct lease {
     char name[RATE_LEASE_NAME_MAX];
 };
 
-/* NULL: out of memory. pool outlives it. */
+/* NULL: out of memory. pool must outlive it. */
 struct leases *leases_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
-/* Before the pool is freed: no further requests, as if the database were unreachable. Accepts
- * NULL. */
+/* To be called before the pool is freed: no further requests are made, as if the database were
+ * unreachable. Accepts NULL. */
 void leases_close(struct leases *leases);
-/* All leases have ended (asserted). Accepts NULL. */
+/* All leases must have ended (asserted). Accepts NULL. */
 void leases_free(struct leases *leases);
 
 /* leases: NULL: this process is the only one. name: copied, 1 to RATE_LEASE_NAME_MAX bytes. */
 void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
                 struct uuid account_id, slice name);
-/* Unreported usage is lost. Any number of times. */
+/* Ends a lease; unreported usage is lost. May be called any number of times. */
 void lease_deinit(struct lease *lease);
-/* The limit, in millionths: per second, and burst (for concurrent calls: the number, and 0). */
+/* Sets the limit, in millionths: rate per second and burst; for concurrent calls their number
+ * and 0. */
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns);
-/* Brings part and tokens to this time. */
+/* Updates part and tokens to this time. */
 void lease_fill(struct lease *lease, uint64_t now_ns);
-/* A call that wants its turn, served or not: parts are divided by this need. */
+/* Counts a call that wants its turn, served or not: the database divides the limit by this need. */
 void lease_arrive(struct lease *lease, uint64_t now_ns);
-/* Calls that were sent, or (below 0) were not: takes tokens, even below zero. */
+/* Counts calls that were sent, or (below 0) were not: takes tokens, even below zero. */
 void lease_spend(struct lease *lease, int64_t calls);
-/* There is not enough: requests more, if the database may have some. true: an answer follows. */
+/* To be called if the part is not enough: requests more if the database may have some. true: an
+ * answer follows. */
 bool lease_wants_more(struct lease *lease, uint64_t now_ns);
 /* From the last filling on, until there are that many tokens at this process's rate, or at an
  * eighth of the whole, which it gets with its next request: then it may be longer. 0: there are

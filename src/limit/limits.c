@@ -1,8 +1,8 @@
 /*
- * Buckets by connection; see limits.h. A bucket has one timer for its whole queue, armed for the
- * earlier of two times: when the first may go, or when a wait times out.
+ * Buckets per connection; see limits.h. A bucket has one timer for its whole queue, armed for the
+ * earlier of two times: when the first call may go, or when a wait times out.
  *
- * A bucket is in the idle list exactly while it has neither calls nor waiters, so that making room
+ * A bucket is in the idle list if and only if it has neither calls nor waiters, so that making room
  * for another is O(1) and never frees a bucket that a slot points to.
  */
 #include "limit/limits.h"
@@ -24,7 +24,7 @@ struct limits_bucket {
     struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* due when the first in the queue may call */
-    /* From the manifest. A lease is this process's part of it. */
+    /* The manifest's limits. A lease is this process's part of one. */
     bool has_rate, has_cap;
     bool is_asking; /* requested more of the rate: an answer follows */
     struct lease rate, cap;
@@ -55,7 +55,8 @@ static const struct lease_owner rate_owner, cap_owner;
 
 /* ---- buckets ---- */
 
-/* Account, connection, and the scope of the limit: an app, or one of its actions. */
+/* The key: account, connection, and the scope of the limit, which is an app or one of its
+ * actions. */
 static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
 {
     const struct catalog_integration *integration = key->action->integration;
@@ -69,7 +70,7 @@ static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_M
     return slice_of(out, 25 + scope.len);
 }
 
-/* Only an idle bucket: slots point to their bucket. */
+/* Frees only an idle bucket, since slots point to their bucket. */
 static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
@@ -102,7 +103,8 @@ static void bucket_init_leases(struct limits_bucket *bucket, slice key)
     lease_init(&bucket->cap, leases, &cap_owner, account_id, slice_of(name, (size_t)len));
 }
 
-/* NULL: none is idle, or no memory; the caller goes without a limit, and the provider counts. */
+/* NULL: no bucket is idle, or no memory. The call then has no limit here, but the provider still
+ * counts it. */
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
     /* limits_new's caller has made buckets_max larger than the possible number of executions, so
@@ -121,7 +123,7 @@ static struct limits_bucket *bucket_new(struct limits *limits, slice key)
     return bucket;
 }
 
-/* The manifest's present limits: it may have been reloaded with others. The tokens keep their
+/* Applies the manifest's current limits, since it may have been reloaded. The tokens keep their
  * state, so a reload adds no burst. */
 static void bucket_configure(struct limits_bucket *bucket, const struct catalog_limits *wanted,
                              uint64_t now)
@@ -157,8 +159,8 @@ static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
         lease_fill(&bucket->cap, now);
 }
 
-/* The earliest time for the call at `position` in the queue (1: the first), as far as time alone
- * decides. The bucket is filled. */
+/* The earliest time for the call at `position` in the queue (1: the first) if only time delays
+ * it. The bucket's tokens are up to date. */
 static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t position, uint64_t now)
 {
     uint64_t at = now;
@@ -179,7 +181,8 @@ static bool bucket_has_slot(const struct limits_bucket *bucket)
     return !bucket->has_cap || bucket->in_flight < (size_t)bucket->cap.part;
 }
 
-/* The next call in the queue, or a hypothetical call, finds too little in this process's parts. */
+/* The next call in the queue, or a hypothetical call, finds that this process's parts are too
+ * small. */
 static void bucket_ask(struct limits_bucket *bucket, uint64_t now)
 {
     double wanted = (double)bucket->waiting_count;
@@ -209,7 +212,7 @@ static void queue_counted(struct limits *limits, size_t waiting)
     metric_set(metric_series(&waiting_gauge, SLICE_NONE), (double)waiting);
 }
 
-/* Removes it from the queue; the op continues with the verdict. */
+/* Removes a waiter from the queue; its op continues with the verdict. */
 static void slot_dequeue(struct limits_slot *slot, enum limits_verdict verdict)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -237,8 +240,8 @@ static void slot_refuse(struct limits_slot *slot, uint64_t open_ns, uint64_t now
     metric_inc(&refused_total);
 }
 
-/* Starts those whose turn it is, refuses those whose time is over or too late, and sets the
- * timer. */
+/* Starts the calls whose turn it is, refuses those that have timed out or would be too late, and
+ * sets the timer. */
 static void bucket_serve(struct limits_bucket *bucket)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop), next = UINT64_MAX;
@@ -250,8 +253,9 @@ static void bucket_serve(struct limits_bucket *bucket)
     }
     if (!list_is_empty(&bucket->waiting))
         bucket_ask(bucket, now);
-    /* All of the queue, at most LIMITS_WAITING_MAX: a reply may just have closed the connection
-     * beyond the bound of some, which are refused now, not when they time out. */
+    /* Checks the whole queue, at most LIMITS_WAITING_MAX: a reply may just have closed the
+     * connection for longer than some can wait, and those are refused now instead of when they
+     * time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     LIST_EACH(&bucket->waiting, struct limits_slot, slot, link) {
         if (slot->due_ns <= now || open > slot->due_ns) {
@@ -273,8 +277,8 @@ static void on_due(struct timer *timer)
     bucket_serve(CONTAINER_OF(timer, struct limits_bucket, timer));
 }
 
-/* Refused at once if its turn cannot come in time: the caller gets the time, and does not stay in
- * the queue. */
+/* A call whose turn cannot come in time is refused without waiting: the caller gets the time
+ * after which to retry. */
 static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct limits_slot *slot,
                                         uint64_t until_ns, struct op *op)
 {
@@ -348,7 +352,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     struct limits_bucket *bucket = lines_find(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
-    if (!bucket) /* no limit, or no memory to count with: the provider counts, too */
+    if (!bucket) /* no limit, or no memory to count with; the provider counts, too */
         return LIMITS_FREE;
     uint64_t now = loop_now_ns(limits->config.loop);
     bucket_configure(bucket, wanted, now);
@@ -363,7 +367,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     return LIMITS_FREE;
 }
 
-/* The in-flight count does not change; bucket_take takes the token, possibly below zero: later
+/* The in-flight count does not change. bucket_take takes the token, possibly below zero: later
  * calls wait for it. */
 uint64_t limits_repeat(struct limits_slot *slot)
 {
@@ -405,7 +409,7 @@ void limits_leave(struct limits_slot *slot, bool is_used)
 static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedback *feedback)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
-    /* The provider counts more strictly than the manifest, so saved tokens are void. */
+    /* The provider counts more strictly than the manifest, so saved tokens are no longer valid. */
     if (feedback->is_too_fast && bucket->rate.tokens.tokens > 0)
         bucket->rate.tokens.tokens = 0;
     if (feedback->is_too_fast && feedback->retry_after_ms > 0) {
@@ -419,7 +423,7 @@ static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedb
         return;
     int64_t ms = feedback->reset_ms < LIMITS_CLOSED_MS_MAX ? feedback->reset_ms
                                                            : LIMITS_CLOSED_MS_MAX;
-    /* the provider may not have counted the other calls under way */
+    /* the provider may not have counted the other calls under way yet */
     int64_t others = bucket->in_flight > 0 ? (int64_t)bucket->in_flight - 1 : 0;
     bucket->quota_left = feedback->remaining > others ? feedback->remaining - others : 0;
     bucket->quota_until_ns = now + (uint64_t)ms * 1000000;

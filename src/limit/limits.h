@@ -1,15 +1,15 @@
 /*
- * limits: the rate of one connection's calls and how many run at a time (src/api/README.md
- * "Executions"). The limits come from the manifest's `limits` and from the provider's replies
- * since: a 429 with a time, the remaining quota of its headers.
+ * limits: the rate of one connection's calls, and how many run concurrently (src/api/README.md
+ * "Executions"). The limits come from the manifest's `limits` and from the provider's replies: a
+ * 429 with a time, and the remaining quota in headers.
  *
  * A call that is too early waits in the connection's queue, first in, first out, if its turn can
- * come within the time that it may wait; else it is refused at once, with the time after which to
- * try again. A connection without any limit costs one check of an empty map.
+ * come within the time that it may wait. Otherwise it is refused without waiting, with the time
+ * after which to retry. A connection without any limit costs one lookup in an empty map.
  *
- * Limits: buckets_max connections are remembered (of those without a call the least recently used
- * is dropped first), LIMITS_WAITING_MAX wait for one connection. Several processes share a
- * manifest's limits by leases (limit/lease.h); each learns from replies itself.
+ * Limits: buckets_max connections are remembered (of those without a call, the least recently used
+ * is dropped first), and LIMITS_WAITING_MAX calls wait for one connection. Several processes share
+ * a manifest's limits by leases (limit/lease.h); each learns from replies on its own.
  */
 #ifndef LIMIT_LIMITS_H
 #define LIMIT_LIMITS_H
@@ -21,7 +21,8 @@
 
 enum {
     LIMITS_WAITING_MAX = 1000,
-    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* then one call is sent to see whether it still applies */
+    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* after this, one call is sent to check whether it still
+                                         * applies */
     LIMITS_KEY_MAX = 16 + 8 + 1 + CATALOG_TOOL_NAME_MAX,
 };
 
@@ -30,7 +31,7 @@ struct limits;
 struct limits_config {
     struct loop *loop;
     size_t buckets_max;    /* at least the number of slots taken at the same time */
-    struct leases *leases; /* NULL: this process is the only one. Outlives it */
+    struct leases *leases; /* NULL: this process is the only one. Must outlive it */
     bool is_off;           /* no limits apply */
 };
 
@@ -48,13 +49,13 @@ enum limits_verdict {
 };
 
 /* A call's slot in its connection's limits, or its position in the queue for one. Zero it before
- * its first use: then limits_leave is harmless from the start. */
+ * its first use, so that limits_leave is always harmless. */
 struct limits_slot {
     /* out */
     enum limits_verdict verdict;
     uint64_t retry_after_ms;
     /* private */
-    struct limits_bucket *bucket; /* NULL: not limited, or not entered */
+    struct limits_bucket *bucket; /* NULL: the call is not limited, or has not entered */
     struct op *op;                /* while queued */
     struct list link;
     uint64_t entered_ns, due_ns;
@@ -69,26 +70,26 @@ void limits_free(struct limits *limits);
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
-/* The same execution makes another call in its slot, which counts. Returns the milliseconds until
- * its turn, for a caller that has not waited otherwise. */
+/* Counts another call that the same execution makes in its slot. Returns the milliseconds until
+ * its turn; the caller has to wait for them itself. */
 uint64_t limits_repeat(struct limits_slot *slot);
-/* Gives the slot back, and the token if no call was sent. While queued: leaves the queue and
- * releases the op. Any number of times. */
+/* Returns the slot, and the token if no call was sent. While queued: leaves the queue and
+ * releases the op. May be called any number of times. */
 void limits_leave(struct limits_slot *slot, bool is_used);
 
-/* A reply's information on later calls; -1: none. */
+/* What a reply says about later calls; -1: nothing. */
 struct limits_feedback {
     bool is_too_fast;       /* refused because of its rate */
     int64_t retry_after_ms; /* with is_too_fast */
     int64_t remaining;      /* remaining calls */
-    int64_t reset_ms;       /* until the quota is reset, from now */
+    int64_t reset_ms;       /* time from now until the quota is reset */
 };
-/* For all later calls. slot is the slot that the call had. */
+/* Applies it to all later calls. slot is the slot that the call had. */
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 
-/* Milliseconds until calls may be sent again, by the replies so far; 0: at once. The rate
- * rate_per_s does not count. */
+/* Milliseconds until calls may be sent again according to previous replies; 0: now. Ignores the
+ * rate rate_per_s. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * The life of a node: register, then heartbeat and recovery in turn, until it leaves.
+ * The life of a node: it registers, then alternates between heartbeat and recovery until it leaves.
  *
  * One rule decides whether this process may write: a lease is measured from before its heartbeat
  * was sent, on the clock that also runs while the machine sleeps, and ends LEASE_MARGIN_MS before
- * the database lets others take over. So this process has stopped writing when another one takes
+ * the database lets others take over. So this process has stopped writing before another one takes
  * over, however long a packet was delayed or the process was suspended.
  */
 #include "node/node.h"
@@ -21,7 +21,7 @@ enum {
     LEASE_MARGIN_MS = 1000, /* writing stops this long before others may take over */
     RETRY_MS = 500,
     QUERY_TIMEOUT_MS = 3000,
-    ORPHAN_AGE_MS = 10 * 1000, /* most claims have ended by then, so few are read */
+    ORPHAN_AGE_MS = 10 * 1000, /* by then most claims have ended, so few are read */
     ORPHANS_EVERY_MS = 10 * 1000,
     CLOCK_OFF_S_MAX = 30,
     NODE_ARENA_BYTES_MAX = 4 * 1024 * 1024,
@@ -106,7 +106,7 @@ static enum op_result step_register(struct op *op)
     return OP_WAIT;
 }
 
-/* Recovery follows at once, not after the first pause: after a restart there is most to recover. */
+/* Recovery follows without the first pause, since there is most to recover after a restart. */
 static enum op_result step_registered(struct op *op)
 {
     struct node *node = node_of(op);
@@ -116,8 +116,8 @@ static enum op_result step_registered(struct op *op)
     return op_jump(op, NODE_FIND_DEAD);
 }
 
-/* NODE_HEARTBEAT_MS is a fifth of the lease, so that some lost heartbeats do no harm. A leaver ends
- * the sleep, and the heartbeat's step then leaves. */
+/* NODE_HEARTBEAT_MS is a fifth of the lease, so that a few lost heartbeats do no harm. A leave
+ * ends the sleep, and the heartbeat's step then leaves. */
 static enum op_result step_rest(struct op *op)
 {
     struct node *node = node_of(op);
@@ -138,8 +138,8 @@ static enum op_result step_heartbeat(struct op *op)
     return OP_WAIT;
 }
 
-/* Shared times use the database's clock, so a wrong wall clock does no harm here; but it makes logs
- * and traces hard to read, and calls that are signed with a time fail. */
+/* Shared times use the database's clock, so a wrong wall clock does not affect them. But it
+ * makes logs and traces hard to read, and calls that are signed with a time fail. */
 static void compare_clocks(struct node *node, int64_t database_us)
 {
     clock_share(database_us, node->sent_boot_ns, clock_boot_ns());
@@ -185,8 +185,8 @@ static enum op_result step_find_dead(struct op *op)
     return OP_WAIT;
 }
 
-/* Every node scans for claims of dead owners; two that find the same one race, and the owner that
- * the claim names lets exactly one of them end it (node/recover.h). */
+/* Every node scans for claims of dead owners. If two nodes find the same claim, the owner that
+ * the claim names lets only one of them end it (node/recover.h). */
 static enum op_result step_recover(struct op *op)
 {
     struct node *node = node_of(op);
@@ -201,7 +201,8 @@ static enum op_result step_recover(struct op *op)
     return OP_WAIT;
 }
 
-/* About runs that this process gave up it knows more than the row, also under an earlier lease. */
+/* For runs that this process abandoned, its own list is more accurate than the row, even under
+ * an earlier lease. */
 static void recover(struct node *node, const struct claim *claim, enum recover_as as)
 {
     const struct node_claims *claims = &node->claims;
@@ -215,7 +216,7 @@ static enum op_result wait_if_held(struct op *op, enum node_step next)
     return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
 }
 
-/* The recoveries run at the same time and share batches; the node waits for all of them. */
+/* The recoveries run concurrently and share batches; the node waits for all of them. */
 static enum op_result step_recovered(struct op *op)
 {
     struct node *node = node_of(op);
@@ -227,7 +228,7 @@ static enum op_result step_recovered(struct op *op)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
         recover(node, &claims[i], RECOVER_DEAD);
-    /* After a full list there may be more. */
+    /* If the list was full, there may be more. */
     if (count == CLAIM_RECOVER_MAX)
         return wait_if_held(op, NODE_FIND_DEAD);
     return wait_if_held(op, NODE_FIND_ORPHANS);
@@ -249,8 +250,8 @@ static enum op_result step_find_orphans(struct op *op)
     return OP_WAIT;
 }
 
-/* It may include a claim that its run ends at this very moment: the fence of the recovery does not
- * match it. */
+/* The list may include a claim that its run is just ending: the fence of the recovery does not
+ * match such a claim. */
 static enum op_result step_end_orphans(struct op *op)
 {
     struct node *node = node_of(op);
@@ -264,8 +265,8 @@ static enum op_result step_end_orphans(struct op *op)
     return wait_if_held(op, NODE_REST);
 }
 
-/* This node's own lease ends before the row does: from then on others may take over. A failed query
- * is not repeated; the row's lease expires by itself. */
+/* This node's own lease ends before the row is updated, because others may take over after that.
+ * A failed query is not repeated; the row's lease expires by itself. */
 static enum op_result step_leave(struct op *op)
 {
     struct node *node = node_of(op);

@@ -1,8 +1,9 @@
 /*
- * One claim's recovery. Many run at the same time and share batches.
+ * The recovery of one claim. Many run concurrently and share batches.
  *
- * Every end is one statement, fenced by the claim's owner and execution id, so it does not matter
- * which process runs it, how many times, or whether the run ends its claim at the same moment.
+ * Each claim is ended by one statement, fenced by the claim's owner and execution id. So it does
+ * not matter which process runs it, whether it is repeated, or whether the run ends its claim at
+ * the same moment.
  */
 #include "node/recover.h"
 
@@ -51,7 +52,7 @@ static bool can_not_be_recorded(const struct recovery *recovery)
            (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
 }
 
-/* It is sent again at most once: is_release then excludes that. */
+/* The request is repeated at most once, because is_release excludes a second time. */
 static bool count_recovery(struct store_later *later)
 {
     struct recovery *recovery = recovery_of(later);
@@ -64,7 +65,7 @@ static bool count_recovery(struct store_later *later)
     int status = recovery->is_release ? store_done_result(&later->query)
                                       : store_hit_result(&later->query);
     if (status != OK)
-        return false; /* another process was first, or the next scan tries again */
+        return false; /* another process was first, or the next scan retries */
     metric_add(metric_series(&recovered_total, recovery->is_release
                                                    ? SLICE("as=\"released\"")
                                                    : SLICE("as=\"outcome_unknown\"")),

@@ -2,10 +2,10 @@
  * The end of a claim without a run: claims of dead processes, and orphans of this process.
  *
  * An orphan was committed after the run that sent it had ended. Its database connection had stopped
- * responding and was given up; the run released the claim over another connection, where there was
- * nothing to release yet; then the stalled backend continued. The run cannot prevent that with any
- * statement, so housekeeping finds it (node/node.c). The same may happen to the claim of a run that
- * was sent twice and has succeeded: its execution is then recorded.
+ * responding and was closed; the run released the claim over another connection, where there was
+ * nothing to release yet; then the stalled backend continued. No statement of the run can prevent
+ * that, so housekeeping finds the orphan (node/node.c). The same may happen to the claim of a run
+ * that was sent twice and has succeeded: its execution is then recorded.
  */
 #ifndef NODE_RECOVER_H
 #define NODE_RECOVER_H
@@ -15,8 +15,8 @@
 #include "store/later.h"
 
 enum recover_as {
-    RECOVER_DEAD,   /* its process ended, or lost its lease, during it */
-    RECOVER_ORPHAN, /* its process is alive, and has no run with the claim */
+    RECOVER_DEAD,   /* its process ended or lost its lease during the run */
+    RECOVER_ORPHAN, /* its process is alive but has no run with the claim */
     RECOVER_UNSENT, /* likewise, and it is certain that nothing was sent */
 };
 

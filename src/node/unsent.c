@@ -1,6 +1,6 @@
 /*
- * A ring of ids. It is written when a database connection is lost, and searched for orphans, of
- * which there are few: no index.
+ * A ring of ids. It is written when a database connection is lost, and searched for orphans. Since
+ * there are few orphans, it has no index.
  */
 #include "node/unsent.h"
 

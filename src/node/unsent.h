@@ -1,6 +1,6 @@
 /*
- * unsent: the claims of this process that were given up before anything was sent to a provider. The
- * last UNSENT_IDS_MAX of them are remembered, by execution, in case one is committed after its
+ * unsent: the claims of this process that were abandoned before anything was sent to a provider.
+ * The last UNSENT_IDS_MAX of them are remembered, by execution, in case one is committed after its
  * release (node/recover.h): it is then certain that nothing was done.
  */
 #ifndef NODE_UNSENT_H
@@ -21,7 +21,7 @@ struct unsent {
     size_t count;     /* all that were ever noted */
 };
 
-/* Replaces the oldest. Out of memory: it is not remembered. */
+/* Adds an id in place of the oldest. If out of memory, the id is not remembered. */
 void unsent_note(struct unsent *unsent, struct uuid execution_id);
 bool unsent_has(const struct unsent *unsent, struct uuid execution_id);
 void unsent_deinit(struct unsent *unsent);
