@@ -1,6 +1,6 @@
 /*
- * openapi.json and the table of routes: each has everything that the other has, and both agree on
- * keys and bodies. A new route must be in src/api/openapi.json, with a request to it in
+ * openapi.json and the table of routes: each contains everything that is in the other, and both
+ * agree on keys and bodies. A new route must be in src/api/openapi.json, with a request to it in
  * tests/e2e/openapi.test.mjs.
  */
 #include "api/request.h"
@@ -109,7 +109,7 @@ static void every_operation_has_its_route(void **state)
     }
 }
 
-/* The scope that an operation needs; SLICE_NONE: it is public, or the scope depends on the
+/* The scope that an operation needs. SLICE_NONE: it is public, or the scope depends on the
  * request. */
 static slice scope_of(const struct json *operation)
 {

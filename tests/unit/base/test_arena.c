@@ -82,7 +82,7 @@ static void keeps_its_limit(void **state)
         assert_true(arena.is_exhausted);
         assert_int_equal(arena.bytes_used, got);
         assert_null(arena_alloc_text(&arena, 17));
-        if (max % 16) /* what still fits is given, and the flag stays */
+        if (max % 16) /* a block that still fits is returned, and the flag stays set */
             assert_non_null(arena_alloc_text(&arena, max % 16));
         assert_true(arena.is_exhausted);
         arena_deinit(&arena);
@@ -132,7 +132,7 @@ static void a_large_block_leaves_the_newest_chunk(void **state)
     memset(large, 1, 200000);
     assert_int_equal(mem_live_blocks(), 2);
     arena_reset(&arena);
-    /* large first: it must not become the chunk for small blocks */
+    /* the large block is first: it must not become the chunk for small blocks */
     large = arena_alloc(&arena, 200000);
     a = arena_alloc(&arena, 8);
     assert_true(a + 8 <= large || a >= large + 200000);

@@ -1,6 +1,6 @@
 /*
- * The budget of memory: what fits, the share of an account when others use memory, what overdraws
- * it, and that each byte is returned.
+ * The memory budget: what fits, the share of an account when others use memory, what exceeds the
+ * budget, and that each byte is returned.
  */
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-/* base/clock: each calendar day compared with counting, both text forms in both directions, and
- * what RFC 3339 and RFC 9110 do not allow. */
+/* base/clock: each calendar day compared with a count of days, both text forms in both
+ * directions, and texts that RFC 3339 and RFC 9110 do not allow. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -209,7 +209,8 @@ static void parses_every_offset(void **state)
     }
 }
 
-/* A changed byte never causes a crash, and a text that is still accepted prints as a time again. */
+/* A changed byte never causes a crash, and a text that is still accepted can be printed as a
+ * time again. */
 static void survives_mutations(void **state)
 {
     (void)state;
@@ -292,7 +293,7 @@ static void widens_short_years(void **state)
     }
 }
 
-/* As the zone database has them. */
+/* The values of the time zone database. */
 static void knows_the_next_midnight(void **state)
 {
     static const struct {
@@ -338,7 +339,8 @@ static void clocks_go_on(void **state)
     assert_true(wall_s >= from_s && wall_s <= to_s + 1); /* time(2) may be a tick late */
 }
 
-/* The offset is within the bounds of each answer, and moves only if the next answer requires it. */
+/* The offset is within the bounds of each answer, and changes only if the next answer requires
+ * it. */
 static void shares_a_clock(void **state)
 {
     (void)state;

@@ -214,7 +214,7 @@ static void decoded_text_lies_in_the_arena(void **state)
     arena_deinit(&arena);
 }
 
-/* By rules that any server may apply. */
+/* Dot segments are found by the rules that any server may apply. */
 static void dot_segments_are_found_however_they_are_written(void **state)
 {
     static const char *const good[] = {

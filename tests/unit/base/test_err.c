@@ -1,5 +1,5 @@
-/* base/err and base/assert: messages that are cut between characters, and how a bug ends the
- * process. */
+/* base/err and base/assert: messages that are truncated between characters, and how a bug ends
+ * the process. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -43,8 +43,8 @@ static void takes_its_own_text(void **state)
     assert_string_equal(err.text, "outer (inner): outer (inner)");
 }
 
-/* Every length near the limit, with characters of 1 to 4 bytes: no character is cut in two, and at
- * most the room of one is lost. */
+/* Every length near the limit, with characters of 1 to 4 bytes: no character is cut in two, and
+ * at most the space of one is lost. */
 static void cuts_at_characters(void **state)
 {
     (void)state;

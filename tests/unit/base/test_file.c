@@ -84,7 +84,7 @@ static void a_file_is_written_whole_or_not_at_all(void **state)
     folder_path(&reading->folder, "no/such/folder", path);
     assert_int_equal(file_write_whole(path, SLICE("{}"), 0600, err), ERR_IO);
     assert_non_null(strstr(err->text, "No such file"));
-    folder_path(&reading->folder, "", path); /* a folder with that name exists: no temporary file is
+    folder_path(&reading->folder, "", path); /* a folder has that name, so no temporary file is
                                               * left */
     assert_int_equal(file_write_whole(path, SLICE("{}"), 0600, err), ERR_IO);
 }

@@ -18,8 +18,8 @@ static void each_value_is_told_to_three_digits(void **state)
     for (uint64_t us = 1; us < HISTOGRAM_US_MAX; us += us / 999 + 1) {
         histogram_clear(&histogram);
         histogram_record(&histogram, us);
-        histogram_record(&histogram, HISTOGRAM_US_MAX); /* else the greatest value is reported
-                                                         * exactly */
+        histogram_record(&histogram, HISTOGRAM_US_MAX); /* otherwise the greatest value is
+                                                         * reported exactly */
         check_within_a_thousandth(histogram_percentile(&histogram, 50), us);
         assert_int_equal(histogram_percentile(&histogram, 100), HISTOGRAM_US_MAX);
         assert_int_equal(histogram.min_us, us);
@@ -33,7 +33,7 @@ static void percentiles_are_those_of_all_values(void **state)
     enum { COUNT = 200000 };
     histogram_clear(&histogram);
     histogram_clear(&other);
-    for (uint64_t i = 1; i <= COUNT; i++) /* two halves, merged: 10 us to 2 s */
+    for (uint64_t i = 1; i <= COUNT; i++) /* two merged halves, from 10 us to 2 s */
         histogram_record(i % 2 ? &histogram : &other, 10 * i);
     histogram_merge(&histogram, &other);
     assert_int_equal(histogram.total, COUNT);

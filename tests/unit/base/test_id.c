@@ -30,7 +30,7 @@ static void v7_is_ordered_and_well_formed(void **state)
     assert_in_range(uuid_v7_wall_ms(last), before, after + 1);
 }
 
-/* Neighbours within a millisecond differ by a step that cannot be guessed. */
+/* Successive ids within a millisecond differ by a step that cannot be guessed. */
 static void v7_steps_are_wide(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void v7_steps_are_wide(void **state)
     struct uuid last = uuid_v7();
     for (int i = 0; i < 1000; i++) {
         struct uuid id = uuid_v7();
-        wide += memcmp(last.bytes, id.bytes, 12) != 0; /* differ above the lowest 32 bits */
+        wide += memcmp(last.bytes, id.bytes, 12) != 0; /* they differ above the lowest 32 bits */
         last = id;
     }
     assert_true(wide > 950);
@@ -142,7 +142,7 @@ static void short_ids_grow_below_2_53(void **state)
     }
     assert_true(last < INT64_C(1) << 53);
     int64_t after = clock_wall_us() / 1000 - 1767225600000;
-    /* their time is the clock's, except for milliseconds borrowed at full speed */
+    /* their time is that of the clock, except for milliseconds borrowed at full speed */
     assert_true(last >> 12 >= before && last >> 12 <= after + MANY / 4096 + 2);
 }
 
@@ -159,7 +159,7 @@ static void random_numbers_do_not_repeat(void **state)
     uint64_t *numbers = mem_calloc(COUNT, sizeof(*numbers));
     uint64_t ones = 0;
     for (size_t i = 0; i < COUNT; i++) {
-        if (i % 3) /* other sizes in between, across the page's end, and the direct path */
+        if (i % 3) /* other sizes in between, across the end of the page, and the direct path */
             numbers[i] = random_u64();
         else
             random_bytes(&numbers[i], sizeof(numbers[i]));
@@ -186,7 +186,7 @@ static void below_is_uniform(void **state)
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)
         assert_in_range(counts[i], 9000, 11000); /* over 10 sigma */
     assert_int_equal(random_below(1), 0);
-    /* just above half of the range: half of all draws are rejected */
+    /* just above half of the range, so half of all draws are rejected */
     for (int i = 0; i < 1000; i++)
         assert_true(random_below((UINT64_C(1) << 63) + 1) <= UINT64_C(1) << 63);
 }
@@ -208,7 +208,7 @@ static void forked_workers_differ(void **state)
 {
     (void)state;
     int ends[2], status;
-    (void)random_u64(); /* a part of the page is used */
+    (void)random_u64(); /* a part of the page has been used */
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 2; i++) {
         pid_t child = fork();

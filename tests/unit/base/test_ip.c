@@ -1,5 +1,5 @@
 /*
- * Addresses from text: only the plain forms, and what a socket accepts of them.
+ * Addresses from text: only the plain forms are accepted, and a socket accepts the results.
  */
 #include "testing.h"
 

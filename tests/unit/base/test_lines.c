@@ -1,6 +1,6 @@
 /*
- * Lines by account: one for each key, zeroed when it is new, and no allocation for a line that was
- * dropped a moment ago.
+ * Lines by account: one for each key, zeroed when it is new, without an allocation for a line that
+ * was just dropped.
  */
 #include "base/lines.h"
 #include "unit.h"
@@ -51,8 +51,8 @@ static void a_dropped_line_leaves_its_ring_and_nothing_of_itself(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* In order of the ring's first line, which then moves to the end: each waits for one turn of every
- * other. */
+/* Takes the first line of the ring, which then moves to the end, so each line waits for one turn
+ * of every other. */
 static void lines_are_served_in_turn(void **state)
 {
     enum { NODES = 6 };

@@ -79,7 +79,7 @@ static void moves_as_arrays_do(void **state)
         }
         default:
             list_unlink(&item->link);
-            list_unlink(&item->link); /* a second time does no harm */
+            list_unlink(&item->link); /* a second removal does no harm */
             model_remove(models, item->name);
             if (step % 2) {
                 list_push_back(&heads[to], &item->link);

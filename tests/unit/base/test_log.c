@@ -31,7 +31,7 @@ static void open_file(enum log_level level, enum log_format format)
     log_set_fd(file);
 }
 
-/* What the file contains so far. */
+/* The present contents of the file. */
 static slice file_text(void)
 {
     ssize_t len = pread(file, text, sizeof(text) - 1, 0);
@@ -46,7 +46,7 @@ static void close_file(void)
     close(file);
 }
 
-/* Everything that can be read from fd now, without blocking. */
+/* Everything that can be read from fd without blocking. */
 static slice read_all(int fd)
 {
     size_t len = 0;
@@ -184,7 +184,7 @@ static void writes_fields_in_order(void **state)
     close_file();
 }
 
-/* A string after escaping and back: bytes that are not UTF-8 become U+FFFD. */
+/* A string after escaping and unescaping: bytes that are not UTF-8 become U+FFFD. */
 static slice cleaned(slice value, char *out)
 {
     size_t len = 0;
@@ -229,7 +229,7 @@ static void hostile_values_stay_values(void **state)
         assert_int_equal(read_next(&lines), 5);
         assert_int_equal(lines.len, 0);
         assert_slice(pairs[3].value, cleaned(slice_of(value, len), want));
-        /* nothing that a terminal or a reader could take for anything but text */
+        /* nothing that a terminal or a reader could interpret as anything but text */
         for (const char *c = text; *c; c++)
             assert_true((unsigned char)*c >= 0x20 || (*c == '\n' && c[1] == '\0'));
         assert_null(strstr(text, "\x7f"));
@@ -269,7 +269,7 @@ static void too_many_fields_are_left_out(void **state)
     char value[900];
     memset(value, 'v', sizeof(value));
     for (int is_text = 0; is_text < 2; is_text++) {
-        /* every length of the last field that fits, so that the limit is met exactly */
+        /* every length of the last field that fits, so one of them meets the limit exactly */
         for (size_t last = 300; last < 900; last++) {
             open_file(LOG_INFO, is_text ? LOG_TEXT : LOG_JSON);
             slice v = slice_of(value, sizeof(value));
@@ -383,14 +383,15 @@ static void warnings_and_full_buffers_go_at_once(void **state)
     close_file();
 }
 
-/* Writes to fd until `drops` lines were dropped, without reading. Then everything is read: every
- * line is complete, in order, and the drops are reported. */
+/* Writes to fd until `drops` lines were dropped, without reading. Then it reads everything:
+ * every line is complete and in order, and the drops are reported. */
 static void check_backlog(int reader, int writer)
 {
     int flags = fcntl(writer, F_GETFL);
     log_init(LOG_INFO, LOG_JSON);
     log_set_fd(writer);
-    assert_int_equal(fcntl(writer, F_GETFL), flags); /* shared with others: it stays as it was */
+    assert_int_equal(fcntl(writer, F_GETFL), flags); /* the file description is shared with
+                                                      * others, so its flags stay unchanged */
     fcntl(reader, F_SETFL, O_NONBLOCK);
     uint64_t before = log_dropped(), sent = 0, lines_read = 0, told = 0;
     while (log_dropped() < before + 100)

@@ -60,7 +60,7 @@ static void does_as_the_array_does(void **state)
     map_init(&map, 500);
     for (int i = 0; i < 100000; i++) {
         struct entry *entry = &entries[chance_below(&chance, KEYS)];
-        /* phases of growing and of shrinking */
+        /* phases of growth and of shrinking */
         bool is_put = chance_below(&chance, 100) < (i / 10000 % 2 ? 30 : 70);
         void *old = &map;
         if (!is_put) {

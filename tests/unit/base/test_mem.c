@@ -156,7 +156,7 @@ static void keeps_middling_blocks(void **state)
     mem_keep(0);
 }
 
-/* Blocks never overlap, in any order of allocations and frees. */
+/* Blocks never overlap, whatever the order of allocations and frees. */
 static void kept_blocks_are_apart(void **state)
 {
     (void)state;

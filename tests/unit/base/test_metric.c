@@ -81,7 +81,7 @@ static void read_page(void)
     metric_render(&buf);
     assert_true(buf_is_ok(&buf));
     assert_true(slice_is_utf8(buf_slice(&buf), NULL));
-    if (buf.len) /* nothing at all if there are no families */
+    if (buf.len) /* the page is empty if there are no families */
         memcpy(page, buf.ptr, buf.len);
     page[buf.len] = '\0';
     buf_deinit(&buf);
@@ -231,7 +231,7 @@ static void exact_edges_of_buckets(void **state)
     assert_true(value_of("t_took_seconds_bucket", "le=50;") == 4);
     assert_true(value_of("t_took_seconds_bucket", "le=100;") == 5);
     assert_true(value_of("t_took_seconds_bucket", "le=+Inf;") == 7);
-    /* what service levels and alarms use */
+    /* the bounds that service levels and alarms use */
     assert_non_null(strstr(page, "le=\"0.005\"} 4\n"));
     assert_non_null(strstr(page, "le=\"5\"} 4\n"));
     assert_non_null(strstr(page, "le=\"10\"} 4\n"));
@@ -323,7 +323,7 @@ static void series_are_bounded(void **state)
             snprintf(labels, sizeof(labels), "n=\"%d\"", i);
             metric_add(metric_series(&requests, slice_cstr(labels)), 1);
         }
-        metric_inc(&open_now); /* another family has its own room */
+        metric_inc(&open_now); /* another family has its own limit */
     }
     read_page();
     assert_int_equal(sample_count, METRIC_SERIES_MAX + 2);

@@ -1,4 +1,4 @@
-/* base/process: the process's use of resources grows with its work. */
+/* base/process: the reported use of resources grows with the work of the process. */
 #include "testing.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* base/secret: bytes belong to one owner through random use; pages are excluded from core files,
+/* base/secret: bytes belong to one owner through random use. Pages are excluded from core files,
  * shared by many secrets, wiped, and returned. */
 #include "testing.h"
 
@@ -109,8 +109,8 @@ static void fails_as_memory_does(void **state)
     secret_unref(third);
 }
 
-/* The bytes of all mappings with the kernel's mark "dd" (do not dump). *is_inside: ptr is in
- * one. */
+/* The bytes of all mappings with the kernel's flag "dd" (do not dump). *is_inside: ptr is in one
+ * of them. */
 static size_t undumpable_bytes(const void *ptr, bool *is_inside)
 {
     char line[512];
@@ -191,7 +191,8 @@ static size_t mapped_kb(void)
     return undumpable_bytes(NULL, &is_inside) / 1024;
 }
 
-/* 20,000 tokens of 100 bytes take 128 bytes each, not a page each, and are returned afterwards. */
+/* 20,000 tokens of 100 bytes take 128 bytes each instead of a page each, and are returned
+ * afterwards. */
 static void small_secrets_share_pages(void **state)
 {
     (void)state;

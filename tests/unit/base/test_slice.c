@@ -51,7 +51,7 @@ static void counts_what_is_printable(void **state)
 {
     (void)state;
     char room[40];
-    /* Each byte at each position among printable bytes, before and after words of eight. */
+    /* Each byte at each position among printable bytes, before and after eight-byte words. */
     for (size_t len = 0; len < sizeof(room); len++) {
         for (size_t i = 0; i < len * 256; i++) {
             unsigned char c = (unsigned char)(i % 256);
@@ -289,7 +289,8 @@ static void judges_kuhns_cases(void **state)
     (void)state;
     char room[64];
     for (size_t i = 0; i < ARRAY_LEN(kuhn); i++) {
-        /* after 0 to 16 plain bytes, so that the eight-byte path meets it at every position */
+        /* after 0 to 16 plain bytes, so that the eight-byte path meets the sequence at every
+         * position */
         for (size_t lead = 0; lead <= 16; lead++) {
             size_t bad_at = 999;
             memset(room, 'a', lead);

@@ -1,5 +1,6 @@
 /*
- * Mistyped names: distances, what is similar enough, and that no name makes it costly.
+ * Mistyped names: distances, which names are similar enough, and that no name makes the search
+ * expensive.
  */
 #include "base/suggest.h"
 #include "base/testing.h"
@@ -44,7 +45,7 @@ static void distances_count_edits(void **state)
     assert_int_equal(suggest_distance(all, all, LIMIT), 0);
 }
 
-/* The whole table, as in a textbook. */
+/* Computes the whole table, as in a textbook. */
 static unsigned slow_distance(const char *a, size_t n, const char *b, size_t m)
 {
     unsigned d[SUGGEST_NAME_MAX + 1][SUGGEST_NAME_MAX + 1];
@@ -128,7 +129,7 @@ static void many_names_cost_no_more_than_the_limit(void **state)
     for (int i = 0; i < SUGGEST_NAME_MAX; i++)
         typed[i] = (char)('a' + i % 26);
     typed[SUGGEST_NAME_MAX] = '\0';
-    for (size_t i = 0; i < NAMES; i++) { /* they differ only at their ends, and still too much */
+    for (size_t i = 0; i < NAMES; i++) { /* the names differ only at their ends, but too much */
         memcpy(names[i], typed, sizeof(typed));
         memcpy(names[i] + SUGGEST_NAME_MAX - 10, "zyxwvutsrq", 10);
     }

@@ -52,7 +52,7 @@ static void too_much_is_refused(void **state)
     assert_null(thread_block_new((size_t)1 << 60));
     char *block = thread_block_new(BLOCK_BYTES);
     assert_non_null(block);
-    assert_true(is_mapped(block)); /* it belongs to this thread, until the thread ends */
+    assert_true(is_mapped(block)); /* the block belongs to this thread until the thread ends */
 }
 
 int main(void)

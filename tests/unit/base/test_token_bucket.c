@@ -1,5 +1,5 @@
 /*
- * Token buckets with a clock of the test's own.
+ * Token buckets with a clock that the test sets.
  */
 #include "base/token_bucket.h"
 #include "unit.h"
@@ -19,7 +19,7 @@ static void it_starts_full_and_fills_at_its_rate(void **state)
     token_bucket_fill(&bucket, 2, 3, 100 * SECOND);
     assert_true(bucket.tokens == 3); /* never above its burst */
     token_bucket_fill(&bucket, 2, 1, 100 * SECOND);
-    assert_true(bucket.tokens == 1); /* a smaller burst applies at once */
+    assert_true(bucket.tokens == 1); /* a smaller burst applies immediately */
 }
 
 static void waits_are_what_is_missing(void **state)
@@ -33,8 +33,8 @@ static void waits_are_what_is_missing(void **state)
     uint64_t wait = token_bucket_wait_ns(&bucket, 4, 1);
     assert_in_range(wait, 500 * MS, 500 * MS + 1);
     token_bucket_fill(&bucket, 4, 1, wait);
-    assert_int_equal(token_bucket_wait_ns(&bucket, 4, 1), 0); /* rounded up, so that the token is
-                                                               * there then */
+    assert_int_equal(token_bucket_wait_ns(&bucket, 4, 1), 0); /* rounded up, so the token is
+                                                               * available then */
     bucket.tokens = 0;
     assert_in_range(token_bucket_wait_ns(&bucket, 0.5, 1), 2 * SECOND, 2 * SECOND + 1);
 }

@@ -1,5 +1,5 @@
 /*
- * Histograms by app: which executions share one, and how many there may be.
+ * Histograms by app: which executions share one, and the maximum number of histograms.
  */
 #include "call/app_times.h"
 #include "unit.h"
@@ -91,7 +91,7 @@ static void apps_are_bounded(void **state)
     }
     assert_ptr_equal(of("app0", 0), first[0]);
     assert_ptr_equal(of("app199", 199), first[199]);
-    /* all of them with their phases: none exceeded the family's own limit */
+    /* all apps with their phases: no app exceeded the family's own limit */
     assert_true(has("_phase_seconds_count{integration=\"app199\",phase=\"record\"} 1\n"));
     assert_true(has("_phase_seconds_count{integration=\"(other)\",phase=\"record\"} 100\n"));
     assert_false(has("other=\"true\""));

@@ -1,6 +1,6 @@
 /*
- * Requests as they are sent: encodings, what is left out, and what is refused before anything is
- * sent.
+ * Requests in the form in which they are sent: encodings, values that are left out, and inputs that
+ * are refused before anything is sent.
  */
 #include "call/build.h"
 
@@ -129,7 +129,7 @@ static void json_bodies_leave_out_what_is_absent(void **state)
     assert_int_equal(build(*state, post, "{\"a\":{\"x\":null,\"n\":9007199254740993}}"), OK);
     assert_text(built.body[0], "{\"a\":{\"x\":null,\"n\":9007199254740993},\"c\":null,\"d\":[1]}");
     assert_text(header("content-type"), "application/json");
-    /* null (only if the schema accepts it) empties a field of the vendor's */
+    /* null (only if the schema accepts it) clears a field at the vendor */
     assert_int_equal(build(*state, post, "{\"a\":null}"), OK);
     assert_text(built.body[0], "{\"a\":null,\"c\":null,\"d\":[1]}");
 }
@@ -198,7 +198,7 @@ static void nested_values_are_written_in_brackets(void **state)
         (void)snprintf(url, sizeof(url), "https://h.example/a?%s", table[i].wanted);
         assert_text(built.url, url);
     }
-    /* without it an object has no encoding, at any depth */
+    /* without nesting, an object has no encoding, at any depth */
     const char *repeat = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"form\":{\"k\":"
                          "\"${input.k}\"}}}";
     assert_int_equal(build(*state, repeat, "{\"k\":{\"a\":1}}"), ERR_INVALID);
@@ -240,7 +240,7 @@ static void dots_cannot_be_completed(void **state)
     assert_int_equal(build(*state, get, "{\"x\":\"...\"}"), OK);
     assert_int_equal(build(*state, get, "{\"x\":true}"), OK);
     assert_text(built.url, "https://h.example/a/true");
-    /* everything that a server decodes, splits at or drops */
+    /* every character that a server decodes, splits at or drops */
     static const char *const bad[] = {"..",         "..;",      "..;/x",    "..;v=1/x", "%2e%2e",
                                       "%2E.",       "%252e.",   "..\\\\x",  "x/../y",   "x\\\\.",
                                       "x%2f..%2fy", "x/%2e%2e", "x/..;a/y", "./x"};
@@ -273,7 +273,7 @@ static void graphql_keeps_nulls(void **state)
                 "}}}");
 }
 
-/* Mail is sent as base64url of a whole message (Gmail's raw). */
+/* A mail is sent as base64url of a whole message (Gmail's raw). */
 static void mail_is_base64url_of_a_message(void **state)
 {
     struct bench *b = *state;
@@ -310,7 +310,7 @@ static void mail_is_base64url_of_a_message(void **state)
     }
 }
 
-/* Each allocation in turn fails: the request is complete, or there is none. */
+/* Each allocation in turn fails: the request is complete, or there is no request. */
 static void failing_allocations(void **state)
 {
     const char *post = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"multipart\":[{\"name\":"

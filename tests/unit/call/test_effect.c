@@ -1,7 +1,7 @@
 /*
  * What each HTTP status proves about the effect, for each class of action, for an app that its
- * manifest knows and for one that is not known (the built-in http): the outcome, the key, and the
- * message, on the seam. Once as the first reply, and once after a lost reply.
+ * manifest knows and for one that is unknown (the built-in http): the outcome, the key, and the
+ * message, on the seam. Each status is tested as the first reply, and after a lost reply.
  */
 #include <stdio.h>
 
@@ -39,7 +39,8 @@ enum kind {
     READ,
     WRITES,     /* is not retried by itself */
     REPEATS,    /* is retried */
-    DELETES,    /* is retried, and after a lost reply 404 or 410 mean that it is deleted */
+    DELETES,    /* it is retried, and after a lost reply 404 or 410 means that the object is
+                 * deleted */
     SECOND_ACT, /* the second request, after a write */
     SECOND_ASK  /* the second request, after a read */
 };
@@ -78,7 +79,7 @@ static bool is_one_of(unsigned status, const unsigned *list)
 }
 
 /* The rule: a redirect that keeps the method, a 4xx except those that may follow an effect, and
- * 501. For an app that is not known, only these 4xx. */
+ * 501 prove a refusal. For an unknown app, only these 4xx do. */
 static bool is_proof(unsigned status, bool is_of_known)
 {
     static const unsigned others[] = {301, 307, 308, 501, 0};
@@ -125,7 +126,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* A mark would block the app for the next run. */
+/* The mark on the connection would block the app for the next run. */
 static void answer(struct machine *m, struct pg_query *query)
 {
     if (strcmp(query->stmt->name, "connection_lost") == 0)
@@ -165,7 +166,7 @@ static void want(struct machine *m, const struct way *way)
     m->run.exec.idempotency_key = SLICE("k");
 }
 
-/* replies: ended by one without a body. */
+/* replies: an array that ends with a reply without a body. */
 static void run(struct machine *m, const struct way *way, const struct reply *replies)
 {
     want(m, way);
@@ -271,7 +272,7 @@ static void each_status_says_what_was_done(void **state)
     assert_true(is_ok);
 }
 
-/* It is being carried out, so it is requested again if that is safe. */
+/* The app is still carrying the request out, so it is sent again if that is safe. */
 static void a_key_in_use_proves_nothing(void **state)
 {
     static const char in_use[] = "{\"code\":\"in_use\"}";
@@ -290,7 +291,7 @@ static void a_key_in_use_proves_nothing(void **state)
 
 /* ---- what is not sent again ---- */
 
-/* The node's lease has run out when the second attempt is due. */
+/* The node's lease has expired when the second attempt would start. */
 static void a_second_try_that_is_not_sent_proves_nothing(void **state)
 {
     struct machine *m = *state;
@@ -313,7 +314,8 @@ static void a_second_try_that_is_not_sent_proves_nothing(void **state)
     (void)machine_end(m);
 }
 
-/* A step of a flow: its earlier attempt is in doubt, and its connection has been deleted since. */
+/* A step of a flow: the outcome of its earlier attempt is unknown, and its connection has been
+ * deleted since. */
 static void a_step_that_is_not_tried_again_stays_in_doubt(void **state)
 {
     struct machine *m = *state;

@@ -1,6 +1,6 @@
 /*
  * From a credential to a connection: which statements are sent in which order, what is stored, what
- * is refused, and failures of each query and call.
+ * is refused, and the failure of each query and call.
  */
 #include "call/enrol.h"
 
@@ -323,7 +323,7 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
     seam_settle(m->node.loop);
 }
 
-/* Sealed for this row, so that another row's credential cannot replace it. */
+/* Sealed for this row, so the credential of another row cannot replace it. */
 static void check_sealed(struct asker *asker, const struct pg_query *query, int64_t id)
 {
     struct vault_binding place = {seam_account, id};
@@ -428,7 +428,7 @@ static struct pg_query *next_query(struct asker *asker)
 
 enum fault { FAULT_REFUSED, FAULT_TIMEOUT, FAULT_CLOSED, FAULT_INVALID, FAULT_CANCEL, FAULTS };
 
-/* true: it has ended, or its fault at that wait has happened. */
+/* true: the enrolment has ended, or the fault at that wait has happened. */
 static void fail_at_wait(struct asker *asker, enum fault fault)
 {
     static const int statuses[] = {
@@ -449,7 +449,7 @@ static void fail_at_wait(struct asker *asker, enum fault fault)
     seam_settle(asker->machine->node.loop);
 }
 
-/* Everything is answered well, except at that wait. Returns the number of waits. */
+/* Every query and call succeeds, except at that wait. Returns the number of waits. */
 static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
 {
     struct machine *m = asker->machine;
@@ -476,7 +476,7 @@ static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
     return waits;
 }
 
-/* It has ended once, and no part of it is under way. */
+/* The enrolment has ended once, and no part of it is under way. */
 static void let_go(struct asker *asker)
 {
     struct machine *m = asker->machine;
@@ -544,7 +544,7 @@ static const struct way *way_named(const char *name)
     return NULL;
 }
 
-/* The event says what was done, or which kind of refusal it was. */
+/* The event says what was done, or names the kind of refusal. */
 static void events_have_their_kind(void **state)
 {
     struct machine *m = *state;
@@ -592,7 +592,7 @@ static struct pg_query *query_at(struct asker *asker, const char *name)
     return NULL;
 }
 
-/* No row is returned: the statement's fence excludes it. */
+/* No row is returned, because the statement's fence excludes it. */
 static void what_changed_in_between_is_found_when_it_is_stored(void **state)
 {
     static const struct {
@@ -632,7 +632,8 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     let_go(&asker);
 }
 
-/* Another writer was first, for example a renewal: the new grant replaces what it stored. */
+/* Another writer was first, for example a renewal: the new grant replaces what that writer
+ * stored. */
 static void a_connection_that_changes_while_it_is_stored(void **state)
 {
     struct machine *m = *state;
@@ -653,7 +654,7 @@ static void a_connection_that_changes_while_it_is_stored(void **state)
     let_go(&asker);
 }
 
-/* The app has a default connection already, so this one does not become the default. */
+/* The app already has a default connection, so this one does not become the default. */
 static void a_second_connection_is_not_the_default(void **state)
 {
     struct asker asker;
@@ -725,7 +726,7 @@ static void each_wait_may_fail_and_be_cancelled(void **state)
 
 /* ---- without memory ---- */
 
-/* From the first answer on, or from the app's reply on. */
+/* Cancels from the first answer on, or from the app's reply on. */
 static uint64_t fail_allocation(struct machine *m, const struct way *way, bool is_late, uint64_t n)
 {
     struct asker asker;
@@ -751,7 +752,7 @@ static uint64_t fail_allocation(struct machine *m, const struct way *way, bool i
     return hits;
 }
 
-/* Nothing is stored that was not reported, and no credential is blamed for it. */
+/* Nothing is stored without being reported, and the failure is not blamed on a credential. */
 static void each_allocation_may_fail(void **state)
 {
     for (size_t i = 0; i < ARRAY_LEN(ways); i++)

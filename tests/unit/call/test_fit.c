@@ -1,5 +1,5 @@
 /*
- * The part of a large output that is returned to its reader, and how to read on.
+ * The part of a large output that is returned to its reader, and how to read the rest.
  */
 #include "call/fit.h"
 
@@ -46,7 +46,7 @@ static void assert_json(struct bench *b, const struct json *got, const char *tex
     fail();
 }
 
-/* Every value that was cut says so, with its position, and the preview stays within the budget. */
+/* Every truncated value is listed with its position, and the preview stays within the budget. */
 static const struct json *preview(struct bench *b, const struct json *cut, size_t bytes_max)
 {
     struct buf text;
@@ -98,7 +98,7 @@ static void arrays_keep_their_first_items(void **state)
                    "01020304-0506-7708-890a-0b0c0d0e0f10?pointer=%%2Flist&offset=%u\"}]",
                    kept, kept);
     assert_json(b, JSON_GET(cut, "cuts"), wanted_text);
-    /* what the hint says to fetch is the rest */
+    /* the part that the hint says to fetch is the rest */
     char rest[400] = "[";
     for (uint32_t i = kept; i < 54; i++)
         (void)snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "%s%u",
@@ -172,7 +172,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     assert_in_range(json_at(preview(b, cut, 1000), 0)->count, 100, 170);
     buf_clear(&text);
     buf_append_cstr(&text, "[");
-    for (int i = 0; i < 400; i++) /* with a cut in each item, too many cuts to list */
+    for (int i = 0; i < 400; i++) /* a truncated value in each item, too many to list */
         buf_printf(&text, "%s{\"a\":%d}", i ? "," : "", i);
     buf_append_cstr(&text, "]");
     for (size_t bytes_max = 1; bytes_max < 40; bytes_max++) {

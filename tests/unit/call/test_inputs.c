@@ -97,7 +97,7 @@ static struct json with_null(struct bench *b, const struct json *input, slice na
 
 static size_t null_count;
 
-/* A null that a schema accepts has a meaning, so it is sent. */
+/* A null that a schema accepts has a meaning, so it must be sent. */
 static void check_kept_null(struct bench *b, const struct catalog_action *action,
                             const struct json *input, slice name)
 {
@@ -111,9 +111,7 @@ static void check_kept_null(struct bench *b, const struct catalog_action *action
                  SLICE_ARG(name));
 }
 
-/* As a client in strict mode sends it: every member is present, and those that are left out are
- * null.
- */
+/* The input of a client in strict mode: every member is present, and omitted members are null. */
 static void check_nulls(struct bench *b, const struct catalog_action *action)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");
@@ -141,8 +139,8 @@ static void nulls_are_absence_or_are_sent(void **state)
 
 /* ---- the largest inputs ---- */
 
-/* What a client's request can have in one text (body-bytes, 8 MiB by default), and how much of a
- * text without a limit is accepted. */
+/* The longest text that a client's request can contain (body-bytes, 8 MiB by default), and how
+ * much of a text without a limit is accepted. */
 enum { TEXT_BYTES_MAX = 8 * 1024 * 1024 - 64 * 1024, OPEN_TEXT_COUNT = 20 * 1000 };
 
 static struct json text_of(struct bench *b, slice unit, size_t count)
@@ -155,8 +153,8 @@ static struct json text_of(struct bench *b, slice unit, size_t count)
 
 static size_t text_count, refused_count;
 
-/* The length of a URL does not depend on characters, so a text for the URL has as many letters. A
- * text may be impossible in a mail (an address), which no expression shows. */
+/* The length of a URL does not depend on the kind of characters, so a text for the URL consists
+ * of letters. A text may be invalid in a mail (an address), which no expression shows. */
 static bool is_refused_well(const char *why, bool is_letters)
 {
     if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))
@@ -165,7 +163,7 @@ static bool is_refused_well(const char *why, bool is_letters)
            strstr(why, "is not an email address") || strstr(why, "must hold message ids");
 }
 
-/* An input, and its value that grows. */
+/* An input, and the value in it that grows. */
 struct growth {
     struct bench *b;
     const struct catalog_action *action;
@@ -174,7 +172,7 @@ struct growth {
     slice name;
 };
 
-/* Whether the input needs no further try: it is sent, or refused wrongly. */
+/* Whether no further attempt is needed: the input is sent, or is wrongly refused. */
 static bool is_tried(const struct growth *at, const char *what, bool is_letters)
 {
     struct call_built built;
@@ -191,7 +189,7 @@ static bool is_tried(const struct growth *at, const char *what, bool is_letters)
     return true;
 }
 
-/* The longest text that the schema accepts, of the longest characters that it accepts. */
+/* The longest text that the schema accepts, of the longest characters that the schema accepts. */
 static void check_text(const struct growth *at, const struct json *schema)
 {
     static const char *const units[] = {"\xf0\x9f\x98\x80", "a", "1"};
@@ -209,7 +207,7 @@ static void check_text(const struct growth *at, const struct json *schema)
     *at->value = before;
 }
 
-/* As many items as the schema accepts, each like the example's first. */
+/* As many items as the schema accepts, each a copy of the first item of the example. */
 static void check_items(const struct growth *at, const struct json *schema)
 {
     int64_t most = json_get_i64(schema, SLICE("maxItems"), 0);

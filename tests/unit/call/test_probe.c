@@ -1,6 +1,6 @@
 /*
- * The probe of a credential: what is sent, how each reply is understood, and whose account the
- * connection uses.
+ * The probe of a credential: the requests that are sent, how each reply is classified, and the
+ * account that the connection uses.
  */
 #include "exec/machine.h"
 #include "call/probe.h"
@@ -14,7 +14,7 @@
     "{\"type\":\"oauth2\",\"authorize_url\":\"https://app.example/a\",\"token_url\":\"https://" \
     "app.example/t\"}"
 
-/* One request tests it, and another asks for its user. */
+/* One request tests the credential, and another asks for its user. */
 static const char both[] =
     APP("both", "{\"type\":\"bearer\"," TEST "}",
         ",\"errors\":[{\"when\":\"body.error == 'quota'\",\"error_code\":\"rate_limited\"}],"
@@ -32,7 +32,7 @@ static const char token[] =
         ",\"identity\":{\"from\":\"id_token\",\"scopes\":[\"openid\"],\"email\":\"claims.email\","
         "\"subject\":\"sum(claims.sub)\"}",
         ACTION("get", "read", GET, ""));
-/* Each customer has a host; the connection has a client of its own. */
+/* Each customer has a host, and the connection has its own client. */
 static const char client[] =
     APP_AT("client", "https://${connection.params.host}",
            "{\"type\":\"oauth2_client_credentials\","
@@ -62,7 +62,7 @@ struct asker {
     struct call_probe_request request;
     struct call_probe probe;
     struct call_probe out;  /* the result; its texts belong to the requester */
-    uint64_t fail_at, hits; /* which allocation fails, 0: none; how many failed */
+    uint64_t fail_at, hits; /* which allocation fails (0: none), and how many have failed */
     unsigned ended;
 };
 
@@ -108,7 +108,7 @@ static void begin(struct asker *asker, struct machine *m)
     seam_settle(m->node.loop);
 }
 
-/* It has ended once, and its result can be read until let_go. */
+/* The probe has ended once, and its result can be read until let_go. */
 static void assert_ended(const struct asker *asker)
 {
     assert_int_equal(asker->ended, 1);
@@ -151,7 +151,7 @@ struct reply {
     "t0ken\n\n"
 /* {"alg":"none"} . {"email":"a@b.c","sub":[40,2]} . */
 #define ID_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjpbNDAsMl19.x"
-/* its sub is not a list, as the manifest's expression requires */
+/* its sub is not the list that the manifest's expression requires */
 #define ODD_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjoieCJ9.x"
 
 struct way {
@@ -488,7 +488,7 @@ static void it_may_be_cancelled_at_each_wait(void **state)
 
 /* ---- without memory ---- */
 
-/* It ends, and says nothing about the credential, which was not tested. */
+/* The probe ends, and says nothing about the credential, which was not tested. */
 static void each_allocation_may_fail(void **state)
 {
     struct machine *m = *state;

@@ -1,7 +1,7 @@
 /*
  * What counts as an action's reply, checked with real replies: each recorded 2xx of a vendor (from
- * the corpora, skipped without them) is a success of every action that it belongs to. What a proxy
- * or a login page sends instead of the vendor is never a success.
+ * the corpora, skipped without them) is a success of every action that it belongs to. A reply that
+ * a proxy or a login page sends instead of the vendor is never a success.
  */
 #include "call/reply.h"
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const struct json *parse(struct bench *b, slice text)
     return value;
 }
 
-/* at: which of the action's requests it answers. */
+/* at: the index of the answered request in the action. */
 static void read_reply(const struct catalog_action *action, unsigned at, unsigned status,
                        const char *type, slice body)
 {
@@ -56,7 +56,7 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
 
 /* ---- recorded replies ---- */
 
-/* A template's path matches them, though they are other endpoints. */
+/* The path of a template matches these, although they are other endpoints. */
 static const struct {
     const char *app, *method, *path;
 } others[] = {
@@ -78,7 +78,8 @@ static bool is_other(slice app, slice method, slice path)
     return false;
 }
 
-/* v62.0 counts like v59.0, and 2026-03 elsewhere like v3. */
+/* Whether the segment is a version: v62.0 is equivalent to v59.0, and 2026-03 at another
+ * position to v3. */
 static bool is_version(slice segment)
 {
     slice digits = segment.len > 1 && segment.ptr[0] == 'v' ? slice_from(segment, 1) : segment;
@@ -98,8 +99,8 @@ static slice next_segment(slice *path)
     return segment;
 }
 
-/* Compares a segment of a path with one of a template, in which ${...} is any non-empty text.
- */
+/* Compares a segment of a path with a segment of a template, in which ${...} is any non-empty
+ * text. */
 static bool segment_fits(slice wanted, slice segment)
 {
     ptrdiff_t open = slice_find(wanted, SLICE("${"));
@@ -151,7 +152,7 @@ static slice reply_text(struct bench *b, const struct json *record)
 {
     const struct json *reply = JSON_GET(record, "reply");
     struct buf text;
-    if (json_is(reply, JSON_STRING)) /* a body that was not JSON, or none */
+    if (json_is(reply, JSON_STRING)) /* a body that was not JSON, or no body */
         return json_str(reply);
     buf_init(&text, FILE_BYTES_MAX);
     json_write(&text, reply);
@@ -168,7 +169,8 @@ static slice base_path(const struct catalog_integration *integration, struct ben
     return slash < 0 ? SLICE("") : slice_from(base, (size_t)slash);
 }
 
-/* An error with status 200: Slack's ok is false. None of Salesforce's records was stored. */
+/* An error with status 200: ok is false in Slack's reply, or Salesforce stored none of the
+ * records. */
 static bool is_refusal(const struct json *reply)
 {
     if (json_is(reply, JSON_ARRAY) && reply->count == 1)
@@ -176,7 +178,7 @@ static bool is_refusal(const struct json *reply)
     return !json_get_bool(reply, SLICE("ok"), true);
 }
 
-/* How many actions it belongs to. An error belongs to none. */
+/* The number of actions that the reply belongs to. An error belongs to none. */
 static size_t check_record(struct bench *b, const struct catalog_integration *integration,
                            slice base, const struct json *record, size_t *bad)
 {
@@ -191,7 +193,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action =
             catalog_find_action(integration, integration->actions[i].action_id, NULL);
-        /* With several requests, the last reply counts. This is the first. */
+        /* If an action makes several requests, its last reply decides. This is the first. */
         if (action->then_count > 0 || !action_fits(b, action, base, record))
             continue;
         matched++;

@@ -1,5 +1,5 @@
 /*
- * How a provider's reply is classified: reasons, messages, times to wait, hostile bodies.
+ * How a provider's reply is classified: reasons, messages, wait times, and hostile bodies.
  */
 #include "call/reply.h"
 #include "base/clock.h"
@@ -113,7 +113,7 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     assert_int_equal(out.manifest_fault.len, 0);
 }
 
-/* The message contains text of the reply, so it may be as long. */
+/* The message contains text of the reply, so it may be as long as that. */
 static void an_output_may_be_as_large_as_its_reply(void **state)
 {
     enum { LENGTH = 3 * EXPR_BYTES_MAX };
@@ -185,7 +185,7 @@ static void waits_come_in_many_forms(void **state)
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":3}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 3000);
-    /* From a moment between these two to the midnight nearest to the result. */
+    /* The time from a moment between these two to the midnight nearest to the result. */
     int64_t day_ms = 86400000, before_ms = clock_wall_us() / 1000;
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":\"midnight UTC\"}", 0);
     int64_t after_ms = clock_wall_us() / 1000 + 1;
@@ -257,8 +257,8 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
     built = (struct call_built){0};
 }
 
-/* A rule that matches below 200 is the app's own refusal. Without a code of its own it proves
- * nothing. */
+/* A rule that matches below 200 identifies a refusal by the app. Without a code of its own it
+ * proves nothing. */
 static void an_error_under_200_is_no_success(void **state)
 {
     static const char rules[] =
@@ -342,7 +342,7 @@ static void retry_after_counts_where_no_rule_says_more(void **state)
         *state, "{\"type\":\"none\"}",
         ",\"limits\":{\"rate_limited\":[{\"when\":\"status == `430`\"}]}", "read", GET, "");
     headers[0] = (struct http_header){SLICE("Retry-After"), SLICE("12")};
-    read_reply(*state, action, 429, "", 1); /* by its status, though no rule matches it */
+    read_reply(*state, action, 429, "", 1); /* classified by its status, since no rule matches it */
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 12000);
     read_reply(*state, action, 430, "", 1);

@@ -1,5 +1,6 @@
 /*
- * Whether a 2xx is the action's reply: its body, the kind of its JSON, and its required members.
+ * Whether a 2xx is the action's reply, decided by its body, the kind of its JSON, and its required
+ * members.
  */
 #include "call/reply_body.h"
 #include "call/reply.h"
@@ -54,8 +55,8 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     }
 }
 
-/* One broken message must not hide a channel: the text is decoded as a browser would, whatever
- * charset the header names. */
+/* One malformed message must not make a channel unreadable: the text is decoded as a browser
+ * would, whatever charset the header names. */
 static void a_reply_is_read_as_browsers_read_it(void **state)
 {
     static const struct {
@@ -74,7 +75,7 @@ static void a_reply_is_read_as_browsers_read_it(void **state)
     }
 }
 
-/* The rules for errors read every reply, whatever a success looks like. */
+/* The rules for errors apply to every reply, whatever a success looks like. */
 static void an_error_is_parsed_where_a_success_is_bytes(void **state)
 {
     static const char *const bodies[] = {"\"body\":\"bytes\"", "\"body\":\"text\""};
@@ -95,13 +96,13 @@ static void an_error_is_parsed_where_a_success_is_bytes(void **state)
     }
 }
 
-/* A 2xx is a success only with what the action returns. */
+/* A 2xx is a success only if it contains what the action returns. */
 static void a_success_has_the_actions_reply(void **state)
 {
     static const char page[] = " <!DOCTYPE html><title>Sign in to the airport</title>";
     static const struct {
         const char *response, *type, *body;
-        const char *message; /* a part of it; NULL: a success */
+        const char *message; /* a part of the message; NULL: a success */
     } table[] = {
         {JSON, "application/json", "{}", NULL},
         {JSON, "application/json", "[]", NULL},

@@ -1,5 +1,6 @@
 /*
- * What a later request of an action takes from earlier replies, and where their URLs may point.
+ * The values that a later request of an action takes from earlier replies, and where their URLs may
+ * point.
  */
 #include "call/build.h"
 

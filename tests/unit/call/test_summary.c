@@ -97,7 +97,7 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
         slice hint = json_get_str(json, SLICE("hint"));
         assert_true(slice_starts_with(hint, SLICE("What to do")));
         assert_true(slice_eq_cstr(exec_hint_of_people(hint), "What to do"));
-        /* The recommended action has its route. */
+        /* The route of the recommended action is given with it. */
         assert_int_equal(slice_find(hint, SLICE(" POST /api/connect/sessions")) > 0,
                          JSON_GET(json, "recommended_next_action") != NULL);
     }

@@ -1,6 +1,6 @@
 /*
  * What the linter refuses because it can never work, and what it warns about because it does less
- * than it says. Each case is a good manifest with one fault.
+ * than it claims. Each case is a valid manifest with one fault.
  */
 #include "catalog/catalog.h"
 #include "unit.h"
@@ -16,7 +16,7 @@ static const char good[] =
     "${input.id}\",\"query\":{\"full\":\"${input.full}\"}},\"response\":{\"kind\":\"any\"},"
     "\"display\":{\"title\":\"A page\",\"summary\":\"It was read.\"}}]}";
 
-/* Where the cases put the fault. */
+/* The position at which the cases insert the fault. */
 #define AUTH     "{\"type\":\"bearer\"}"
 #define AT_TOP   "\"category\":"
 #define REQUEST  "\"method\":\"GET\","
@@ -48,7 +48,7 @@ static struct catalog *load(const struct case_of *c, struct catalog_report *repo
     return catalog_load(&source, 1, report);
 }
 
-/* Each problem is reported once, at its position. An error keeps the manifest out, and a warning
+/* Each problem is reported once, at its position. An error excludes the manifest, and a warning
  * does not. phrase NULL: nothing is reported. */
 static void check_cases(const struct case_of *cases, size_t count, bool is_error)
 {
@@ -423,7 +423,7 @@ static void a_literal_is_written_as_one(void **state)
     "a.example/a\",\"scopes\":[\"read\"]},\"identity\":{\"from\":\"id_token\",\"email\":\"claims." \
     "email\",\"scopes\":[\"openid\"]}" words
 
-/* Words for a scope that is not requested. An action needs "read". */
+/* A description of a scope that is not requested. An action needs "read". */
 #define FIRST_ACTION "\"actions\":[{"
 #define WITH_WORDS(scope) \
     "\"scope_words\":{\"" scope "\":\"See it\"}," FIRST_ACTION "\"scopes\":[\"read\"],"

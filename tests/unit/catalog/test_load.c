@@ -19,7 +19,7 @@ static const char action[] =
     "\"${input.full}\"}},\"display\":{\"title\":\"Page\",\"summary\":\"Read ${input.id}\"},"
     "\"examples\":[{\"title\":\"One\",\"input\":{\"id\":\"p1\"}}]%s}";
 
-/* The good manifest with `extra` members in its action, and old replaced by new in the whole. */
+/* The valid manifest with `extra` members in its action, and `old` replaced by `new` everywhere. */
 static struct catalog *load(struct bench *b, const char *extra, const char *old, const char *new)
 {
     char action_text[8192], whole[16384];
@@ -55,7 +55,7 @@ static void check_fault(struct bench *b, const char *extra, const char *old, con
     fail();
 }
 
-/* It was loaded with exactly this problem; phrase NULL: without any. */
+/* The manifest was loaded with exactly this problem. phrase NULL: without any. */
 static void check_warning(struct bench *b, const char *extra, const char *old, const char *new,
                           const char *pointer, const char *phrase, int line)
 {
@@ -128,7 +128,7 @@ static void limits_are_read_and_their_faults_named(void **state)
     assert_int_equal(limits->burst, 3);
     assert_int_equal(limits->in_flight_max, 2);
     assert_true(limits->quota_remaining && limits->quota_reset);
-    assert_int_equal(limits->rate_rule_count, 1); /* a 429, if nothing else is said */
+    assert_int_equal(limits->rate_rule_count, 1); /* a 429, unless a rule says something else */
     catalog_unref(catalog);
     assert_fault(*state, "", auth, "\"limits\":{\"burst\":3},\"auth\":", "/limits/burst",
                  "rate_per_s");
@@ -185,7 +185,7 @@ static void identities_are_read_and_their_faults_named(void **state)
 }
 
 #define RESPONSE ",\"response\":"
-/* From the level to the path: a GET does not write. */
+/* From the side effect level to the path: a GET does not write. */
 #define READS                                                                                   \
     "\"read\",\"input_schema\":{\"type\":\"object\",\"required\":[\"id\"],"                     \
     "\"additionalProperties\":"                                                                 \

@@ -1,7 +1,7 @@
 /*
- * What the built-in manifests must offer to readers, beyond what the linter demands of any
- * manifest: titles that fit, descriptions from which a model can choose, and an example and the
- * vendor's page for every action.
+ * What the built-in manifests must offer readers, beyond what the linter requires of any manifest:
+ * titles that fit, descriptions from which a model can choose, and an example and the vendor's page
+ * for every action.
  */
 #include "base/embed.h"
 #include "base/map.h"
@@ -13,14 +13,14 @@ enum {
     DESCRIPTION_MIN = 40,
 };
 
-/* How each action is measured: the value must be from min to max. */
+/* How a value of each action is measured, and its minimum and maximum. */
 struct bar {
     const char *name;
     size_t (*value_of)(const struct catalog_action *);
     size_t min, max;
 };
 
-/* Every action that misses the bounds is named, with its value and the limit. */
+/* Every action outside the limits is named, with its value and the limit. */
 static void check_actions(const struct catalog *catalog, const struct bar *bar)
 {
     size_t bad = 0, seen = 0;
@@ -69,7 +69,7 @@ static size_t names_its_connection(const struct catalog_action *action)
     return slice_eq_cstr(json_get_str(first, SLICE("kind")), "connection");
 }
 
-/* Pages use these words for what a connection must be allowed to do. */
+/* Pages use these words to say what a connection must be allowed to do. */
 static size_t scopes_without_words(const struct catalog_action *action)
 {
     slice rest = action->scope_words;
@@ -79,8 +79,8 @@ static size_t scopes_without_words(const struct catalog_action *action)
     return count;
 }
 
-/* Deletions whose descriptions say from where it can be restored: a trash, or the history of a
- * repository. */
+/* Deletions whose descriptions say how to restore the object: from a trash, or from the history
+ * of a repository. */
 static const char *const restorable[] = {
     "asana_delete_task",       "dropbox_delete_file",   "dropbox_delete_files",
     "github_delete_file",      "gitlab_delete_file",    "hubspot_archive_contact",
@@ -90,7 +90,8 @@ static const char *const restorable[] = {
     "trello_archive_list",     "zendesk_delete_ticket",
 };
 
-/* "never", or the action that restores it, or it is one that the app itself can restore. */
+/* Says "never", names the action that restores the object, or is a deletion that the app itself
+ * can undo. */
 static size_t says_whether_it_comes_back(const struct catalog_action *action)
 {
     size_t said = action->level != LEVEL_DELETE || action->undo.len > 0;
@@ -144,7 +145,7 @@ static void every_deletion_says_whether_it_comes_back(void **state)
     check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
-/* catalog_load refuses duplicates, too. Here they are counted without its maps. */
+/* catalog_load also refuses duplicates. Here they are counted without its maps. */
 static void tool_names_are_unique_and_within_limits(void **state)
 {
     const struct catalog *catalog = ((struct bench *)*state)->catalog;
@@ -201,7 +202,7 @@ static void every_action_names_its_page(void **state)
     assert_int_equal(bad, 0);
 }
 
-/* A hint says what the reply does, and nothing about what it does not: "Parameter unknown, code
+/* A hint says what the reply contains, and does not list what it lacks: "Parameter unknown, code
  * none" helps no reader. */
 static size_t count_empty_hints(struct bench *b, const struct catalog_integration *app,
                                 const struct catalog_error_rules *rules)

@@ -1,6 +1,6 @@
 /*
  * The pack of the built-in manifests: it matches their sources, all of it can be opened, each part
- * takes a short time, and a part that failed for lack of memory is opened the next time.
+ * opens in a short time, and a part that failed for lack of memory can be opened later.
  */
 #include "base/clock.h"
 #include "base/embed.h"
@@ -8,7 +8,7 @@
 #include "support/slowness.h"
 #include "support/catalog_test.h"
 
-/* A turn of the loop may open several. */
+/* A turn of the loop may open several parts. */
 enum { OPEN_US_MAX = 2000 * BUILD_SLOWNESS, ALLOCATIONS_MAX = 1000 };
 
 static void the_pack_is_that_of_the_sources(void **state)

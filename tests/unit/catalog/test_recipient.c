@@ -1,6 +1,6 @@
 /*
- * To whom the addresses of a call belong: which are of one's own organisation, and that an address
- * that could be read in two ways belongs to no one.
+ * The owners of the addresses of a call: which addresses belong to the caller's own organisation,
+ * and that an address with two interpretations belongs to no one.
  */
 #include "catalog/recipient.h"
 #include "unit.h"
@@ -26,7 +26,7 @@ static void test_domain_form(void **state)
     assert_domain("bücher.example", "xn--bcher-kva.example");
     assert_domain("XN--bcher-KVA.example", "xn--bcher-kva.example");
     assert_domain("例え.テスト", "xn--r8jz45g.xn--zckzah");
-    /* RFC 3492 7.1 (L) and the Czech of (C), in small letters. */
+    /* RFC 3492 7.1 (L) and the Czech of (C), in lower case. */
     assert_domain("3年b組金八先生.example", "xn--3b-ww4c5e180e575a65lsy2b.example");
     assert_domain("pročprostěnemluvíčesky.example", "xn--proprostnemluvesky-uyb24dma41a.example");
     assert_domain("", NULL);
@@ -42,7 +42,7 @@ static void test_domain_form(void **state)
     memset(label, 'a', 79);
     label[79] = 0;
     memcpy(label + 60, "\xC3\xBC", 2);
-    assert_domain(label, NULL); /* 78 characters are not a label that can be encoded */
+    assert_domain(label, NULL); /* 78 characters, too many for an encoded label */
     memset(all, 'a', 254);
     all[254] = 0;
     assert_domain(all, NULL);
@@ -67,7 +67,8 @@ static void test_home(void **state)
     assert_false(is_home("com"));
     assert_false(is_home("examp\u0142e.com"));
     assert_false(is_home("b\u00DC"
-                         "cher.example")); /* letters of other scripts are not made small */
+                         "cher.example")); /* letters of other scripts are not converted to lower
+                                            * case */
     assert_false(is_home(""));
     assert_false(recipient_is_home(SLICE_NONE, NULL, 0));
     assert_false(recipient_is_home(SLICE("example.com"), NULL, 0));
@@ -104,7 +105,7 @@ static void test_addresses(void **state)
     assert_list("jörg@bücher.example", "|jörg@bücher.example||bücher.example\n");
 }
 
-/* A text that is not an address, or is two in one, has no domain. */
+/* A text that is not an address, or could be two addresses, has no domain. */
 static void test_malformed(void **state)
 {
     static const char *const texts[] = {
@@ -194,7 +195,7 @@ static void test_calls(void **state)
                 "Shared with=a@x.example@x.example ");
     assert_call(catalog, "google_calendar_share_calendar", "{\"scopeType\":\"default\"}",
                 "Shared with=everybody@ ");
-    /* If the expression cannot be evaluated, no recipient is known. */
+    /* If the expression cannot be evaluated, the recipients are unknown. */
     assert_call(catalog, "google_drive_share_file", "{\"type\":\"domain\",\"domain\":5}",
                 "Shared with=(not known)@ ");
     assert_call(catalog, "notion_create_page", "{\"title\":\"a@x.example\"}", "");

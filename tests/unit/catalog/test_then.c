@@ -1,5 +1,5 @@
 /*
- * Actions of several requests: what the loader reads of them, and their faults.
+ * Actions with several requests: what the loader parses, and the faults that it reports.
  */
 #include "support/catalog_test.h"
 
@@ -14,7 +14,7 @@
     "\"${first.body.id}\"}}},\"response\":{\"required\":[\"body.ts\"]},\"done\":\"It was " \
     "uploaded as ${first.body.id}\",\"not_done\":\"it was not posted\"}"
 
-/* requests: members of the action, with old replaced by new. */
+/* requests: members of the action, in which `old` is replaced by `new`. */
 static struct catalog *load(struct bench *b, const char *level, const char *requests,
                             const char *old, const char *new)
 {

@@ -1,4 +1,5 @@
-/* catalog/tool: schemas as clients of models accept them, and what is then described in words. */
+/* catalog/tool: schemas in the form that clients of models accept, and the constraints that are
+ * described in words instead. */
 #include "catalog/tool.h"
 #include "support/json_test.h"
 
@@ -43,13 +44,14 @@ static void references_are_replaced(void **state)
     expect(*state, "{'properties':{'p':{'$ref':'http://x/y','type':'string'}}}",
            "{'type':'string'}");
     expect(*state, "{'properties':{'p':{'$ref':'#/properties/p','minimum':1}}}", "{'minimum':1}");
-    /* If both schemas demand something, both apply. The nearer schema's notes are used. */
+    /* If both schemas have a constraint, both apply. The annotations of the nearer schema are
+     * used. */
     expect(
         *state,
         "{'properties':{'p':{'$ref':'#/$defs/a','required':['k']}},'$defs':{'a':{'type':'object',"
         "'required':['b'],'description':'there'}}}",
         "{'required':['k'],'allOf':[{'type':'object','required':['b'],'description':'there'}]}");
-    /* A schema within itself is cut there, and is complete at its next position. */
+    /* A recursive schema is cut inside itself, and is complete at its next position. */
     expect(*state,
            "{'properties':{'p':{'properties':{'a':{'$ref':'#/$defs/n'},'b':{'$ref':'#/$defs/n'}}}},"
            "'$defs':{'n':{'type':'object','description':'node','properties':{'n':{'$ref':"

@@ -185,7 +185,7 @@ static void help_is_on_stdout_and_runs_nothing(void **state)
     assert_contains(out_text, "usage: sluice gogo [WHERE]\n");
     assert_null(strstr(out_text, "settings:"));
     assert_null(last.verb);
-    /* after -- it is an argument like any other */
+    /* after -- a name with dashes is an argument like any other */
     assert_int_equal(run_line("gogo -- --help"), EXIT_OK);
     assert_string_equal(last.args, "--help;");
 }
@@ -212,7 +212,7 @@ static void the_log_settings_are_checked(void **state)
     assert_int_equal(run_line("serve --log-level warn --log-format json"), EXIT_OK);
 }
 
-/* A full disk must not look like success. */
+/* A full disk must not be reported as success. */
 static void output_that_cannot_be_written_fails(void **state)
 {
     (void)state;

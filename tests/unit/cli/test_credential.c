@@ -1,5 +1,5 @@
 /*
- * Credentials: their form by kind of auth. No value ever appears in an error.
+ * Credentials: the form for each kind of auth. No error ever contains a value.
  */
 #include "support/folder.h"
 

@@ -33,7 +33,7 @@ static void a_table_is_as_wide_as_its_cells(void **state)
     arena_deinit(&arena);
 }
 
-/* What a terminal with that many columns gets, in `text`. */
+/* The output for a terminal with that many columns, in `text`. */
 static void print_on_terminal(const struct output_table *table, unsigned short columns, char *text,
                               size_t size)
 {
@@ -47,7 +47,7 @@ static void print_on_terminal(const struct output_table *table, unsigned short c
     assert_non_null(out);
     assert_int_equal(output_table_print(table, out, "none", &err), OK);
     assert_int_equal(fclose(out), 0);
-    /* The output arrives in pieces, and then there is an error: the other side is closed. */
+    /* The output is read in pieces. Then a write fails, because the other end is closed. */
     size_t len = 0;
     for (ssize_t got; (got = read(master, text + len, size - 1 - len)) > 0;)
         len += (size_t)got;

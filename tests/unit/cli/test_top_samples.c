@@ -1,5 +1,5 @@
 /*
- * Sums, growth and quantiles of two texts in the Prometheus format.
+ * Sums, growth and quantiles of two samples in the Prometheus text format.
  */
 #include "cli/top_samples.h"
 #include "unit.h"
@@ -65,7 +65,7 @@ static void test_what_every_process_knows_is_not_summed(void **state)
     assert_near(samples_max(&now, "timer"), 0);
 }
 
-/* Two workers. The sum alone does not show that one of them was restarted. */
+/* There are two workers. The sum alone does not show that one of them was restarted. */
 static void test_a_process_that_was_started_again_is_noticed(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_a_process_that_was_started_again_is_noticed(void **state)
     assert_true(samples_continue(&now, &before));
 }
 
-/* 10 observations up to 0.1, 30 from there to 0.2, none above. */
+/* 10 observations up to 0.1, 30 from there to 0.2, and none above. */
 static void test_a_quantile_is_of_what_came_between(void **state)
 {
     (void)state;

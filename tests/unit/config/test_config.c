@@ -1,5 +1,6 @@
 /*
- * Settings: defaults, file, environment, flags, in that order; bounds; what is refused, and how.
+ * Settings: defaults, file, environment and flags, in that order; limits; which values are refused,
+ * with which message.
  */
 #include "support/folder.h"
 
@@ -40,7 +41,7 @@ static int read_scoped(struct config *config, struct config_args *args, struct l
     return config_read(config, args, err);
 }
 
-/* Reads and frees. Returns the text of the expected error. */
+/* Reads and frees a configuration. Returns the text of the expected error. */
 static const char *refusal(unsigned scopes, const char *words)
 {
     static struct err err;
@@ -170,7 +171,7 @@ static void units_scale_and_bounds_hold(void **state)
     assert_contains(refusal(CONFIG_SERVE, "--database-writers 2.5"), "a whole number");
 }
 
-/* 2^64 over a unit must not wrap to a small number. */
+/* 2^64 divided by a unit must not wrap to a small number. */
 static void numbers_do_not_wrap(void **state)
 {
     (void)state;
@@ -227,7 +228,8 @@ static void the_environment_is_read_within_scope(void **state)
     setenv("SLUICE_DRAIN_TIMEOUT", "9s", 1);
     setenv("SLUICE_LISTEN", "127.0.0.1:5,127.0.0.1:6", 1);
     setenv("SLUICE_IDLE_TIMEOUT", "", 1);
-    setenv("SLUICE_PORT", "tcp://10.0.0.1:80", 1); /* what Kubernetes sets for a service */
+    setenv("SLUICE_PORT", "tcp://10.0.0.1:80", 1); /* variables that Kubernetes sets for a
+                                                    * service */
     setenv("DATABASE_URL", "postgresql://other", 1);
     assert_int_equal(read_scoped(&config, &args, &line, CONFIG_SERVE, "--listen 127.0.0.1:7", &err),
                      OK);

@@ -1,6 +1,6 @@
 /*
  * Connections through the cache, with a real database: what a look-up returns, what is cached and
- * for how long, credentials that cannot be opened, and the rule of the default.
+ * for how long, credentials that cannot be opened, and the rule for the default.
  */
 #include "connect/connect.h"
 #include "support/pg_call.h"
@@ -71,7 +71,7 @@ struct wanted {
     bool is_default;
 };
 
-/* Inserts one and returns its id; the credential is sealed for `sealed_for`. */
+/* Inserts a connection and returns its id. The credential is sealed for `sealed_for`. */
 static int64_t add(struct pg_sync *sync, struct uuid account_id, struct uuid sealed_for,
                    const struct wanted *wanted)
 {
@@ -170,7 +170,8 @@ static struct connect_set *find_one(struct ask *ask, struct uuid account_id, sli
     return ask->lookup.set;
 }
 
-/* However many there are, a named one is read alone, and the choice is among a few. */
+/* However many connections there are, a named one is loaded alone, and a choice loads only a
+ * few. */
 static void a_look_up_reads_what_it_is_asked_for(void **state)
 {
     enum { MANY = 130 };
@@ -234,7 +235,8 @@ static void start_early(void *arg)
     start(ask, ask->account_id, SLICE("demo"));
 }
 
-/* A request after a change sees the change, though a look-up from before it is under way. */
+/* A request that comes after a change sees the change, even while an earlier look-up is under
+ * way. */
 static void who_asks_after_a_change_sees_it(void **state)
 {
     struct pg_sync *sync = open_sync();
@@ -254,7 +256,7 @@ static void who_asks_after_a_change_sees_it(void **state)
     connect_set_unref(seen);
     assert_int_equal(early_count, 0);
     assert_int_equal(count, 1);
-    seen = find(&late, account); /* and this is what is cached */
+    seen = find(&late, account); /* the changed row is also what is cached */
     count = seen->count;
     connect_set_unref(seen);
     assert_true(late.was_cached);
@@ -316,11 +318,11 @@ static void a_cancelled_look_up_lets_go(void **state)
     struct uuid account = make_account(sync);
     struct ask asks[2];
     (void)state;
-    tell(sync, "begin"); /* nothing is answered before the cancel */
+    tell(sync, "begin"); /* no answer arrives before the cancel */
     tell(sync, "lock table sluice.connection in access exclusive mode");
     start(&asks[0], account, SLICE("demo"));
     start(&asks[1], account, SLICE("demo"));
-    while (asks[1].op.holds == 0) /* a turn may end after the first */
+    while (asks[1].op.holds == 0) /* a turn may end after the first answer */
         (void)loop_turn(db.loop, false);
     cache_wait_stop(&asks[0].lookup.wait); /* like op_cancel */
     assert_int_equal(asks[0].lookup.status, ERR_CLOSED);

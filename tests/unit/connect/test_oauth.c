@@ -1,6 +1,6 @@
 /*
- * Authorization code and PKCE: the URL matches the manifest, a state is good once and only for the
- * person that began it, the callback is checked before anything is sent, and the granted scopes are
+ * Authorization code and PKCE: the URL matches the manifest, a state is valid once and only for the
+ * person who began it, the callback is checked before anything is sent, and the granted scopes are
  * stored and reported.
  */
 #include "unit/connect/testing.h"
@@ -11,7 +11,7 @@
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
 
-/* A begin, or a finish and the storing of the grant, with copies of their results. */
+/* A begin, or a finish with the storing of the grant, and copies of their results. */
 struct way {
     struct op op;
     struct oauth_begin_request begin_request;
@@ -134,7 +134,7 @@ static void expect_param(const char *url, const char *name, const char *want)
     assert_string_equal(value, want);
 }
 
-/* A begin that succeeded, and the request for its finish. */
+/* A successful begin, and the request that finishes it. */
 static struct way *begun(int64_t connection_id)
 {
     static struct way way;
@@ -241,9 +241,11 @@ static void a_state_is_for_who_began_it(void **state)
     way->finish_request.state = SLICE_NONE;
     assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN);
     assert_int_equal(bench.peer.requests, 0);
-    way->finish_request.state = slice_cstr(way->state); /* none of them has used it up */
+    way->finish_request.state = slice_cstr(way->state); /* none of these attempts has used up the
+                                                         * state */
     assert_int_equal(go(way, true), OAUTH_DONE);
-    assert_string_equal(way->scopes, "a b"); /* the app does not say: the requested scopes */
+    assert_string_equal(way->scopes, "a b"); /* the app does not report scopes, so the requested
+                                              * scopes count */
     assert_string_equal(way->missing, "");
     way = begun(0);
     items_tell(bench.conninfo, "update sluice.oauth_begun set expires_at = now()");
@@ -274,7 +276,7 @@ static void answers_are_checked_before_anything_is_sent(void **state)
         way->finish_request.error = table[i].answer.error;
         assert_int_equal(go(way, true), table[i].outcome);
         assert_non_null(strstr(way->message, table[i].message));
-        assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN); /* and the state is used up */
+        assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN); /* the state is then used up */
     }
     assert_int_equal(bench.peer.requests, 0);
     static const struct peer_script grant = {.reply = GRANT(",\"expires_in\":9"), .then = PEER_FIN};

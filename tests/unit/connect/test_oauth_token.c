@@ -1,5 +1,5 @@
 /*
- * What is sent to token endpoints, and how their answers are read: RFC 6749, and the differences
+ * The requests to token endpoints, and how their answers are parsed: RFC 6749, and the differences
  * between vendors.
  */
 #include "connect/oauth_token.h"
@@ -7,7 +7,7 @@
 
 static struct arena arena;
 static struct catalog *apps; /* sluice's own manifests */
-static struct catalog *bare; /* its manifest does not mention refusals */
+static struct catalog *bare; /* the manifest has no rules for refusals */
 
 static int set_up(void **state)
 {
@@ -235,7 +235,7 @@ static void answers_that_are_no_token(void **state)
     }
 }
 
-/* From the vendors' documents, and as observed where these say nothing. */
+/* Taken from the vendors' documents, and from observation where these documents say nothing. */
 static void a_dead_grant_is_known_in_the_vendors_words(void **state)
 {
     static const struct {
@@ -308,7 +308,7 @@ static void a_dead_grant_is_known_in_the_vendors_words(void **state)
          OAUTH_GONE},
         {"salesforce", 400, "{\"error\":\"inactive_user\"}", OAUTH_GONE},
         {"salesforce", 400, "{\"error\":\"inactive_org\"}", OAUTH_GONE},
-        /* passes after an hour, or with a rule of the organisation */
+        /* may succeed in an hour, or once the rules of the organisation allow it */
         {"salesforce", 400,
          "{\"error\":\"invalid_grant\",\"error_description\":\"ip restricted or invalid login "
          "hours\"}",
@@ -351,7 +351,7 @@ static void every_app_says_what_ends_a_grant(void **state)
     }
 }
 
-/* If each customer of an app has a host of their own, its authorization server is there, too. */
+/* If each customer of an app has a separate host, the authorization server is also there. */
 static void people_sign_in_where_the_app_is(void **state)
 {
     const struct json *params =
@@ -390,8 +390,8 @@ static void calls_without_an_answer(void **state)
     }
 }
 
-/* A server repeats what it was sent, in any form and any member, or puts a new token where a word
- * is expected. No text that is shown, stored or logged contains it. */
+/* A server echoes what it received, in any form and any member, or sends a new token where a
+ * word is expected. No text that is shown, stored or logged contains either. */
 static void no_text_of_a_reply_has_a_secret(void **state)
 {
 #define TOKENS "{\"access_token\":\"new.access.1\",\"refresh_token\":\"new.refresh.1\","

@@ -1,7 +1,7 @@
 /*
- * Renewal with a real database and a scripted token endpoint: there is one request however many
- * callers wait, a new token is stored whatever happens during the request, and only the end of a
- * grant ends a connection.
+ * Renewal with a real database and a scripted token endpoint: however many callers wait, one
+ * request is sent. A new token is stored whatever happens during the request, and a connection ends
+ * only if its grant ends.
  */
 #include "unit/connect/testing.h"
 
@@ -202,7 +202,7 @@ static void another_process_is_waited_for(void **state)
         (void)loop_turn(bench.db.loop, true);
     assert_false(asker.is_done);
     assert_int_equal(bench.peer.requests, 0);
-    /* its process dies: its lease runs out */
+    /* its process dies, so its lease expires */
     change(id, "refreshing_until = now() - interval '1 second'");
     pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
@@ -251,8 +251,7 @@ struct failing_row {
     enum connect_renewed result;
 };
 
-/* false: at the second request, the pause after a failure was over, since the machine was
- * paused. */
+/* false: the machine was paused, so the pause after a failure was over at the second request. */
 static bool fails_as_told(const struct failing_row *row)
 {
     enum { QUIET_MS = 500 }; /* see connect/renew.c */
@@ -266,8 +265,7 @@ static bool fails_as_told(const struct failing_row *row)
     secret_unref(credential);
     assert_int_equal(now.status, is_gone ? CONNECTION_REAUTH_REQUIRED : CONNECTION_LIVE);
     bench_expect_credential(id, OLD);
-    /* at the next request, the endpoint is left alone; a dead connection causes no request at
-     * all */
+    /* the next caller sends nothing to the endpoint; a dead connection never causes a request */
     assert_int_equal(renew(id, OLD), is_gone ? CONNECT_RENEWED : row->result);
     if (bench.peer.requests > 1 && clock_mono_ns() - began_ns >= QUIET_MS * 1000000ull)
         return false;
@@ -309,7 +307,8 @@ static void what_cannot_be_renewed_is_not_asked_about(void **state)
     (void)state;
     bench_answers(&grant, 1);
     assert_int_equal(renew(id, bare), CONNECT_RENEWAL_IMPOSSIBLE);
-    assert_int_equal(renew(12345, OLD), CONNECT_RENEWED); /* no such row: read it again */
+    assert_int_equal(renew(12345, OLD), CONNECT_RENEWED); /* the row does not exist, so the
+                                                           * caller must read it again */
     items_tell(bench.conninfo, "delete from sluice.oauth_client");
     id = bench_connection(OLD);
     assert_int_equal(renew(id, OLD), CONNECT_RENEWAL_IMPOSSIBLE);
@@ -339,7 +338,7 @@ static void tokens_age_by_their_life(void **state)
         assert_int_equal(
             connect_item_need(bench.service, &item, AUTH_OAUTH2, table[i].at_s * second),
             table[i].need);
-    item.expires_at = 5 * second; /* a short lifetime does not cause renewals all the time */
+    item.expires_at = 5 * second; /* a short lifetime does not cause constant renewals */
     assert_int_equal(connect_item_need(bench.service, &item, AUTH_OAUTH2, 3 * second),
                      CONNECT_FRESH);
     assert_int_equal(connect_item_need(bench.service, &item, AUTH_OAUTH2, second * 9 / 2),

@@ -1,6 +1,6 @@
 /*
- * A credential becomes a connection. A link makes one connection and no more, or gives one a new
- * grant.
+ * Storing a credential as a connection. A link makes exactly one connection, or gives a connection
+ * a new grant.
  */
 #include "unit/connect/testing.h"
 

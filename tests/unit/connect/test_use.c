@@ -1,6 +1,6 @@
 /*
- * The last use of connections, with a real database: many uses cost few writes, failures are
- * recorded, and nothing is lost in a clean shutdown or while the database fails.
+ * The last use of connections, with a real database: many uses cause few writes, failures are
+ * recorded, and nothing is lost in a clean shutdown or while the database is down.
  */
 #include "base/clock.h"
 #include "connect/connect.h"
@@ -71,7 +71,7 @@ static void wait_for(int64_t id, const char *what)
     pg_bench_until_true(&db, is_so, &wanted);
 }
 
-/* What is due in that time was sent, and its result is known. */
+/* All writes scheduled in that time were sent, and their results are known. */
 static void let_pass(unsigned ms)
 {
     uint64_t until = clock_mono_ns() + ms * 1000000ULL;
@@ -101,10 +101,11 @@ static void many_uses_are_one_write(void **state)
     assert_int_equal(ask(ids[0], "(failure is null)::int"), 1);
     assert_int_equal(ask(ids[0], "rev"), rev);
     assert_int_equal(writes(), ARRAY_LEN(ids));
-    /* a connection in constant use is written again once its interval is over, the rest are not */
+    /* a connection in constant use is written again once its interval is over; the others are
+     * not */
     for (int i = 0; i < 50; i++)
         connect_used(service, account, ids[0], SLICE_NONE);
-    let_pass(1000 + 2 * EVERY_MS); /* also where it counts as a first use */
+    let_pass(1000 + 2 * EVERY_MS); /* long enough even if the use counts as a first use */
     assert_int_equal(writes(), ARRAY_LEN(ids) + 1);
     assert_true(ask(ids[0], "extract(epoch from last_used_at) * 1000000") > at);
     connect_free(service);
@@ -120,7 +121,7 @@ static void a_failure_is_kept_until_the_next(void **state)
     connect_used(service, account, id, SLICE_NONE);
     wait_for(id, "(failure = 'first    thing' and failed_at <= last_used_at)::int");
     connect_used(service, account, id, SLICE_NONE);
-    let_pass(1000 + 2 * EVERY_MS); /* also where it counts as a first use */
+    let_pass(1000 + 2 * EVERY_MS); /* long enough even if the use counts as a first use */
     assert_int_equal(ask(id, "(failed_at < last_used_at)::int"), 1);
     buf_init(&text, 4096);
     for (int i = 0; i < 400; i++)
@@ -204,7 +205,7 @@ static void tell(const struct connection_use *use)
     pg_call_end(&call);
 }
 
-/* Two servers write about the same connection, the slower one last. */
+/* Two servers write about the same connection, and the slower server writes last. */
 static void the_later_one_wins(void **state)
 {
     const int64_t second = 1000000, at = 1800000000 * second;

@@ -149,7 +149,7 @@ static inline int bench_tear_down(void **state)
     return unit_end();
 }
 
-/* A service of its own for a while. For it, a token endpoint counts as dead after that time. */
+/* A separate service for a while, for which a token endpoint counts as dead after that time. */
 static inline struct connect_service *bench_impatient(unsigned token_timeout_ms)
 {
     struct connect_service *patient = bench.service;
@@ -165,14 +165,14 @@ static inline void bench_patient_again(struct connect_service *patient)
     bench.service = patient;
 }
 
-/* The endpoint's answers from now on. Its count starts at zero. */
+/* Sets the endpoint's answers. Its count of requests starts at zero. */
 static inline void bench_answers(const struct peer_script *scripts, size_t count)
 {
     http_peer_scripts(&bench.peer, scripts, count);
     bench.peer.requests = 0;
 }
 
-/* A connection with a credential, live and expired. */
+/* Inserts a live connection with a credential that has expired. */
 static inline int64_t bench_connection(const char *credential)
 {
     struct buf sealed;
@@ -194,8 +194,7 @@ static inline int64_t bench_connection(const char *credential)
     return id;
 }
 
-/* The row as it is now. Its credential is opened into *credential (the caller gets the
- * reference). */
+/* The current row. Its credential is opened into *credential (the caller gets the reference). */
 static inline struct connection bench_row(int64_t id, struct secret **credential)
 {
     static struct arena arena;

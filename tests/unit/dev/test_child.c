@@ -1,6 +1,6 @@
 /*
- * Child processes: started or refused with a message, watched, stopped, and ended with their
- * parent.
+ * Child processes: started or refused with a message, watched, stopped, and ended together with
+ * their parent.
  */
 #include "support/folder.h"
 
@@ -87,7 +87,7 @@ static void it_is_watched_and_stopped(void **state)
     assert_int_equal(child_start(&child, &spec, &err), OK);
     assert_true(child_is_running(&child, log_path, &err));
     pid_t pid = child.pid;
-    assert_int_equal(getsid(pid), pid); /* a Ctrl-C at our terminal does not reach the child */
+    assert_int_equal(getsid(pid), pid); /* Ctrl-C at our terminal does not reach the child */
     child_stop(&child, SIGTERM, 5000);
     assert_int_equal(child.pid, 0);
     assert_int_equal(kill(pid, 0), -1);
@@ -107,7 +107,7 @@ static void one_that_will_not_stop_is_killed(void **state)
         file_read(log_path, text, sizeof(text));
     child_stop(&child, SIGTERM, 50);
     assert_int_equal(child.pid, 0);
-    /* its `sleep` is in its process group: tests/contain.c finds it if it is left */
+    /* `sleep` is in the child's process group, so tests/contain.c finds it if it is left */
 }
 
 static void an_end_is_noticed_once(void **state)
@@ -141,7 +141,7 @@ static void as_root_it_runs_as_the_user_asked_for(void **state)
     assert_string_equal(text, "65534\n65534\n65534\n");
 }
 
-/* If the parent is killed, the child ends, too. */
+/* If the parent is killed, the child also ends. */
 static void it_dies_with_its_parent(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * The data folder of dev, its stages and what it reports: one process for each folder, and no files
- * of others are touched.
+ * The data folder of dev, its stages and its messages: each folder is used by one process, and
+ * files of others are not touched.
  */
 #include "support/folder.h"
 

@@ -1,6 +1,6 @@
 /*
- * The private PostgreSQL of dev: a real one is made, started, found again, and stopped. One that an
- * earlier run left is ended.
+ * The private PostgreSQL of dev: a real one is created, started, found again, and stopped. A server
+ * that an earlier run left is ended.
  */
 #include "support/folder.h"
 
@@ -18,7 +18,7 @@ static bool has_postgres(void)
     return access("/usr/lib/postgresql", F_OK) == 0 || access("/usr/bin/initdb", F_OK) == 0;
 }
 
-/* The user that PostgreSQL runs as must be able to enter it. */
+/* The user that PostgreSQL runs as must be able to enter the folder. */
 static void make_base(void)
 {
     folder_make(&folder);
@@ -83,7 +83,7 @@ static void it_is_made_once_and_found_again(void **state)
     folder_remove(&folder);
 }
 
-/* Its parent has ended, and it does not notice: there is no PR_SET_PDEATHSIG here. */
+/* Its parent has ended without stopping it: there is no PR_SET_PDEATHSIG here. */
 static void an_orphan_is_stopped(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void an_orphan_is_stopped(void **state)
     folder_remove(&folder);
 }
 
-/* The pid file of a crash, whose number now belongs to another process (this one). */
+/* The pid file of a crashed server, whose number now belongs to another process (this one). */
 static void a_recycled_pid_is_nobodys_orphan(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void a_recycled_pid_is_nobodys_orphan(void **state)
     if (pg.uid != 0)
         assert_int_equal(
             chown(folder_path(&folder, "postgres/postmaster.pid", path), pg.uid, pg.gid), 0);
-    /* PostgreSQL has its own rules for such a file. Ours: no process is killed, and its message is
-     * passed on */
+    /* PostgreSQL has its own rules for such a file. Ours is that no process is killed, and that
+     * PostgreSQL's message is passed on */
     struct err err = {.text = ""};
     assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), OK);
     if (dev_postgres_wait(&pg, &err) != OK)
@@ -180,7 +180,7 @@ static void a_server_that_dies_at_start_tells_why(void **state)
     folder_remove(&folder);
 }
 
-/* If the socket's path is too long, or unix_socket_directories would misread it. */
+/* Used if the path of the socket is too long, or if unix_socket_directories would misread it. */
 static void odd_paths_work(void **state)
 {
     (void)state;
@@ -199,8 +199,8 @@ static void odd_paths_work(void **state)
     folder_remove(&folder);
 }
 
-/* As root, PostgreSQL runs as another user, which cannot enter a closed folder. Whoever removes the
- * data folder does not know of the cluster, so the next start removes it. */
+/* As root, PostgreSQL runs as another user, which cannot enter a closed folder. A person who
+ * removes the data folder does not know of the cluster, so the next start removes it. */
 static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
 {
     (void)state;

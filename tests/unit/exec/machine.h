@@ -1,6 +1,6 @@
 /*
- * A server on the seam with the apps of a test, for the tests of exec's steps. Only the test
- * answers, until machine_end.
+ * A server on the seam with the apps of a test, for the tests of exec's steps. Until machine_end,
+ * only the test answers queries and calls.
  */
 #ifndef TESTS_UNIT_EXEC_MACHINE_H
 #define TESTS_UNIT_EXEC_MACHINE_H
@@ -129,7 +129,7 @@ static inline void machine_reply(struct machine *m, unsigned status, const char 
     seam_settle(m->node.loop);
 }
 
-/* The whole request: "GET https://...", its headers, an empty line, its body. */
+/* The whole request: "GET https://...", the headers, an empty line, and the body. */
 static inline void machine_assert_sent(struct machine *m, const char *text)
 {
     char *sent = seam_call_text(machine_call(m));
@@ -160,8 +160,8 @@ static inline void machine_assert_no_call(struct machine *m)
                      text);                                                                      \
     } while (0)
 
-/* Answers everything that waits, and moves time if nothing does. run.out and its texts live until
- * machine_free. */
+/* Answers every waiting query and call, and advances time if nothing waits. run.out and its
+ * texts live until machine_free. */
 static inline enum exec_reason machine_end_of(struct machine *m, struct seam_run *run)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
@@ -175,7 +175,7 @@ static inline enum exec_reason machine_end_of(struct machine *m, struct seam_run
     return run->out.reason;
 }
 
-/* As machine_end_of, and frees the run's memory. */
+/* Like machine_end_of, and frees the memory of the run. */
 static inline enum exec_reason machine_end(struct machine *m)
 {
     enum exec_reason reason = machine_end_of(m, &m->run);
@@ -205,8 +205,9 @@ static inline void machine_on_step(const struct op *op)
     }
 }
 
-/* The n-th allocation of the next execution fails, counted from that step on. From there it may not
- * wait. At its end, machine_memory.hits says whether the allocation was reached. */
+/* Makes the n-th allocation of the next execution fail, counted from that step on. From there,
+ * the execution may not wait. At its end, machine_memory.hits says whether the allocation was
+ * reached. */
 static inline void machine_fail_memory(const char *from, uint64_t n)
 {
     machine_memory.from = from;

@@ -1,6 +1,6 @@
 /*
- * The apps, the node and the store for the tests of an execution's table, and the actions of a
- * test.
+ * The apps, the node and the store for the tests of an execution's table, and the actions that the
+ * tests run.
  */
 #ifndef EXEC_STEPS_H
 #define EXEC_STEPS_H
@@ -24,7 +24,7 @@
 #define GET  "\"request\":{\"method\":\"GET\",\"path\":\"/get\",\"query\":{\"q\":\"${input.q}\"}}"
 #define POST "\"request\":{\"method\":\"POST\",\"path\":\"/put\",\"body\":{\"json\":\"${input}\"}}"
 
-/* get: a read in pages. two: a read of two requests. put: a write. send: a write with a file. */
+/* get: a read in pages. two: a read with two requests. put: a write. send: a write with a file. */
 #define PLAIN_GET                                                                   \
     ACTION("get", "read",                                                           \
            GET ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{" \
@@ -41,7 +41,7 @@
 static const char plain[] =
     APP("plain", "{\"type\":\"none\"}", PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO);
 
-/* Its connections have a client of their own. */
+/* Connections of this app have their own client. */
 static const char machine[] =
     APP("machine",
         "{\"type\":\"oauth2_client_credentials\",\"token_url\":\"https://app.example/token\"}",
@@ -88,19 +88,19 @@ static int set_up(void **state)
     return set_up_as(state, (struct seam_tuning){0});
 }
 
-/* A circuit opens after a few failures. */
+/* On this server, a circuit opens after a few failures. */
 static int set_up_circuits(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
 }
 
-/* There is no memory for a large reply. */
+/* This server has no memory for a large reply. */
 static int set_up_narrow(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.work_bytes = LARGE / 2});
 }
 
-/* There is memory for little more than one reply. */
+/* This server has memory for little more than one reply. */
 static int set_up_bounded(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.work_bytes = 2 * LARGE});
@@ -184,7 +184,7 @@ static enum exec_reason end(struct bench *b)
     return end_of(b, &b->run);
 }
 
-/* A summary that is stored apart from its row. */
+/* A summary that is stored separately from its row. */
 static const char *large_body(void)
 {
     static char body[LARGE + 32];
@@ -194,7 +194,7 @@ static const char *large_body(void)
     return body;
 }
 
-/* A keyed read that has run: its key is bound. */
+/* A read with a key that has run, so its key is bound. */
 static void run_bound(struct bench *b, const char *key, const char *body)
 {
     want_plain(b, "get", key);

@@ -73,7 +73,7 @@ static void who_comes_too_early_waits_or_is_refused(void **state)
     for (size_t i = 0; i < 3; i++)
         start(m, &runs[i], "paced", "get");
     assert_int_equal(seam_call_count(m->node.http), 1);
-    /* the second waits a second; the third would wait longer than the two that it may */
+    /* the second waits one second; the third would wait longer than the allowed two */
     assert_false(seam_run_has_ended(&runs[1]));
     assert_true(seam_run_has_ended(&runs[2]));
     assert_int_equal(runs[2].out.retry_after_ms, 2001);
@@ -131,8 +131,8 @@ static void wait_is_learned(struct machine *m, const char *app, const char *cons
     end(m, &run, EXEC_SUCCEEDED);
 }
 
-/* The reply says how long to wait, otherwise the manifest. If neither does, other calls are still
- * sent. */
+/* The reply says how long to wait, otherwise the manifest does. If neither does, other calls are
+ * still sent. */
 static void a_refusal_says_when_to_come_again(void **state)
 {
     static const char *const minute[] = {"retry-after", "60", NULL};
@@ -145,8 +145,8 @@ static void a_refusal_that_says_nothing_holds_no_other(void **state)
     wait_is_learned(*state, "plain", NULL, EXEC_RETRY_AFTER_MS_DEFAULT, false);
 }
 
-/* The first refusal says how long to wait. The next refusal does not, so the same time is assumed.
- */
+/* The first refusal says how long to wait. The next refusal does not, so the same time is used
+ * again. */
 static void what_was_said_before_counts(void **state)
 {
     static const char *const hour[] = {"retry-after", "1800", NULL};
@@ -216,7 +216,7 @@ static void let_fail(struct machine *m, const struct vote *vote)
     seam_settle(m->node.loop);
 }
 
-/* A run whose every attempt ends like this. */
+/* A run in which every attempt ends in this way. */
 static void run_once(struct machine *m, const struct vote *vote)
 {
     struct seam_run run;

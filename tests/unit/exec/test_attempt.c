@@ -1,5 +1,5 @@
 /*
- * How long an execution waits before it calls again.
+ * The time for which an execution waits before it calls again.
  */
 #include "exec/internal.h"
 #include "unit.h"
@@ -18,7 +18,7 @@ static void jitter_is_full_under_a_ceiling_that_doubles(void **state)
             least = wait < least ? wait : least;
             most = wait > most ? wait : most;
         }
-        /* the whole range is used: the odds of missing either tenth are 0.9 ^ 2000 */
+        /* the whole range is used: the probability of missing either outer tenth is 0.9 ^ 2000 */
         assert_in_range(least, 1, ceiling / 10);
         assert_in_range(most, ceiling * 9 / 10, ceiling);
     }

@@ -1,6 +1,6 @@
 /*
- * A dry run: the request as it would be sent, the credential masked, files by their size, and the
- * later requests as far as they are known. Nothing is sent, claimed or recorded.
+ * A dry run returns the request as it would be sent, with the credential masked and files as their
+ * sizes, and the known parts of later requests. Nothing is sent, claimed or recorded.
  */
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -12,7 +12,7 @@ enum { CONNECTION = 7, CUT = 64 * 1024 };
     "\"method\":\"POST\",\"path\":\"/raw\",\"body\":{\"raw\":\"${input.q}\",\"content_type\":" \
     "\"text/plain\""
 #define UPLOAD "\"method\":\"POST\",\"path\":\"/up\""
-/* What depends on a reply stays as in the manifest. Everything else is filled in. */
+/* Parts that depend on a reply stay as in the manifest. Everything else is filled in. */
 #define THEN                                                                                      \
     ",\"then\":[{\"request\":{\"method\":\"PUT\",\"url\":\"${first.body.url}\",\"hosts\":["       \
     "\"*.files.example\"]},\"response\":{\"body\":\"any\"},\"done\":false},"                      \
@@ -176,7 +176,7 @@ static void each_request_is_shown_and_none_is_sent(void **state)
     assert_int_equal(m->store.executions.count + m->store.claims.count, 0);
 }
 
-/* In parts, with a random boundary. */
+/* A multipart body with a random boundary. */
 static void files_in_parts_are_shown_by_their_size(void **state)
 {
     struct machine *m = *state;
@@ -209,7 +209,7 @@ static void a_long_body_is_cut(void **state)
     buf_deinit(&input);
 }
 
-/* A later request that cannot be built is found before anything is done, in a dry run or not. */
+/* A later request that cannot be built is detected before anything is done, in a dry run or not. */
 static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 {
     struct machine *m = *state;

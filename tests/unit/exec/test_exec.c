@@ -61,7 +61,8 @@ static void a_write_is_claimed_before_it_is_called(void **state)
     seam_settle(b->node.loop);
     struct pg_query *claim = seam_query_named(b->node.pool, "claim_insert");
     assert_non_null(claim);
-    assert_int_equal(seam_call_count(b->node.http), 0); /* nothing is sent before the intent */
+    assert_int_equal(seam_call_count(b->node.http), 0); /* nothing is sent before the intent is
+                                                         * stored */
     seam_rows_answer(&b->store, claim);
     seam_settle(b->node.loop);
     assert_int_equal(seam_call_count(b->node.http), 1);
@@ -113,7 +114,8 @@ static void block_once(struct seam_bench *b)
     seam_settle(b->node.loop);
 }
 
-/* A shutdown waits until nothing is active: the run has ended, and its event is not stored yet. */
+/* A shutdown waits until nothing is active. Here the run has ended, and its event is not stored
+ * yet. */
 static void what_is_to_be_stored_of_a_run_that_ended_is_active(void **state)
 {
     struct seam_bench *b = *state;
@@ -136,7 +138,7 @@ static void each_event_that_is_lost_is_counted(void **state)
     seam_query_fail(seam_query_named(b->node.pool, "audit_insert"), ERR_TIMEOUT);
     seam_settle(b->node.loop);
     assert_int_equal(events_lost(), 2);
-    exec_service_cancel_all(b->node.exec); /* the time of a shutdown is over */
+    exec_service_cancel_all(b->node.exec); /* the time allowed for the shutdown is over */
     seam_settle(b->node.loop);
     assert_int_equal(events_lost(), 3);
     assert_int_equal(exec_service_active(b->node.exec), 0);
@@ -160,7 +162,7 @@ static void start(struct seam_bench *b, enum sequence which)
 }
 
 /* A claim that is in flight although its owner lives and no longer runs it. Executions are
- * cancelled only in a shutdown: then another process ends what is left. */
+ * cancelled only in a shutdown, after which another process ends the remaining claims. */
 static size_t claims_left(struct seam_bench *b)
 {
     size_t count = 0;

@@ -1,6 +1,6 @@
 /*
- * Whether an execution may run: everything that stops one before anything is claimed or sent, with
- * the message to its caller; and that a request is built as its connection demands.
+ * Whether an execution may run: every reason to stop it before anything is claimed or sent, with
+ * the message to its caller. Also that a request is built as its connection requires.
  */
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 struct row {
     int64_t id; /* 0: there is none */
     bool is_default;
-    const char *label, *credential, *error, *scopes; /* NULL: label, a token, none, not known */
+    const char *label, *credential, *error, *scopes; /* NULL: label, a token, none, unknown */
 };
 
 struct way {
@@ -199,7 +199,7 @@ static void begin(struct machine *m, const struct way *way)
     seam_settle(m->node.loop);
 }
 
-/* Until only the event is left to be answered. */
+/* Runs until only the event has not been answered. */
 static void answer_lookup(struct machine *m)
 {
     static const char *const names[] = {"connection_choice", "connection_get"};
@@ -220,7 +220,7 @@ static bool expect(const struct way *way, const char *what, bool holds, slice is
     return holds;
 }
 
-/* It has one event, with its reason, the app and the action. */
+/* The run has one event, with its reason, the app and the action. */
 static bool expect_event(struct machine *m, const struct way *way)
 {
     struct pg_query *event = machine_query(m, "audit_insert");
@@ -286,7 +286,8 @@ static void a_caller_that_records_by_itself_has_no_event(void **state)
     assert_int_equal(m->store.audit_count, 0);
 }
 
-/* The database cannot say which connections exist: nothing was decided, so there is no event. */
+/* The database cannot say which connections exist, so nothing was decided, and there is no
+ * event. */
 static void a_lookup_that_fails(void **state)
 {
     struct machine *m = *state;
@@ -314,8 +315,8 @@ static void it_may_be_cancelled_at_the_lookup(void **state)
     machine_assert_no_call(m);
 }
 
-/* The choice among several: the default, or the named one. A grant of unknown scopes is left to the
- * app. */
+/* The choice among several connections: the default, or the named one. If the scopes of the
+ * grant are unknown, the app decides. */
 static void the_chosen_one_s_credential_is_sent(void **state)
 {
     struct machine *m = *state;

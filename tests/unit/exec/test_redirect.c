@@ -1,6 +1,7 @@
 /*
- * Redirects: if an app's manifest says so, a renamed object is found at its new address, once, on
- * the same origin, and only if nothing is done twice. Otherwise the hint names the new address.
+ * Redirects: if an app's manifest allows it, a renamed object is requested at its new address,
+ * once, on the same origin, and only if nothing is done twice. Otherwise the hint names the new
+ * address.
  */
 #include <stdio.h>
 
@@ -52,7 +53,7 @@ struct row {
     unsigned status;
     const char *location;
     const char *second; /* the second request's first line; NULL: there is no second request */
-    const char *hint;   /* the error's hint if the redirect is not followed */
+    const char *hint;   /* the hint of the error if the redirect is not followed */
 };
 
 static const struct row rows[] = {
@@ -71,7 +72,8 @@ static const struct row rows[] = {
     {"app", "put", 302, NEW, NULL, AGAIN},
     {"app", "get", 303, NEW, NULL, AGAIN},
     {"app", "get", 300, NEW, NULL, AGAIN},
-    /* another origin must not get the credential, nor may a reply point anywhere */
+    /* another origin must not get the credential, and a reply must not choose an arbitrary
+     * address */
     {"app", "get", 301, "https://other.example/new", NULL, "https://other.example/new"},
     {"app", "get", 301, "http://app.example/new", NULL, "http://app.example/new"},
     {"app", "get", 301, "https://app.example:8443/new", NULL, "https://app.example:8443/new"},
@@ -81,13 +83,13 @@ static const struct row rows[] = {
     {"app", "get", 301, "https://app.example/a b", NULL, "leads to"},
     {"app", "get", 301, "https://app.example/old", NULL, "https://app.example/old"},
     {"app", "get", 301, "", NULL, "redirect"},
-    /* a manifest that does not say so, and a credential in the URL */
+    /* a manifest that does not allow it, and a credential in the URL */
     {"strict", "get", 301, NEW, NULL, AGAIN},
     {"strict", "put", 308, NEW, NULL, AGAIN},
     {"keyed", "get", 301, NEW, NULL, AGAIN},
 };
 
-/* To the call: earlier queries are answered. */
+/* Runs up to the call; earlier queries are answered. */
 static void go_to_call(struct machine *m)
 {
     for (unsigned i = 0; i < 10 && !seam_call(m->node.http, 0); i++)
@@ -148,7 +150,8 @@ static void it_is_followed_once(void **state)
     (void)machine_end(m);
 }
 
-/* The reply to a first sending was lost, and the second one's redirect proves nothing about it. */
+/* The reply to the first attempt was lost, and the redirect of the second attempt proves nothing
+ * about the first. */
 static void a_write_in_doubt_is_not_sent_on(void **state)
 {
     struct machine *m = *state;

@@ -34,8 +34,9 @@ static struct machine *open_machine(void)
     return machine_new(manifests, (struct seam_tuning){0});
 }
 
-/* The answers to each statement in order, the last of them again and again: o done, n no row, c no
- * row since another has changed it, f refused, i invalid, s done while the process is paused. */
+/* The answers to each statement in order, the last of which is repeated: o done, n no row, c no
+ * row because another writer changed it, f refused, i invalid, s done while the process is
+ * paused. */
 struct way {
     const char *name, *claim, *set, *lost;
     struct {
@@ -44,7 +45,7 @@ struct way {
         enum seam_phase phase;
     } token;
     enum exec_reason reason;
-    const char *call; /* sent in the end; NULL: none */
+    const char *call; /* the token that is sent in the end; NULL: none */
     const char *message;
     bool is_marked;
     const char *credential; /* NULL: like the client's */
@@ -214,7 +215,7 @@ static void store_token(struct machine *m, const struct pg_query *query)
     row_of(m)->sealed = seam_keep(&m->store, seam_text(query, "sealed"));
     row_of(m)->expires_at = seam_time(query, "expires_at");
     row_of(m)->rev++;
-    /* the lifetime counts from the request */
+    /* the lifetime starts at the time of the request */
     assert_true(row_of(m)->expires_at <= seam_store_now() + INT64_C(3600) * 1000000);
 }
 

@@ -1,6 +1,7 @@
 /*
- * Runs of several requests, of an action or by repetition: what is sent, in which order, and what
- * is reported and stored if a later request fails after one that has acted, or may have.
+ * Runs of several requests, of an action or by repetition: the requests and their order, and what
+ * is reported and stored if a later request fails after an earlier one has acted, or may have
+ * acted.
  */
 #include <stdio.h>
 
@@ -426,7 +427,7 @@ static bool has(slice text, const char *part)
     return !part || slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* What is stored: one execution with the same reason, under a key that is bound or free again. */
+/* What is stored: one execution with the same reason, and a key that is bound or free again. */
 static bool expect_stored(struct machine *m, const struct way *way)
 {
     const struct exec_outcome *out = &m->run.out;
@@ -447,8 +448,8 @@ static bool expect_stored(struct machine *m, const struct way *way)
     return is_ok;
 }
 
-/* The key's state follows from what was done: the key is released only with proof that nothing was
- * done. */
+/* The state of the key follows from the effect: the key is released only with proof that nothing
+ * was done. */
 static bool expect_effect(const struct way *way, const struct exec_outcome *out)
 {
     bool is_bound = way->is_bound || way->is_in_doubt;
@@ -502,7 +503,7 @@ static void each_way_has_its_outcome(void **state)
     assert_true(is_ok);
 }
 
-/* The credential is sent where the manifest says, and each request is the named one. */
+/* The credential is sent where the manifest says, and each request has the named method and URL. */
 static void the_second_request_is_made_of_the_first_reply(void **state)
 {
     struct machine *m = *state;
@@ -524,7 +525,8 @@ static void the_second_request_is_made_of_the_first_reply(void **state)
 
 /* ---- cancelled ---- */
 
-/* Until that call is under way and a byte of the first has been sent, or the run has ended. */
+/* Runs until that call is under way and a byte of the first call has been sent, or until the run
+ * has ended. */
 static void go_to_call(struct machine *m, const struct way *way, struct heard *heard, size_t at)
 {
     for (unsigned i = 0; i < 40; i++) {

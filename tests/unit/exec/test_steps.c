@@ -1,6 +1,6 @@
 /*
- * The table of an execution: every step and every jump, on the seam. Each test is one way through
- * it. The last test checks that none was left out.
+ * The table of an execution: every step and every jump, on the seam. Each test takes one path
+ * through it. The last test checks that no step or jump was left out.
  */
 #include "exec/steps.h"
 #include "seam/table.h"
@@ -54,8 +54,8 @@ static void what_cannot_run_as_it_is(void **state)
     assert_int_equal(end(b), EXEC_CONNECTION_UNKNOWN);
 }
 
-/* Hashed for the key, decoded for the request. A file that cannot be decoded is refused after its
- * key was looked up. One that was not confirmed is refused before. */
+/* Files are hashed for the key and decoded for the request. A run with a file that cannot be
+ * decoded is refused after the look-up of its key; an unconfirmed run is refused before. */
 static void files_are_taken_first(void **state)
 {
     struct bench *b = *state;
@@ -93,7 +93,7 @@ static void another_run_of_this_process_has_the_key(void **state)
     want_plain(b, "get", "k");
     seam_run_start(&b->run);
     answer(b, "claim_find");
-    want(b, &other, "plain", "get", "{}"); /* waits, and gets the same result */
+    want(b, &other, "plain", "get", "{}"); /* it waits, and gets the same result */
     want(b, &third, "plain", "get", "{\"q\":\"x\"}");
     other.exec.idempotency_key = third.exec.idempotency_key = SLICE("k");
     seam_run_start(&other);
@@ -144,7 +144,7 @@ static void a_bound_key_is_replayed(void **state)
     assert_int_equal(end(b), EXEC_SUCCEEDED);
 }
 
-/* Bound between the look-up and the claim: its execution is loaded by its id. */
+/* The key is bound between the look-up and the claim, so the execution is loaded by its id. */
 static void a_claim_that_was_lost(void **state)
 {
     struct bench *b = *state;
@@ -182,7 +182,8 @@ static void a_claim_that_was_lost(void **state)
                                   : slice_cstr(large_body())};
         }
         answer(b, "claim_insert");
-        if (i == 0) /* in flight: it waits until the other process has released it */
+        if (i == 0) /* the key is in flight, so the run waits until the other process has
+                     * released it */
             seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
         if (i == 3) { /* its execution does not exist: the look-up is repeated until the key has
                        * expired */
@@ -200,7 +201,7 @@ static void a_claim_that_was_lost(void **state)
     }
 }
 
-/* Bound or in flight at the look-up, and no longer afterwards. */
+/* The key is bound or in flight at the look-up, and free afterwards. */
 static void what_the_key_had_is_gone(void **state)
 {
     struct bench *b = *state;
@@ -238,7 +239,7 @@ static void what_the_key_had_is_gone(void **state)
     assert_false(b->run.out.is_replayed);
 }
 
-/* If its answer lacks the output or a part of it, the answer says where it is. */
+/* If the answer lacks the output or a part of it, the answer says where to read it. */
 static enum exec_reason end_shown(struct bench *b)
 {
     slice cut = SLICE("\"output\":{\"truncated\":true,\"bytes\":");
@@ -251,7 +252,7 @@ static enum exec_reason end_shown(struct bench *b)
     uuid_format(b->run.out.execution_id, id);
     (void)snprintf(more, sizeof(more), "\"more\":\"/api/executions/%s?pointer=", id);
     assert_true(b->run.out.started_us > 0 && b->run.out.finished_us > 0);
-    if (summary.len > 0 /* there was memory for the test's own copy, too */ &&
+    if (summary.len > 0 /* there was also memory for the test's own copy */ &&
         slice_find(summary, SLICE("\"items\":")) < 0) {
         assert_true(slice_find(summary, cut) > 0);
         assert_true(slice_find(summary, slice_cstr(more)) > 0);
@@ -275,7 +276,7 @@ static void a_replay_without_memory(void **state)
         mem_fail_at(0, 0);
         assert_int_equal(end_shown(b), EXEC_SUCCEEDED);
     }
-    want_plain(b, "get", NULL); /* its own result, which is recorded */
+    want_plain(b, "get", NULL); /* the run's own result, which is recorded */
     for (uint64_t n = 1, hits = 1; hits > 0; n++) {
         want_plain(b, "get", NULL);
         b->run.exec.output_bytes_max = 2000;
@@ -290,7 +291,7 @@ static void a_replay_without_memory(void **state)
     }
 }
 
-/* A stored result that gets no memory in time is not read. The answer says where it is. */
+/* A stored result that gets no memory in time is not read. The answer says where to read it. */
 static void a_replay_that_waits_for_memory_in_vain(void **state)
 {
     struct bench *b = *state;
@@ -332,7 +333,7 @@ static void the_lease_is_lost_before_and_after_the_claim(void **state)
     assert_int_equal(b->store.claims.count, 0);
 }
 
-/* Its client need not wait for it: the record is tried until the claim is free. */
+/* The client does not wait for the record, which is retried until the claim is free. */
 static void a_claim_that_cannot_be_released_at_once(void **state)
 {
     struct bench *b = *state;
@@ -364,7 +365,7 @@ static void a_circuit_opens(void **state)
     struct seam_run reader;
     want(b, &reader, "plain", "get", "{}");
     seam_run_start(&reader);
-    reply(b, 503, "{}"); /* it is due for another try */
+    reply(b, 503, "{}"); /* another attempt is scheduled */
     assert_int_equal(seam_call_count(b->node.http), 0);
     for (unsigned i = 0; i < 6; i++) {
         want_plain(b, "put", NULL);
@@ -506,7 +507,7 @@ static void a_proof_that_cannot_be_renewed(void **state)
 
 /* ---- the record ---- */
 
-/* Fails each attempt to end the claim until the run's client is answered. */
+/* Fails each attempt to end the claim until the run's client has its answer. */
 static void lose_the_record(struct bench *b, const char *name)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(&b->run); i++) {
@@ -518,8 +519,8 @@ static void lose_the_record(struct bench *b, const char *name)
     assert_true(seam_run_has_ended(&b->run));
 }
 
-/* Its client is answered some seconds after the run's deadline: the effect of a write is unknown,
- * and 503 would mean that nothing was done. The record follows. */
+/* The client gets its answer some seconds after the run's deadline: the effect of a write is
+ * unknown, and 503 would mean that nothing was done. The record is stored later. */
 static void a_record_that_takes_too_long(void **state)
 {
     static const struct {
@@ -560,7 +561,7 @@ static void a_record_that_takes_too_long(void **state)
     }
 }
 
-/* Another process has recorded its outcome as unknown, and its client gets that. */
+/* Another process has recorded the outcome as unknown, and the client gets that outcome. */
 static void a_record_that_is_not_ours_any_more(void **state)
 {
     struct bench *b = *state;
@@ -634,7 +635,7 @@ static void begin_machine(struct bench *b)
     seam_run_start(&b->run);
 }
 
-/* Another process renews the token, or the database is unreachable, or it cannot be renewed. */
+/* Another process renews the token, the database is unreachable, or the token cannot be renewed. */
 static void a_token_that_has_run_out(void **state)
 {
     struct bench *b = *state;
@@ -658,12 +659,12 @@ static void a_token_that_is_refused(void **state)
     (void)query(b, "connection_get");
     connect_as(b, NEW, 3600, true);
     seam_node_answer(&b->node, &b->store);
-    reply(b, 401, "{}"); /* the new token is refused, too: a person has to reconnect */
+    reply(b, 401, "{}"); /* the new token is also refused, so a person has to reconnect */
     seam_query_done(query(b, "connection_lost"));
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
-/* A claimed run that did nothing: the claim is released, then the connection is marked. */
+/* A claimed run that did nothing: first the claim is released, then the connection is marked. */
 static void a_token_that_is_refused_under_a_key(void **state)
 {
     struct bench *b = *state;
@@ -722,7 +723,7 @@ static void a_connection_that_was_lost_meanwhile(void **state)
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
-/* Another process has stored it, and its notification has not arrived yet. */
+/* Another process has stored the connection, and its notification has not arrived yet. */
 static void a_connection_that_was_made_just_now(void **state)
 {
     struct bench *b = *state;
@@ -732,7 +733,8 @@ static void a_connection_that_was_made_just_now(void **state)
     assert_int_equal(end(b), EXEC_NOT_CONNECTED);
     connect_as(b, NEW, 3600, true);
     begin_machine(b);
-    assert_int_equal(end(b), EXEC_NOT_CONNECTED); /* it is cached for a moment */
+    assert_int_equal(end(b), EXEC_NOT_CONNECTED); /* the missing connection is cached for a
+                                                   * moment */
     want(b, &b->run, "machine", "get", "{}");
     b->run.exec.has_connected = true;
     seam_run_start(&b->run);
@@ -756,7 +758,8 @@ static void a_dry_run_before_the_first_token(void **state)
     assert_true(b->run.out.is_dry_run);
 }
 
-/* It is looked up a second time, and nothing of the first time is left (seam_close). */
+/* The connection is looked up a second time, and nothing is left of the first look-up
+ * (seam_close). */
 static void a_claim_lost_with_a_connection(void **state)
 {
     struct bench *b = *state;
@@ -803,7 +806,7 @@ static void start_way(struct bench *b, enum way way)
     seam_run_start(&b->run);
 }
 
-/* Each ends once, and leaves nothing: no claim in flight, no memory (tear_down). */
+/* Each run ends once, and leaves neither a claim in flight nor memory (tear_down). */
 static size_t walk_way(enum way way, size_t place, enum seam_fault fault)
 {
     void *state;

@@ -1,5 +1,6 @@
 /*
- * Calls are counted in memory by how they ended, and written together every ten seconds.
+ * Calls are counted in memory by their outcome, and the counts are written together every ten
+ * seconds.
  */
 #include "seam/walk.h"
 #include "store/tally.h"
@@ -16,7 +17,7 @@ static int tear_down(void **state)
     return seam_bench_close(*state) ? 0 : -1;
 }
 
-/* A read from gate to answer. This is the app's answer. */
+/* Runs a read from gate to answer, with this answer from the app. */
 static void read_once(struct seam_bench *b, unsigned status)
 {
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
@@ -69,7 +70,7 @@ static void check_row(struct seam_bench *b, const char *outcome, const char *act
     assert_int_equal(seam_param(query, "slot")->as.i64 % (300 * 1000000LL), 0);
 }
 
-/* What the last failure said, and when: within the five minutes of the row. */
+/* The message of the last failure and its time, which is within the five minutes of the row. */
 static void check_last(struct seam_bench *b, const char *outcome, const char *message)
 {
     struct pg_query *query = row_of(b, outcome);
@@ -138,7 +139,7 @@ static void what_was_not_done_is_written_later(void **state)
     read_once(b, 200);
     tallies_write(tallies);
     seam_settle(b->node.loop);
-    read_once(b, 200); /* during the write: it is answered, and the row includes it */
+    read_once(b, 200); /* a call during the write is answered, and the row includes it */
     assert_false(tallies_are_written(tallies));
     tallies_write(tallies);
     seam_settle(b->node.loop);
@@ -170,7 +171,7 @@ static void a_process_goes_down_with_a_row_under_way(void **state)
     assert_false(tallies_are_written(exec_service_tallies(b->node.exec)));
 }
 
-/* Names that no catalog would accept: the table's bounds hold for any name. */
+/* Names that no catalog would accept, since the limits of the table hold for any name. */
 static void more_than_there_is_room_for_is_lost(void **state)
 {
     struct seam_bench *b = *state;

@@ -1,5 +1,5 @@
 /*
- * What the tests of the expr room share: one arena for each test, JSON from text, an evaluation in
+ * Shared by the tests of the expr room: one arena for each test, JSON from text, an evaluation in
  * one call, and a comparison that prints both sides when it fails.
  */
 #ifndef TESTS_EXPR_TEST_H
@@ -97,7 +97,7 @@ static inline void check_fault(struct bench *b, const char *source, const char *
 
 #define assert_gives(b, source, given, wanted) \
     check_gives((b), (source), (given), (wanted), __FILE__, __LINE__)
-/* It fails with that category, and the message contains that phrase. */
+/* The evaluation fails with that category, and the message contains that phrase. */
 #define assert_fault(b, source, given, fault, phrase) \
     check_fault((b), (source), (given), (fault), (phrase), __FILE__, __LINE__)
 

@@ -1,7 +1,7 @@
 /*
  * The public JMESPath compliance suite: every case that is not a benchmark returns its result, or
- * fails with the category that it names. Each case runs twice, the second time with an arena that
- * fails somewhere, and must end in the same way or with a correct "memory".
+ * fails with the category that it names. Each case runs again with an arena that fails at some
+ * allocation, and must end in the same way or with a correct "memory".
  */
 #include "expr_test.h"
 
@@ -30,7 +30,7 @@ static struct json *read_file(struct arena *arena, const char *name)
     return value;
 }
 
-/* "" if the case passed, otherwise what happened instead. */
+/* "" if the case passed, otherwise a description of what happened. */
 static const char *run_case(struct bench *b, const struct json *given, const struct json *one)
 {
     const struct json *wanted = JSON_GET(one, "result");

@@ -1,6 +1,6 @@
 /*
  * What the compliance suite does not cover: budgets, limits, messages, the root, legacy literals,
- * exact numbers, sharing, the paths that lint sees.
+ * exact numbers, sharing, and the paths that lint sees.
  */
 #include "expr_test.h"
 
@@ -547,7 +547,7 @@ static const char *eval_counted(struct bench *b, const char *source, const char 
 static void bombs_end_within_their_budget(void **state)
 {
     struct bench *b = *state;
-    /* 179 bytes: 2^k copies of a value that is only once in memory. */
+    /* 179 bytes of source give 2^k copies of a value that is in memory only once. */
     const char *doubling = repeat(b, "[@,@]|", 20);
     size_t bytes = 0;
     const char *bomb = arena_printf(&b->arena, "'%s'|%s@", repeat(b, "x", 55), doubling).ptr;
@@ -567,7 +567,8 @@ static void bombs_end_within_their_budget(void **state)
         const char *text = arena_printf(&b->arena, "%s%s", repeat(b, "[@,@]|", 40), tails[i]).ptr;
         const char *got = eval_counted(b, text, "{\"id\":\"0123456789\"}", &bytes);
         if (got)
-            assert_in_range(strlen(got), 1, 5); /* equality by identity, or a mismatch: no walk */
+            assert_in_range(strlen(got), 1, 5); /* decided by identity or by a mismatch, without
+                                                 * a walk */
         else
             assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
         assert_true(bytes < 48u << 20);
@@ -601,7 +602,7 @@ static void results_are_not_too_deep(void **state)
     assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
 }
 
-/* An array of count numbers, as a member "a". */
+/* An array of `count` numbers, as the member "a". */
 static const char *many(struct bench *b, size_t count)
 {
     const char *ones = repeat(b, ",12", count - 1);

@@ -1,6 +1,6 @@
 /*
- * mail_text and mail_parts: what the sender of a mail wrote, for any tree of parts, and all of
- * these parts.
+ * mail_text and mail_parts: the text that the sender of a mail wrote, for any tree of parts, and
+ * all of these parts.
  */
 #include "base/encode.h"
 #include "expr_test.h"
@@ -39,7 +39,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
                                   "calendar", "BEGIN:VCALENDAR")),
          "\"More\""},
         {MULTI("alternative", TEXT("plain", "") "," TEXT("html", "<img>")), "null"},
-        /* a mail inside has another sender */
+        /* a mail inside the mail has another sender */
         {MULTI("mixed", TEXT("plain", "See below") "," ATTACHED_MAIL), "\"See below\""},
         {MULTI("mixed", ATTACHED_MAIL "," TEXT("plain", "See above")), "\"See above\""},
         {MULTI("mixed", ATTACHED_MAIL), "null"},
@@ -55,7 +55,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
         {MULTI("mixed", "{mimeType:'text/plain',headers:[{name:'Content-Disposition',"
                         "value:'inline'}],body:{data:'QQ'}}"),
          "\"A\""},
-        /* only what cannot be read is missing */
+        /* only unreadable parts are missing */
         {MULTI("mixed", BROKEN("plain") "," TEXT("plain", "Readable")), "\"Readable\""},
         {BROKEN("plain"), "null"},
         {BROKEN("html"), "null"},
@@ -107,7 +107,7 @@ static void every_level_is_walked(void **state)
     assert_gives(*state, "length(mail_parts(@))", deep_payload(*state, 250), "251");
 }
 
-/* A text within the budget is read however much markup surrounds it. */
+/* A text within the budget is extracted however much markup surrounds it. */
 static void only_the_text_counts_against_the_budget(void **state)
 {
     struct bench *b = *state;

@@ -1,6 +1,6 @@
 /*
- * Templates: where placeholders end, which types they keep, what is refused and with which message,
- * sharing, one budget for a tree, and what lint can list.
+ * Templates: where placeholders end, which types they keep, which templates are refused with which
+ * message, sharing, one budget for a tree, and what lint can list.
  */
 #include "expr_test.h"
 
@@ -123,7 +123,7 @@ static void null_members_may_be_dropped(void **state)
                         "{\"b\":null,\"c\":3,\"d\":[],\"e\":{}}");
 }
 
-/* Only a chain of names says whether its null was in the input. */
+/* Only for a chain of names is it known whether a null was in the input. */
 static void given_nulls_may_be_kept(void **state)
 {
     const char *tree = "{\"a\":\"${input.none}\",\"b\":\"${input.gone}\",\"c\":\"${input.gone || "
@@ -198,7 +198,7 @@ static void one_budget_bounds_a_tree(void **state)
     assert_non_null(strstr(b->err.text, "at /"));
     assert_int_equal(result.type, JSON_NULL);
 
-    /* Text counts as well: 40 times 40,000 bytes. */
+    /* The size of texts also counts: 40 times 40,000 bytes. */
     char *big = arena_alloc_text(&b->arena, 40000);
     memset(big, 'x', 40000);
     struct json text = json_string(slice_of(big, 40000));

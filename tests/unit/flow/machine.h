@@ -1,6 +1,6 @@
 /*
- * A server on the seam with small templates, for the tests of flow's tables. Everything that the
- * test does not decide itself is answered well.
+ * A server on the seam with small templates, for the tests of flow's tables. Every query and call
+ * that the test does not answer itself succeeds.
  */
 #ifndef TESTS_UNIT_FLOW_MACHINE_H
 #define TESTS_UNIT_FLOW_MACHINE_H
@@ -65,8 +65,8 @@ static inline int machine_free(struct machine *m)
     return seam_close() ? 0 : -1;
 }
 
-/* The process dies at this moment, as after a drain whose time is up: nothing of it stays in
- * memory. Another one replaces it. */
+/* The process dies at this moment, as after a drain whose time is over: nothing of it stays in
+ * memory. Another process replaces it. */
 static inline void machine_restart(struct machine *m)
 {
     seam_node_close(&m->node);
@@ -84,7 +84,7 @@ static inline enum flow_answer machine_end(struct machine *m)
 {
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     seam_run_end(&m->run);
-    seam_settle(m->node.loop); /* until then the run's memory is in use */
+    seam_settle(m->node.loop); /* the run's memory is in use until then */
     return m->run.answer;
 }
 
@@ -101,7 +101,7 @@ static inline void machine_begin_start(struct machine *m, const char *key, const
     seam_run_start(&m->run);
 }
 
-/* Started and answered. It has not gone on yet. */
+/* Starts a flow and answers its start. The flow has not continued yet. */
 static inline struct uuid machine_start(struct machine *m, const char *key, const char *input)
 {
     machine_begin_start(m, key, input);
@@ -131,7 +131,7 @@ static inline void machine_turn(struct machine *m, const char *but)
     seam_settle(m->node.loop);
 }
 
-/* The next query of that statement. All others are answered. */
+/* The next query of that statement. All other queries are answered. */
 static inline struct pg_query *machine_query(struct machine *m, const char *name)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -145,7 +145,7 @@ static inline struct pg_query *machine_query(struct machine *m, const char *name
     return NULL;
 }
 
-/* The next call. Its first byte has been sent. */
+/* The next call, whose first byte has been sent. */
 static inline struct http_call *machine_call(struct machine *m)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -165,7 +165,8 @@ static inline void machine_reply(struct machine *m, unsigned status)
     seam_settle(m->node.loop);
 }
 
-/* Replies with this, also to exec's own retries, until there is a query of that statement. */
+/* Gives this reply to each call, including exec's own retries, until there is a query of that
+ * statement. */
 static inline struct pg_query *machine_reply_until(struct machine *m, unsigned status,
                                                    const char *name)
 {
@@ -196,7 +197,7 @@ static inline size_t machine_count_steps(const struct machine *m, struct uuid id
     return count;
 }
 
-/* The error of its last attempt contains this. */
+/* The error of the flow's last attempt contains this phrase. */
 static inline void machine_check_error(const struct machine *m, struct uuid id, const char *text)
 {
     slice error = SLICE_NONE;
@@ -207,7 +208,7 @@ static inline void machine_check_error(const struct machine *m, struct uuid id, 
         fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(error));
 }
 
-/* What that error says about the effect. */
+/* What the error of the last attempt says about the effect. */
 static inline void machine_check_outcome(const struct machine *m, struct uuid id,
                                          const char *outcome)
 {

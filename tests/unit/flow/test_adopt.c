@@ -1,6 +1,6 @@
 /*
  * The tables of adoption: flows of dead servers, and flows of our own that are not in memory. Each
- * scan and each take fails in each way.
+ * scan and each take fails in each possible way.
  */
 #include "seam/seam.h"
 
@@ -26,7 +26,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Started on a server that then dies in its call. */
+/* A flow that was started on a server that then dies in its call. */
 static struct uuid abandon(struct machine *m, const char *key)
 {
     struct uuid id = machine_start(m, key, confirmed);
@@ -97,8 +97,8 @@ static void another_server_is_faster(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-/* The flow may have been taken, and has been: the rows say so once no statement can be in flight.
- */
+/* The take may have succeeded, and here it has: the rows show this once no statement can be in
+ * flight. */
 static void a_take_whose_answer_is_lost_is_found(void **state)
 {
     struct machine *m = *state;
@@ -138,7 +138,7 @@ static size_t walk_once(const char *key, size_t place, enum seam_fault fault, bo
     const struct flow *flow = &machine_row(m, id)->flow;
     bool is_write = strcmp(key, "write") == 0;
     bool is_right = flow_service_active(m->node.flow) == 0 && flow->status > FLOW_WAITING &&
-                    (!is_write || m->walk.writes == 0); /* the dead one may have made it */
+                    (!is_write || m->walk.writes == 0); /* the dead server may have made the call */
     if (!is_right)
         print_error("%s, %s at %s: %s\n", key, seam_fault_name(fault), m->walk.where,
                     flow_status_name(flow->status));
@@ -163,7 +163,7 @@ static void each_place_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* The adopting server dies, too: at each moment of an adoption. */
+/* The adopting server also dies, at each moment of an adoption. */
 static void its_heir_dies_at_each_moment(void **state)
 {
     static const char *const at[] = {"node_dead", "flow_orphans", "flow_take_adopt",

@@ -1,6 +1,6 @@
 /*
- * The table of a command: each answer, each step and jump; and approve, reject, resume and cancel,
- * with each query failing in each way.
+ * The table of a command: each answer, each step and each jump. approve, reject, resume and cancel
+ * are tested with each query failing in each way.
  */
 #include "seam/seam.h"
 
@@ -78,10 +78,10 @@ static void a_start_that_is_repeated(void **state)
     seam_run_flow(&m->run, &m->node, "read", confirmed);
     m->run.command.flow_id = id;
     seam_run_start(&m->run);
-    while (!seam_run_has_ended(&m->run)) /* its call is not answered: it runs */
+    while (!seam_run_has_ended(&m->run)) /* its call is not answered, so the flow is running */
         assert_true(seam_pass_timer(m->node.loop, 1000));
     assert_int_equal(m->run.answer, FLOW_ANSWER_REPEATED);
-    assert_true(seam_now_ns() > before_ns); /* the first command had a moment to finish */
+    assert_true(seam_now_ns() > before_ns); /* the first command has had time to finish */
     seam_run_end(&m->run);
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
@@ -99,7 +99,7 @@ static void a_start_that_the_database_does_not_take(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-/* It is sent again until its answer has arrived. */
+/* The statement is sent again until its answer has arrived. */
 static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
 {
     struct machine *m = *state;
@@ -112,7 +112,7 @@ static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
     machine_until(m, m->store.flows.items[0].flow.id, FLOW_COMPLETED);
 }
 
-/* No answer for as long as its client waits: whether it began is not known, and its id is
+/* No answer arrives while the client waits: it is unknown whether the flow began, and its id is
  * returned. */
 static void a_start_that_may_have_begun_says_so(void **state)
 {
@@ -153,7 +153,7 @@ static void a_key_gives_the_flow_as_it_is_now(void **state)
     assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"), FLOW_ANSWER_DONE);
     struct uuid id = m->run.flow_id;
     machine_until(m, id, FLOW_COMPLETED);
-    flow_service_drain(m->node.flow); /* the first start is the answer, whatever has changed */
+    flow_service_drain(m->node.flow); /* the answer is the first start, whatever has changed */
     prepare_keyed(m, "read", "{\"n\":1,\"confirm\":true}");
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
@@ -199,7 +199,7 @@ static void a_start_that_is_refused_binds_nothing(void **state)
     assert_int_equal(start_keyed(m, "read", confirmed), FLOW_ANSWER_DONE);
 }
 
-/* Another request is faster, between the look-up of the key and the insert. */
+/* Another request is faster: it inserts the flow after the look-up of the key. */
 static void a_start_that_another_overtakes(void **state)
 {
     struct machine *m = *state;
@@ -281,7 +281,7 @@ static void an_approval_and_a_second_one(void **state)
     seam_run_end(&m->run);
 }
 
-/* For a step, and with a revision. Either may be missing. */
+/* A command for a step, and with a revision. Either may be missing. */
 static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
                            const char *message)
 {
@@ -357,7 +357,7 @@ static void resumes(void **state)
     assert_int_equal(machine_count_steps(m, id, false), 2);
     id = machine_start(m, "pause", confirmed);
     assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
-    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and waits further */
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and continues to wait */
     machine_until(m, id, FLOW_COMPLETED);
     machine_begin(m, FLOW_COMMAND_RESUME, id);
     assert_int_equal(machine_end(m), FLOW_ANSWER_CONFLICT);
@@ -377,7 +377,7 @@ static void a_cancel_cuts_what_runs(void **state)
 
 /* ---- each place ---- */
 
-/* A flow that the command fits, and its state afterwards. */
+/* A flow to which the command applies, and its state afterwards. */
 static struct uuid prepare(struct machine *m, enum flow_command_kind kind)
 {
     if (kind != FLOW_COMMAND_RESUME)
@@ -398,14 +398,14 @@ static bool has_happened(struct machine *m, enum flow_command_kind kind, struct 
     return flow->status == FLOW_CANCELLED;
 }
 
-/* What was certainly done is in the trail once, also if the answer could not be made. If the fault
- * hits the change or its event, the event may be only in the log. */
+/* A change that was certainly made is in the trail once, even if the answer could not be built.
+ * If the fault hits the change or its event, the event may be only in the log. */
 static bool is_audited(const struct machine *m)
 {
     static const char *const own[] = {"flow_take", "flow_reject", "flow_cancel", "audit_insert"};
     for (size_t i = 0; m->walk.is_hit && i < ARRAY_LEN(own); i++)
         if (strstr(m->walk.where, own[i]))
-            return true; /* the seam also counts what is sent again */
+            return true; /* the seam also counts repeated statements */
     return m->store.audit_count == 1;
 }
 
