@@ -121,8 +121,7 @@ struct exec_outcome {
     bool is_replayed;
     bool is_left_out;      /* a replay whose summary did not fit in the reply: fetch it by its id */
     bool is_dry_run;       /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
-    int64_t connection_id; /* dry run only: the connection that would be used; 0: the app needs
-                            * none */
+    int64_t connection_id; /* the connection of a dry run, or of an app that has several; else 0 */
     slice connection_label; /* likewise */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */

@@ -74,7 +74,7 @@ struct connection_page {
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
-/* Of one integration, the connections with this label first, without those that were revoked. */
+/* Reads connections of one integration, those with this label first; without revoked ones. */
 void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice integration_id, slice label,
                                size_t count_max);
