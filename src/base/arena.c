@@ -25,7 +25,7 @@ enum { ARENA_GAP = 16 };
 enum { ARENA_GAP = 0 };
 #endif
 
-/* Enough for any type used here, max_align_t among them. */
+/* Sufficient for any type used here, including max_align_t. */
 enum { ARENA_ALIGN = 16, TEXT_ROOM_MIN = 128 };
 
 struct arena_chunk {
@@ -47,8 +47,7 @@ void arena_init(struct arena *arena, size_t bytes_max)
 
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx)
 {
-    /* The record is in the arena itself, so registering a cleanup needs no memory of its own
-     * later. */
+    /* The record is in the arena itself, so registering a cleanup needs no separate memory. */
     struct arena_cleanup *cleanup = arena_alloc(arena, sizeof(*cleanup));
     if (!cleanup)
         return false;
@@ -132,8 +131,8 @@ static char *alloc_large(struct arena *arena, size_t size)
         arena->chunks->older = chunk;
     } else {
         arena->chunks = chunk;
-        /* With no chunk yet, this one becomes the newest although it is full; the next block
-         * gets a new chunk. */
+        /* If there is no chunk yet, this one becomes the newest although it is full; the next
+         * block gets a new chunk. */
         arena->next = arena->end = chunk->data + size;
     }
     return chunk->data;
@@ -143,8 +142,8 @@ static char *alloc_large(struct arena *arena, size_t size)
 static char *alloc_chunk(struct arena *arena, size_t size)
 {
     size_t chunk_size = next_chunk_size(arena);
-    /* A block that would take more than half of a new chunk gets one of its own. Any other fits:
-     * sizes up to ARENA_CHUNK_MIN fit into every chunk. */
+    /* A block that would take more than half of a new chunk gets its own chunk. Any other block
+     * fits: sizes up to ARENA_CHUNK_MIN fit into every chunk. */
     if (size > chunk_size / 2 && size > ARENA_CHUNK_MIN)
         return alloc_large(arena, size);
     struct arena_chunk *chunk = chunk_new(arena, chunk_size);
@@ -167,8 +166,8 @@ static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
         return NULL;
     }
     size_t gap = align > 1 ? ARENA_GAP : 0;
-    /* Bytes up to the next multiple of align, without a branch. While the arena has no chunk next
-     * is NULL. */
+    /* Bytes up to the next multiple of align, without a branch. While the arena has no chunk,
+     * next is NULL. */
     size_t pad = (0 - (uintptr_t)arena->next) & (align - 1);
     size_t room = (size_t)(arena->end - arena->next);
     char *ptr;

@@ -76,8 +76,8 @@ struct arena_text {
 
 /* Allocates nothing yet. */
 void arena_text_init(struct arena_text *text, struct arena *arena, size_t bytes_max);
-/* Does nothing after an error. Growing copies if something else was allocated from the arena in
- * between. */
+/* Does nothing after an error. Growing copies the text if something else was allocated from the
+ * arena since. */
 void arena_text_add(struct arena_text *text, slice bytes);
 /* At most 255 bytes. */
 void arena_text_printf(struct arena_text *text, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -36,7 +36,7 @@ static void account_unref(struct budget *budget, struct budget_account *account)
     ASSERT(account->refs > 0);
     if (--account->refs > 0)
         return;
-    /* Each use has given back what it was charged (budget_use_end), so an account without uses is
+    /* Each use has returned what it was charged (budget_use_end), so an account without uses is
      * at 0. */
     ASSERT(atomic_load(&account->used) == 0);
     /* An account that waits for memory has a waiting use, and that use holds a reference. */

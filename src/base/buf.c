@@ -38,7 +38,7 @@ void buf_shrink(struct buf *buf, size_t keep_bytes)
 /* Makes room for `want` bytes in total; want <= bytes_max. */
 static bool grow_bytes(struct buf *buf, size_t want)
 {
-    /* Doubling, so that appending n bytes one by one copies fewer than 2n in all. */
+    /* Doubles the size, so that appending n bytes one by one copies fewer than 2n in total. */
     size_t cap = buf->cap > BUF_CAP_MIN / 2 ? buf->cap * 2 : BUF_CAP_MIN;
     if (cap < want)
         cap = want;
@@ -69,7 +69,8 @@ char *buf_make_room(struct buf *buf, size_t len)
 
 void buf_append(struct buf *buf, slice bytes)
 {
-    /* Bytes of the buffer itself would be freed by the growth before they are copied. */
+    /* The bytes must not be part of the buffer itself: growing would free them before they are
+     * copied. */
     ASSERT(!buf->ptr || !bytes.len || bytes.ptr >= buf->ptr + buf->cap ||
            bytes.ptr + bytes.len <= buf->ptr);
     char *room = bytes.len ? buf_reserve(buf, bytes.len) : NULL;

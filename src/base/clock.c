@@ -1,5 +1,5 @@
 /*
- * clock: the kernel's clocks, and times as text. Calendar arithmetic is by day number (Howard
+ * clock: the kernel's clocks, and times as text. Calendar arithmetic uses day numbers (Howard
  * Hinnant, "chrono-compatible low-level date algorithms"); no time zone data, no locale.
  */
 #include "base/clock.h"

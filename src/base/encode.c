@@ -71,8 +71,8 @@ slice encode_base64url_in(char *room, size_t size, slice bytes)
     return slice_of(room, (size_t)(put_base64(room, bytes, base64url_digits) - room));
 }
 
-/* No digit's value has this bit (they are below 64), so the values of a whole text can be or-ed
- * together and tested once at its end. */
+/* No digit's value has this bit (they are below 64), so the values of a whole text can be
+ * combined with OR and tested once at its end. */
 enum { BASE64_BAD = 0x80 };
 
 /* The value of each byte as a digit; BASE64_BAD for bytes that are not digits. */
@@ -335,7 +335,7 @@ static void put_mark(struct buf *out, uint32_t c)
 
 enum { LETTER_MARKS_MAX = 8 };
 
-/* A combining mark of a script in which marks can pile up on a letter. */
+/* A combining mark of a script in which many marks can be added to a letter. */
 static bool is_mark(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -390,7 +390,7 @@ void encode_visible(struct buf *out, slice text, slice kept)
         size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
         if (len > 1)
             (void)slice_code_point(slice_from(text, at), &c);
-        /* Bytes that are not UTF-8 stay: the writer of the output replaces them. */
+        /* Bytes that are not UTF-8 are copied: the writer of the output replaces them. */
         bool is_kept = c < 0x80 && slice_find_char(kept, (char)c) >= 0;
         bool is_marked = is_surplus(c, &letter) || code_point_is_hidden(c);
         if (len > 0 && is_marked && !is_kept) {

@@ -45,7 +45,7 @@ void random_kernel(void *out, size_t len)
 
 static void fork_child(void)
 {
-    /* Wiped, not only marked as used: the parent's unused bytes will be its ids and keys. */
+    /* Wiped, not only marked as used: the parent will use its remaining bytes for ids and keys. */
     mem_wipe(entropy, sizeof(entropy));
     entropy_left = 0;
 }
@@ -178,7 +178,7 @@ static bool is_dash_at(size_t at)
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";
-    /* Where the two digits of each byte are in 8-4-4-4-12. */
+    /* The positions of the two digits of each byte in 8-4-4-4-12. */
     static const uint8_t offsets[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
                                                       19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < sizeof(id.bytes); i++) {

@@ -54,7 +54,7 @@ void log_sink_close(struct log_sink *sink)
     sink->is_own = false;
 }
 
-/* Whole lines up to PIPE_BUF, which a pipe accepts at once or not at all, so that the lines of
+/* Whole lines up to PIPE_BUF, which a pipe accepts completely or refuses, so that the lines of
  * several workers never mix. The rest of a line that a terminal accepted in part is written
  * alone. */
 static slice stream_run(slice lines)

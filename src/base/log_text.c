@@ -208,7 +208,7 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
         put_log_field(text, style, &fields[i]);
-        /* A field is written whole or not at all; half an escape would make the line invalid
+        /* A field is written completely or omitted; half an escape would make the line invalid
          * JSON. */
         if (text->is_full)
             text->len = mark;

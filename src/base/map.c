@@ -119,7 +119,7 @@ static struct map_slot *probe(const struct map *map, slice key, uint64_t hash)
 
 void *map_get(const struct map *map, slice key)
 {
-    /* Also covers a map without slots, which probe() must not be given. */
+    /* This also covers a map without slots, which must not be passed to probe(). */
     if (map->count == 0)
         return NULL;
     return probe(map, key, hash_bytes(key.ptr, key.len))->value;
@@ -136,8 +136,8 @@ static bool grow_slots(struct map *map)
     bigger.cap = cap;
     for (size_t i = 0; i < map->cap; i++)
         if (map->slots[i].value)
-            /* Hashes are stored, so growing compares and hashes no key; all keys differ, so each
-             * finds a free slot. */
+            /* Hashes are stored, so growing neither compares nor hashes keys; all keys differ,
+             * so each finds a free slot. */
             *probe(&bigger, map->slots[i].key, map->slots[i].hash) = map->slots[i];
     mem_free(map->slots);
     *map = bigger;
@@ -156,7 +156,7 @@ int map_put(struct map *map, slice key, void *value, void **old)
         if (map->count >= map->cap / 4 * 3) {
             if (!grow_slots(map))
                 return ERR_NOMEM;
-            /* The slot found before is in the table that growing has freed. */
+            /* The slot found before is in the old table, which growing has freed. */
             slot = probe(map, key, hash);
         }
         map->count++;

@@ -43,7 +43,7 @@ struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 
 /* The same hash for use by other tables (choice of a pool; stable only within one process). */
 uint64_t hash_bytes(const void *ptr, size_t len);
-/* SipHash-1-3 under a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */
+/* SipHash-1-3 with a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */
 uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len);
 /* FNV-1a 64 bit: stable across processes and versions; not for tables with hostile keys. */
 uint64_t hash_stable(const void *ptr, size_t len);

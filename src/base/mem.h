@@ -15,9 +15,9 @@
 /* NULL if out of memory or set to fail; the caller reports it (HTTP: 503) and never aborts. */
 void *mem_alloc(size_t size) MUST_CHECK;
 void *mem_zalloc(size_t size) MUST_CHECK;
-/* count * size with overflow check, zeroed. */
+/* Allocates count * size bytes with an overflow check, zeroed. */
 void *mem_calloc(size_t count, size_t size) MUST_CHECK;
-/* On failure NULL, and the old block stays valid. */
+/* Returns NULL on failure, and the old block stays valid. */
 void *mem_realloc(void *ptr, size_t size) MUST_CHECK;
 char *mem_strdup(const char *text) MUST_CHECK;
 char *mem_strndup(const char *text, size_t len) MUST_CHECK;
@@ -36,7 +36,7 @@ void mem_tune(void);
  * none. */
 void mem_keep(size_t bytes_max);
 
-/* A single block over this is refused, as if memory had run out. */
+/* A single block over this size is refused, as if memory had run out. */
 #define MEM_BLOCK_BYTES_MAX ((size_t)1 << 32)
 
 /* Exact if no other thread that keeps blocks is running. */

@@ -17,8 +17,8 @@ enum {
     SLOTS = METRIC_BUCKETS + 1, /* the last slot counts values above all bounds */
 };
 
-/* Upper bounds. They are round numbers because promises and alarms use round numbers: whether 99 of
- * 100 requests take less than 5 ms can be seen only with a bound at 5 ms. */
+/* Upper bounds of the buckets. They are round numbers because promises and alarms use round
+ * numbers: whether 99 of 100 requests take less than 5 ms is visible only with a bound at 5 ms. */
 #define DECADE(ns) UINT64_C(ns), UINT64_C(ns) * 2, UINT64_C(ns) * 5
 static const uint64_t bounds_ns[METRIC_BUCKETS] = {
     UINT64_C(50000),   DECADE(100000),     DECADE(1000000),     DECADE(10000000),
@@ -69,8 +69,8 @@ static bool take_label(slice *text)
         if (text->ptr[at] != '\\')
             continue;
         at++;
-        /* The only escapes that the text format has in label values. strchr would find the NUL,
-         * too. */
+        /* The only escapes that the text format has in label values. strchr would also find the
+         * NUL. */
         if (at == text->len || !strchr("\\\"n", text->ptr[at]) || text->ptr[at] == '\0')
             return false;
     }

@@ -23,7 +23,7 @@ enum {
     PAGE_BYTES = 4096,
 };
 
-/* At the start of its own pages. */
+/* The header of a slab, at the start of its own pages. */
 struct slab {
     struct list link; /* in slabs_with_room[class], else by itself */
     size_t bytes;     /* size of the mapping */
@@ -122,7 +122,7 @@ static struct secret *slab_take(struct slab *slab)
 static void slab_give(struct slab *slab, struct secret *secret)
 {
     ASSERT(slab->used > 0);
-    /* A slab that was full is in no list; it has room again. */
+    /* A slab that was full is in no list; now it has room again. */
     if (slab->used-- == slab->slots)
         list_push_front(slab->class, &slab->link);
     secret->next_free = slab->free;

@@ -155,9 +155,9 @@ bool slice_to_bool(slice s, bool *value)
     return false;
 }
 
-/* How many bytes of s belong to one sequence; *len: the length of the complete sequence, 0 if its
- * first byte does not begin one. The ranges of the second byte come from RFC 3629 4: they exclude
- * overlong forms, surrogates and code points above U+10FFFF. */
+/* The number of bytes of s that belong to one sequence; *len: the length of the complete
+ * sequence, 0 if its first byte does not begin one. The ranges of the second byte come from RFC
+ * 3629 4: they exclude overlong forms, surrogates and code points above U+10FFFF. */
 static size_t utf8_begun(slice s, size_t *len)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;

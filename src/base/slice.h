@@ -59,7 +59,7 @@ static inline slice slice_first(slice s, size_t len)
     return (slice){s.ptr, len < s.len ? len : s.len};
 }
 
-/* ASCII case-insensitive, as HTTP header names compare (RFC 9110 5.1). */
+/* Compares without regard to ASCII case, as for HTTP header names (RFC 9110 5.1). */
 bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len);
 static inline bool slice_eq_nocase(slice a, slice b)
 {
@@ -97,7 +97,7 @@ bool slice_is_utf8(slice s, size_t *bad_at);
  * least one visible character. Some names need direction marks, so code that shows a name
  * isolates it. */
 bool slice_is_name(slice s, size_t characters_max);
-/* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
+/* Length (1 to 4) of the well-formed UTF-8 sequence at the start of s; 0 if there is none. */
 size_t slice_utf8_first(slice s);
 /* For a non-empty s that does not begin with a well-formed sequence: the number of bytes that a
  * decoder replaces with one U+FFFD. For a truncated sequence these are its bytes, else it is one
@@ -126,7 +126,7 @@ slice slice_join(char *room, size_t size, const slice *parts, size_t count);
 enum { SLICE_U64_MAX = 20 };
 /* Writes the decimal digits of value at the end of room. */
 slice slice_of_u64(uint64_t value, char room[SLICE_U64_MAX]);
-/* Constant time in the length; for secrets. */
+/* Takes constant time for a given length; for secrets. */
 bool slice_eq_secret(slice a, slice b);
 
 #endif

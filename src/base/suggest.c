@@ -38,8 +38,9 @@ static bool may_be_near(const struct suggest_name *a, const struct suggest_name 
     return !a->is_long && !b->is_long && gap < limit && apart < 2 * limit;
 }
 
-/* Fills one row of the distance table; cells further than `limit` from the diagonal are not filled.
- * Returns the lowest value of the row. rows: the present one and the two above it, in turn. */
+/* Fills one row of the distance table; cells further than `limit` from the diagonal are not
+ * filled. Returns the lowest value of the row. rows: the current row and the two above it, used
+ * in rotation. */
 static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct suggest_name *a,
                          const struct suggest_name *b, unsigned i, unsigned limit)
 {

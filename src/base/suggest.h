@@ -38,8 +38,8 @@ struct suggest {
 
 /* About one character in three may be wrong, in a short name only one. typed is copied. */
 void suggest_begin(struct suggest *suggest, slice typed);
-/* If the name begins with what was typed (at least two characters), that counts as one edit;
- * among equally near names the first wins. name is borrowed as long as the result is used. */
+/* A name that begins with what was typed (at least two characters) counts as one edit; among
+ * equally near names the first is chosen. name is borrowed as long as the result is used. */
 void suggest_offer(struct suggest *suggest, slice name);
 /* The number of characters to change, insert, drop or swap with their neighbour (optimal string
  * alignment). Returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as many,

@@ -17,7 +17,7 @@ struct thread_block {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-/* Keys are limited (PTHREAD_KEYS_MAX). Without one, callers work without a block (NULL). */
+/* Keys are limited (PTHREAD_KEYS_MAX). If there is no key, callers work without a block (NULL). */
 static bool has_key;
 
 static void on_thread_end(void *head)
@@ -47,7 +47,7 @@ void *thread_block_new(size_t size)
         return NULL;
     block->next = pthread_getspecific(key);
     block->size = total;
-    /* Last, after the block is complete: the destructor must find a consistent list. */
+    /* Set last, after the block is complete: the destructor must find a consistent list. */
     if (pthread_setspecific(key, block) != 0) {
         munmap(block, total);
         return NULL;

@@ -27,7 +27,7 @@ struct app_times_table {
     struct app_times *other;
 };
 
-/* ERR_NOMEM; it may be freed then, too. */
+/* ERR_NOMEM; app_times_deinit is allowed in that case, too. */
 int app_times_init(struct app_times_table *table) MUST_CHECK;
 void app_times_deinit(struct app_times_table *table);
 /* The app's histograms; integration NULL: those of (other). Never NULL. */

@@ -129,8 +129,8 @@ static int append_nested(struct build *b, struct pairs *pairs, slice key, const 
     return result;
 }
 
-/* The manifest defines how an array is written: its name repeated for each item, or followed by []
- * or [index]. */
+/* The manifest defines how an array is written: its name is repeated for each item, or followed
+ * by [] or [index]. */
 static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
 {
     int result = OK;

@@ -80,8 +80,8 @@ static enum op_result stop_full(struct call_enrol *enrol)
     return stop_enrol(enrol, CALL_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
-/* An early check that saves a call to the app. Two enrolments may pass it at the same time; the
- * storing statement counts again (CONNECT_SAVE_FULL). */
+/* An early check that saves a call to the app. Two enrolments may pass it at the same time, so
+ * the storing statement counts again (CONNECT_SAVE_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);

@@ -67,8 +67,8 @@ static enum op_result ask_for_token(struct call_probe *probe)
     return stop_unmade(probe, status, SLICE("A token cannot be requested with this credential."));
 }
 
-/* With client credentials the test needs a token first; a stored connection may have one already,
- * which is then tested unchanged. */
+/* With client credentials the test needs a token first. A stored connection may have one
+ * already, which is then tested unchanged. */
 static enum op_result step_begin(struct op *op)
 {
     struct call_probe *probe = probe_of(op);

@@ -105,7 +105,7 @@ static void make_root(struct reply *r, const struct call_scope *scope)
     put_name(r);
 }
 
-/* null when the expression fails: contrib/integrations/README.md "Templates and expressions". */
+/* null if the expression fails: contrib/integrations/README.md "Templates and expressions". */
 static struct json eval_or_null(struct reply *r, const struct expr *expr)
 {
     struct json value = json_null;
@@ -332,8 +332,8 @@ static slice default_hint(struct reply *r)
     return reply_hint(reason, r->out->effect, r->call->status, r->acts);
 }
 
-/* A request without a credential was refused: an expired URL, for example. The connection is not
- * the cause. */
+/* A request without a credential was refused, for example because of an expired URL. The
+ * connection is not the cause. */
 static bool refuses_no_credential(const struct reply *r, const struct catalog_error_rule *rule)
 {
     slice code = rule ? rule->error_code : SLICE_NONE;

@@ -107,7 +107,8 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
     json_close(w, '}');
 }
 
-/* In the order of the API's examples. A blocked run has no id: no row is stored for it. */
+/* Writes the members in the order of the API's examples. A blocked run has no id: no row is
+ * stored for it. */
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome)
 {
     ASSERT(exec_reason_status(outcome->reason));

@@ -1,5 +1,5 @@
 /*
- * The summary of an execution: stored, and returned byte for byte.
+ * The summary of an execution, which is stored, and returned byte for byte.
  */
 #ifndef CALL_SUMMARY_H
 #define CALL_SUMMARY_H

@@ -381,7 +381,8 @@ void catalog_unref(struct catalog *catalog);
 
 void catalog_report_init(struct catalog_report *report);
 void catalog_report_deinit(struct catalog_report *report);
-/* On the heap, as it is too large for a stack. NULL: ERR_NOMEM in err, which may be NULL. */
+/* Allocated on the heap, as it is too large for a stack. NULL: ERR_NOMEM in err, which may be
+ * NULL. */
 struct catalog_report *catalog_report_new(struct err *err) MUST_CHECK;
 void catalog_report_free(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
@@ -442,7 +443,7 @@ static inline bool catalog_has_provider_key(const struct catalog_action *action)
     return action->idempotency_header.len > 0 || action->idempotency_member.len > 0;
 }
 
-/* Whether the request may have a lasting effect: if not, it may be sent again. */
+/* Whether the request may have a lasting effect. If not, it may be sent again. */
 static inline bool catalog_request_acts(const struct catalog_action *action, unsigned at)
 {
     ASSERT(at <= action->then_count); /* the next request describes what this one did */

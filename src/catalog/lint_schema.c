@@ -25,7 +25,7 @@ static const char *const annotations[] = {
 static void check_name(const struct reader *r, slice name)
 {
     struct suggest suggest;
-    /* "x-" is the convention for extensions, OpenAPI's among them. */
+    /* "x-" is the convention for extensions, for example in OpenAPI. */
     if (keyword_find(name) != KW_COUNT || slice_starts_with(name, SLICE("x-")))
         return;
     suggest_begin(&suggest, name);
@@ -46,7 +46,7 @@ static void check_name(const struct reader *r, slice name)
                        SLICE_ARG(name));
 }
 
-/* Schemas for which clients of models drop a tool (tool.h). */
+/* Warns about schemas that make clients of models drop a tool (tool.h). */
 static void check_for_clients(const struct schema_lint *lint, const struct json *schema)
 {
     if (catalog_tool_lacks_items(lint->root, schema))

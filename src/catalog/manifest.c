@@ -225,7 +225,7 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     int kind = reader_choice(&r, "type", auth_names, -1);
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    /* There was an error; any value will do for the rest of the pass. */
+    /* There was an error, so any value is good enough for the rest of the pass. */
     auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
     auth->name = reader_text(&r, "name");
     read_auth_oauth(&r, auth);
@@ -296,7 +296,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
         action->integration = integration;
         manifest_read_action(r, &path, &array->as.items[i], action);
     }
-    /* Sorted for the finders, which use binary search; equal ids are then adjacent. */
+    /* Sorted for lookups by binary search; equal ids are then adjacent. */
     qsort(integration->actions, integration->action_count, sizeof(struct catalog_action),
           compare_actions);
     for (size_t i = 1; i < integration->action_count; i++)

@@ -29,7 +29,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action);
 /* Reads the member `request` of an action or an identity. is_later: it may take its URL from an
  * earlier reply, and has no alternatives. */
 void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later);
-/* manifest_then.c: the requests after the action's first. */
+/* manifest_then.c: reads the requests after the action's first. */
 void manifest_read_then(struct reader *parent, struct catalog_action *action);
 /* Reads `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
@@ -44,7 +44,7 @@ void manifest_check_address(const struct reader *r, const char *name, slice text
 void manifest_check_dots(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: reads `errors` of an integration or an action, and `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
-/* `not_done_statuses` of an integration or action; NULL if absent or faulty. */
+/* Reads `not_done_statuses` of an integration or action; NULL if absent or faulty. */
 const struct json *manifest_read_not_done(struct reader *r);
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
 

@@ -307,7 +307,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", CATALOG_DEADLINE_MS_MAX);
 }
 
-/* tool_name and the limit on its length. */
+/* Sets tool_name and checks the limit on its length. */
 static void name_tool(struct reader *r, struct catalog_action *action)
 {
     action->action_id = reader_text_required(r, "action_id");

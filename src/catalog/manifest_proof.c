@@ -16,7 +16,7 @@ static const char *const months[] = {"January",   "February", "March",    "April
 static bool parse_date(slice text, uint64_t *year, uint64_t *month, uint64_t *day)
 {
     slice rest = text;
-    /* Only the form is checked, not the length of a month: the dates are written by tests. */
+    /* Only the form is checked, not the length of a month, because tests write the dates. */
     *month = *day = 0;
     if (text.len != 4 && text.len != 7 && text.len != 10)
         return false;

@@ -251,7 +251,7 @@ static int by_integration_id(const void *id, const void *position)
 
 static struct catalog_integration *find_head(const struct catalog *catalog, slice id)
 {
-    /* bsearch must not get a null array, and a catalog of no manifests is legal. */
+    /* bsearch must not get a null array, and a catalog without manifests is legal. */
     if (catalog->integration_count == 0)
         return NULL;
     struct catalog_integration **found = bsearch(&id, catalog->integrations,

@@ -142,7 +142,7 @@ static void put_table(struct buf *out, struct pack_header *header, enum pack_tab
     buf_append(out, slice_of(items, count * item_bytes));
 }
 
-/* The search data of an integration; its actions follow from `actions` on. */
+/* Makes the search data of an integration. actions: receives the data of its actions. */
 static struct search_integration search_source(const struct catalog_integration *integration,
                                                const struct pack_integration *packed,
                                                const struct pack_action *packed_actions,

@@ -61,8 +61,8 @@ void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_sche
     *tool = (struct catalog_tool){.root = input_schema};
 }
 
-/* For a schema that cannot be described further: any value but an array, whose items would need a
- * type. */
+/* Written for a schema that cannot be described further: allows any value but an array, whose
+ * items would need a type. */
 static void put_any(struct json_writer *w)
 {
     static const char *const types[] = {"string", "number", "boolean", "object", "null"};
@@ -129,8 +129,8 @@ static void put_members(struct catalog_tool *tool, struct json_writer *w, const 
     }
 }
 
-/* For parts that a tool's schema cannot contain completely, since they are recursive or too
- * large. */
+/* Written for parts that a tool's schema cannot contain completely, since they are recursive or
+ * too large. */
 static void put_cut(struct catalog_tool *tool, struct json_writer *w, const struct json *schema)
 {
     const struct json *target = target_of(tool->root, schema);

@@ -1,5 +1,5 @@
 /*
- * The inside of struct connect_service, for the files of this room.
+ * The internals of struct connect_service, for the files of this room.
  */
 #ifndef CONNECT_INTERNAL_H
 #define CONNECT_INTERNAL_H

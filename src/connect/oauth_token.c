@@ -115,7 +115,7 @@ static void keep_secret(struct oauth_request *request, slice secret)
         secret_mask_add(&request->secrets, encoded);
 }
 
-/* The masks point into secret_texts, so its bytes are reserved first. */
+/* The masks point into secret_texts, so the room for its bytes is reserved first. */
 static bool keep_secrets(const struct oauth_ask *ask, struct oauth_request *request)
 {
     const slice secrets[] = {ask->client_secret, ask->code, ask->verifier, ask->refresh_token};
@@ -291,7 +291,7 @@ static bool is_token(slice text)
     return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
 }
 
-/* A number, or a number in a string. An unreadable value counts as absent. */
+/* A number, or a number in a string. A malformed value counts as absent. */
 static int64_t read_expires_in(const struct json *value)
 {
     int64_t seconds = 0;

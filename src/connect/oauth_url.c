@@ -1,5 +1,5 @@
 /*
- * Addresses of an authorization server that belongs to each customer: `${connection.params.x}` in
+ * Addresses of authorization servers that differ per customer: `${connection.params.x}` in
  * authorize_url and token_url, as in base_url.
  */
 #include "connect/oauth_token.h"

@@ -53,7 +53,8 @@ enum connect_need connect_item_need(const struct connect_service *service,
 
 /* ---- waiting ops and remembered failures ---- */
 
-/* The message is copied into the waiting op's arena: the renewer's own ends with the renewer. */
+/* The message is copied into the waiting op's arena, because the renewer's arena is freed with
+ * the renewer. */
 static void end_wait(struct connect_renewal *renewal, enum connect_renewed result, slice message)
 {
     struct op *op = renewal->op;

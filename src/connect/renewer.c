@@ -295,9 +295,9 @@ static enum op_result step_ask(struct op *op)
     };
     if (ask.grant == OAUTH_GRANT_REFRESH)
         ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));
-    /* A process that was suspended after sending the claim may find it expired: another process
-     * may send the token, and a provider may end the grant if a refresh token is used twice. So
-     * the boot clock is used, which counts suspended time, and another round follows. */
+    /* A process that was suspended after sending the claim may find it expired. Then another
+     * process may send the token, and a provider may end the grant if a refresh token is used
+     * twice. So the boot clock is used, which counts suspended time, and another round follows. */
     uint64_t waited_ms = (clock_boot_ns() - renewer->claim.since_boot_ns) / 1000000;
     if (waited_ms > LEASE_MARGIN_MS / 2) {
         if (loop_now_ns(op->loop) > renewer->claim.until_ns)

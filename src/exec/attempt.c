@@ -128,7 +128,7 @@ enum op_result exec_step_call(struct op *op)
         return op_jump(op, EXEC_STEP_NEXT);
     if (!is_first)
         (void)limits_repeat(&exec->gate.slot); /* the back-off was the wait */
-    /* The manifest's total time-out is for one call; the run's deadline is for all of them. */
+    /* The manifest's total time-out is for one call; the run's deadline is for all calls. */
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;

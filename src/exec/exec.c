@@ -1,5 +1,5 @@
 /*
- * The sequence of an execution, in reading order, and the service that counts them.
+ * The sequence of an execution, in reading order, and the service that counts executions.
  */
 #include "exec/internal.h"
 

@@ -59,10 +59,10 @@ struct exec_config {
 
 /* NULL: out of memory. Everything in config outlives it. */
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
-/* No execution may be under way (asserted). */
+/* Asserts that no execution is under way. */
 void exec_service_free(struct exec_service *service);
-/* Whether writes may begin: not after the database was unreachable for longer than the node's
- * lease, until the node has a new one. */
+/* Whether writes may begin: not if the database was unreachable for longer than the node's
+ * lease, until the node has a new lease. */
 bool exec_service_may_write(const struct exec_service *service);
 /* Number of runs under way, and of results of ended runs that are not stored yet. */
 size_t exec_service_active(const struct exec_service *service);
@@ -96,8 +96,8 @@ struct exec_proof {
 };
 enum { EXEC_PROOF_MS = 1000 };
 
-/* The time in which a request equal to a write whose client disconnected gets the write's result
- * (lost.c). */
+/* For this long after a client disconnected during a write, an equal request gets the write's
+ * result (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
 
 /* All pointers are borrowed until the execution has ended. */

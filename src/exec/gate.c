@@ -8,7 +8,7 @@
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
-/* The short id even for an action that does not exist, so that a key's fingerprint is stable. */
+/* The short id, even for an action that does not exist, so that a key's fingerprint is stable. */
 static slice short_action_id(const struct exec *exec)
 {
     return exec->action ? exec->action->action_id
@@ -57,7 +57,8 @@ enum op_result exec_step_find_action(struct op *op)
     exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     if (exec->action) {
         exec->out.advice = exec_advice_for(exec->action);
-        /* Before the fingerprint: the request is the same with and without such a null. */
+        /* This comes before the fingerprint: the request is the same with and without such a
+         * null. */
         exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
     }
     exec->out.integration_id = exec->in.integration_id;

@@ -1,5 +1,5 @@
 /*
- * An execution from the inside: its steps, its state by phase, and functions that the room's files
+ * The internals of an execution: its steps, its state by phase, and functions that the room's files
  * share. Private to the room.
  */
 #ifndef EXEC_INTERNAL_H
@@ -210,7 +210,7 @@ enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice messa
 enum op_result exec_stop_unavailable(struct exec *exec, slice message);
 enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
-/* gate.c: the integration or action does not exist. */
+/* gate.c: whether the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
 /* check.c: whether it needs a confirmation and does not have one; a dry run needs none. */
 bool exec_is_unconfirmed(const struct exec *exec);

@@ -16,7 +16,7 @@ static bool is_paged(const struct exec *exec)
     return exec->action->pages.count > 0 && exec->action->level == LEVEL_READ;
 }
 
-/* As many as the caller, the manifest and the server allow. */
+/* The number of pages that the caller, the manifest and the server all allow. */
 static unsigned pages_max(const struct exec *exec)
 {
     unsigned max = exec->action->pages.max > 0 ? exec->action->pages.max : CATALOG_PAGES_DEFAULT;
@@ -151,7 +151,7 @@ static enum op_result take_reply(struct exec *exec)
 
 /* ---- the next page ---- */
 
-/* Whether the next page is the page that `former` requested. If a provider repeats a cursor,
+/* Whether the next page is the one that `former` requested. If a provider repeats a cursor,
  * pages would be read until max_pages. */
 static bool is_same_page(const struct exec *exec, const struct json *former)
 {

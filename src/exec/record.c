@@ -15,8 +15,8 @@ enum {
     RECORD_WAIT_MS = 5000, /* beyond the run's deadline, before its client is answered */
 };
 
-/* With proof that nothing was done, or for a failed read, the key is free again: "retry unchanged"
- * works. */
+/* If it is proven that nothing was done, or a read failed, the key is free again: "retry
+ * unchanged" works. */
 static enum claim_end end_of_claim(const struct exec *exec)
 {
     bool is_free = exec->in.idempotency_key.len == 0 || exec->out.effect == EXEC_EFFECT_NONE;
@@ -35,7 +35,7 @@ static enum exec_reason refusal_of(const struct exec *exec)
     return exec->record.is_settled ? exec->record.refusal : exec->out.reason;
 }
 
-/* A credential that the provider refused is marked. Nothing is answered before the record. */
+/* Marks the credential if the provider refused it. Nothing is answered before the record. */
 static enum op_result go_to_answer(struct exec *exec)
 {
     ASSERT(!exec_is_claimed(exec));
@@ -120,7 +120,7 @@ static enum op_result record_again(struct exec *exec)
                                        "because the database cannot be reached."));
 }
 
-/* It was not stored, but may be stored later. */
+/* The record was not stored, but may be stored later. */
 static enum op_result check_unstored(struct exec *exec)
 {
     if (exec_is_claimed(exec) && is_tried(exec))
@@ -134,7 +134,7 @@ static enum op_result check_unstored(struct exec *exec)
 }
 
 /* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after this
- * node's lease ran out, and its record is valid. Like OK it ends the claim. ERR_INVALID and
+ * node's lease expired, and its record is valid. Like OK it ends the claim. ERR_INVALID and
  * ERR_LIMIT are permanent. */
 enum op_result exec_step_check_record(struct op *op)
 {

@@ -75,8 +75,8 @@ enum op_result exec_check_token(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
-/* Two entries: before the first call by the clock, and from check_reply after a refusal, which
- * exec_renews_after has allowed. */
+/* There are two ways to this step: before the first call if the token expires soon, and from
+ * check_reply after a refusal, which exec_renews_after has allowed. */
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -89,8 +89,8 @@ enum op_result exec_step_renew_token(struct op *op)
 
 /* ---- no token ---- */
 
-/* The run ends here. The provider refused the token, or was not called: this request did
- * nothing. */
+/* The run ends here. The provider refused the token, or was not called: this request had no
+ * effect. */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
     ASSERT(reason != EXEC_SUCCEEDED && !exec->pages.is_ended);

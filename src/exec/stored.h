@@ -25,10 +25,10 @@ struct exec_stored_table {
 
 void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
                       struct budget_queue *work, size_t count_max);
-/* Nothing may be in use (asserted). */
+/* Asserts that no text is in use. */
 void exec_stored_deinit(struct exec_stored_table *table);
 
-/* One reader, in the memory of its op. Zeroed before use. */
+/* One reader, in the memory of its op. Zero it before use. */
 struct exec_stored_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
      * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */

@@ -23,7 +23,7 @@ struct tallies {
 };
 
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);
-/* Rows that are not written are lost. */
+/* Rows that were not written are lost. */
 void tallies_deinit(struct tallies *tallies);
 /* Counts one call, unless nothing was attempted and nothing blocked it, or it was answered
  * without a call. Names are empty if the catalog has none; copied. */

@@ -96,7 +96,7 @@ static void put_waits(struct tracer *tracer, const struct http_call *call)
             trace_put_i64(tracer, times[i].key, (int64_t)(times[i].ns / 1000));
 }
 
-/* error.type: the status if there is one, as in OpenTelemetry's conventions for HTTP. */
+/* error.type: the status if there is one, as OpenTelemetry's conventions for HTTP define. */
 static void end_attempt(struct exec *exec, uint64_t took_ns, bool is_cut)
 {
     char room[160], digits[SLICE_U64_MAX];

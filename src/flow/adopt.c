@@ -52,7 +52,7 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* Without a lease of its own a node may not adopt: its flows would become orphans again at once. */
+/* A node without a lease may not adopt: its flows would become orphans again at once. */
 static enum op_result step_find_dead(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);

@@ -21,7 +21,7 @@ static const struct catalog_action *find_action(const struct flow_run *run, size
     return catalog_find_tool(*run->service->config.catalog, run->tmpl->steps[step].tool);
 }
 
-/* An unknown action is safe: the execution refuses it before anything is sent. */
+/* A call of an unknown action is safe: the execution refuses it before anything is sent. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
@@ -35,7 +35,7 @@ bool flow_call_is_read(const struct flow_run *run, size_t step)
     return action && action->level == LEVEL_READ; /* a removed action may have been a write */
 }
 
-/* Confirmed at the start, or by an approval that a person has given. */
+/* Whether the call was confirmed at the start, or by a person's approval. */
 static bool is_confirmed(const struct flow_run *run, const struct flow_step_def *step)
 {
     switch (step->confirm) {
@@ -70,8 +70,8 @@ static uint64_t deadline_ns(const struct flow_run *run)
     return loop_now_ns(run->op.loop) + (left_us > 1000 ? (uint64_t)left_us : 1000) * 1000;
 }
 
-/* The proof names the row as it is now, after the transition that led to this call. Lanes of a
- * fan-out share it, which is right because the row does not change while they run. */
+/* The proof contains the row as it is now, after the transition that led to this call. Lanes of
+ * a fan-out share it, which is safe because the row does not change while they run. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
 {
     struct flow_run *run = call->run;
@@ -149,7 +149,7 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     return error;
 }
 
-/* EXEC_UNAVAILABLE and EXEC_STILL_RUNNING say nothing about the provider: the same attempt may call
+/* EXEC_UNAVAILABLE and EXEC_STILL_RUNNING do not concern the provider: the same attempt may call
  * again. A success that is too large fails without a retry, as the provider would send the same
  * answer. */
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,

@@ -96,7 +96,7 @@ static void put_change(struct comparison *c, slice name, slice now, slice then)
     json_close(c->w, '}');
 }
 
-/* A `then` of null is a property that the call does not set. */
+/* If a `then` is null, the call does not set that property. */
 static void compare_member(struct comparison *c, const struct json_member *member)
 {
     const struct json *value = &member->value, *before = json_get(c->now, json_str(&member->key));

@@ -102,7 +102,8 @@ static enum op_result conflict(struct flow_command *command, slice message)
     return answer_command(command, FLOW_ANSWER_CONFLICT, message);
 }
 
-/* Bounded, because a client waits: under a steady race with other changes it gets a 503. */
+/* The number of retries is limited, because a client waits: under a steady race with other
+ * changes it gets a 503. */
 static enum op_result retry(struct flow_command *command, enum command_step step)
 {
     if (++command->tries > TRIES_MAX)
@@ -127,7 +128,8 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 
 /* ---- a start's key ---- */
 
-/* The request. The first line distinguishes it from executions, and its format from others. */
+/* The fingerprint of the request. The first line distinguishes it from an execution's, and its
+ * format from others. */
 static int make_fingerprint(struct flow_command *command)
 {
     struct buf text;
@@ -171,8 +173,8 @@ static enum op_result begin_flow_start(struct flow_command *command)
                                            : op_jump(&command->op, COMMAND_START);
 }
 
-/* The key was taken before. Only a flow can have the same fingerprint, and it was durable together
- * with its key. */
+/* The key is already bound. Only a flow can have the same fingerprint, and it became durable
+ * together with its key. */
 static enum op_result follow_key(struct flow_command *command)
 {
     if (store_claim_is_spent(&command->found))
@@ -297,7 +299,8 @@ static enum op_result step_start(struct op *op)
     if (!can_run(service))
         return refuse_run(command);
     struct flow flow = new_flow(command, tmpl);
-    /* On another node the statement itself finds the repetition (step_started). */
+    /* If the first start was sent by another node, the statement itself finds the repetition
+     * (step_started). */
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
     command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.by.actor);
@@ -311,7 +314,7 @@ static enum op_result step_start(struct op *op)
     return OP_NEXT;
 }
 
-/* The same statement each time; it recognizes the result of an earlier attempt. */
+/* Each attempt sends the same statement, which recognizes the result of an earlier attempt. */
 static enum op_result step_send(struct op *op)
 {
     struct flow_command *command = command_of(op);

@@ -132,7 +132,7 @@ static enum op_result fail_item(struct flow_lane *lane)
     return OP_STOP;
 }
 
-/* The flow continues elsewhere: the other lanes stop at their next item, too. */
+/* The flow continues on another node: the other lanes stop at their next item, too. */
 static enum op_result leave_fan(struct flow_lane *lane)
 {
     lane->fan->is_left = true;
@@ -279,7 +279,7 @@ static enum op_result step_called(struct op *op)
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
-        /* With a durable intent the call is finished, as in step_execute of run.c. */
+        /* If the intent is durable the call runs to its end, as in step_execute of run.c. */
         if (flow_run_is_leaving(run) && lane->fan->is_read)
             return leave_fan(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");

@@ -40,9 +40,9 @@ struct flow_config {
 /* config is copied, its pointers are borrowed. NULL: out of memory. Begins to adopt and to fire
  * timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
-/* A clean drain: takes no more flows and lets running ones reach their next durable state. The
- * caller limits the time (then flow_service_cancel_all). Others adopt flows that are still owned
- * once the node has left, which does not count as an adoption. */
+/* Begins a clean drain: takes no more flows and lets running ones reach their next durable
+ * state. The caller limits the time (then flow_service_cancel_all). Flows that are still owned
+ * are adopted by other nodes once this node has left, which does not count as an adoption. */
 void flow_service_drain(struct flow_service *service);
 size_t flow_service_active(const struct flow_service *service);
 void flow_service_cancel_all(struct flow_service *service);
@@ -208,7 +208,7 @@ struct flow_watch {
     bool wants_view;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
-    /* With wants_view: the view at the last notified change, if this process has it; see
+    /* If wants_view is set: the view at the last notified change, if this process has it; see
      * flow_watch_take_view. */
     struct flow_view *view;
 };
@@ -229,7 +229,7 @@ void flow_watch_notify(struct flow_service *service, const struct flow *flow,
  * by other nodes use a watch. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev) MUST_CHECK;
-/* At a shutdown: every watch is notified, so that long polls and event streams end. */
+/* Called at a shutdown: notifies every watch, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 
 #endif

@@ -85,7 +85,7 @@ struct flow_plan {
     struct flow_error error; /* FAULT */
 };
 
-/* How far the plan has been executed. */
+/* The progress of the plan's execution. */
 struct flow_progress {
     int64_t attempt_base; /* attempts before a person resumed it */
     bool is_interrupted;  /* a node that has died began this attempt */
@@ -135,7 +135,8 @@ struct flow_run {
     struct flow_progress progress;
     struct flow_transition transition;
     struct flow_published published;
-    /* Two arenas in turn: for the step that is being recorded, and for the plan of the next. */
+    /* Two arenas that alternate: one for the step that is being recorded, one for the plan of
+     * the next step. */
     struct arena scratch[2];
     unsigned scratch_current;
 };
@@ -158,28 +159,29 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
-/* Cancels this process's run of the flow, if any: its row has changed. */
+/* Cancels this process's run of the flow, if any, because the flow's row has changed. */
 void flow_run_cancel(struct flow_service *service, struct uuid id);
 /* The view of this account's flow, if this process runs it and is at this revision; else NULL.
  * The caller gets a reference. */
 struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
-/* A run of this flow is in memory, in any state. */
+/* Whether a run of this flow is in memory, in any state. */
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 /* Whether it runs here or is about to; false if it has just been parked and is about to end. */
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
-/* Whether there is a slot for one more run; not while draining. */
+/* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
-/* A run or a take has ended: fires due timers that waited for a slot. */
+/* Called when a run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 
-/* Nothing new may begin: draining, or the row's owner is a former incarnation of this node. */
+/* Whether nothing new may begin: the service is draining, or the row's owner is a former
+ * incarnation of this node. */
 bool flow_run_is_leaving(const struct flow_run *run);
 static inline bool flow_run_is_ours(const struct flow_run *run)
 {
     return uuid_eq(run->flow.owner, node_id(run->service->config.node));
 }
-/* The planned step; not with FLOW_PLAN_END. */
+/* The planned step. Must not be called with FLOW_PLAN_END. */
 static inline const struct flow_step_def *flow_run_step(const struct flow_run *run)
 {
     ASSERT(run->plan.step < run->tmpl->step_count);
@@ -204,9 +206,9 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
  * number if it is step `at`; is_decided: that step's `when` was checked before. Uses the current
  * scratch arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
-/* A plan without an action: for an attempt that fails right after the load. */
+/* Makes a plan without an action, for an attempt that fails right after the load. */
 void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
-/* The input of one item of the plan's fan-out, in arena. false: see *error. */
+/* Evaluates the input of one item of the plan's fan-out, in arena. false: see *error. */
 bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
                     int64_t *connection_id, struct flow_error *error);
 /* A transform's value. */
@@ -224,7 +226,8 @@ bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
  * with this message. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
-/* A connection's id from a value: a number or a decimal string; null: the default connection. */
+/* Reads a connection's id from a value: a number or a decimal string; null: the default
+ * connection. */
 int64_t flow_connection_id(const struct json *value);
 
 /* call.c: one call of a step, on behalf of the run or of a lane of its fan-out. */
@@ -235,7 +238,8 @@ struct flow_call {
     size_t item;      /* SIZE_MAX: no fan-out */
     bool is_in_doubt; /* an earlier attempt at it may have had an effect */
 };
-/* The exec is in parent's arena, like everything it borrows besides the input. NULL: no memory. */
+/* Everything that the exec borrows, except the input, is in parent's arena, like the exec
+ * itself. NULL: out of memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
@@ -247,12 +251,12 @@ enum flow_call_end flow_call_result(const struct flow_call *call, const struct e
                                     struct arena *arena, struct flow_error *error);
 /* Whether the call may be repeated: a second call has no effect of its own. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
-/* Whether it only reads: it then needs no intent, and leaves no doubt. */
+/* Whether the call only reads: then it needs no intent, and leaves no doubt. */
 bool flow_call_is_read(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, after `tries` attempts; 0: none is left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries);
-/* The flow's deadline has passed, so no further call is begun. */
+/* Whether the flow's deadline has passed; then no further call is begun. */
 bool flow_run_is_overdue(const struct flow_run *run);
 /* An error that does not affect whether the call is retried. code is constant; message and hint
  * are borrowed. */
@@ -288,7 +292,7 @@ void flow_timers_fire(struct flow_timers *timers);
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
-/* take.c: takes the flow of a dead owner on an op of its own and runs it. */
+/* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
 /* trace.c: all functions are harmless if the flow is not traced. This one prepares a new run,

@@ -37,7 +37,7 @@ bool flow_load_has_ended(const struct flow_load *load);
  * flow_load_start_view. */
 slice flow_load_render_view(struct flow_load *load);
 
-/* A flow as a row of a list. Slices in the page's arena. */
+/* A flow as a row of a list. The slices are in the page's arena. */
 struct flow_row {
     struct uuid id;
     slice name, title; /* name: the template's; title: the flow's own, or else the template's */

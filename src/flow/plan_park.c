@@ -11,7 +11,7 @@
 
 enum { SECOND_US = 1000000 };
 
-/* Seconds to microseconds. The comparison is written so that NaN fails it. */
+/* Converts seconds to microseconds. The comparison is written so that it fails for NaN. */
 static bool read_duration_us(struct flow_run *run, const struct json *value, const char *what,
                              int64_t *out_us)
 {
@@ -140,8 +140,8 @@ static bool refuse_expression(struct approval *a)
     return false;
 }
 
-/* One call that this approval confirms: exactly the input that will be sent. The lint of templates
- * guarantees that all its values are known by now. */
+/* Writes one call that this approval confirms, with exactly the input that will be sent. The
+ * lint of templates guarantees that all its values are known by now. */
 static bool put_call(struct approval *a, const struct flow_step_def *step, const struct json *item,
                      size_t index)
 {
@@ -218,7 +218,7 @@ static bool put_items(struct approval *a)
     return true;
 }
 
-/* {title, summary, items, domains}. false: see *err. */
+/* Writes {title, summary, items, domains}. false: see *err. */
 static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
                         bool with_changes, struct err *err)
 {

@@ -46,8 +46,9 @@ enum run_step {
 
 /* ---- loading ---- */
 
-/* A run begins in one of three ways: adopted, resumed or woken, with its row alone; started, with a
- * plan from flow_run_new; or started and already waiting or completed by the same statement. */
+/* A run begins in one of three ways: adopted, resumed or woken, when only its row is known;
+ * started, with a plan from flow_run_new; or started by a statement after which it already waits
+ * or has completed. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -237,7 +238,7 @@ static enum op_result step_called(struct op *op)
     return OP_DONE;
 }
 
-/* Facts about items belong to the step and the attempt of the row, and a load reads only those. So
+/* Facts about items belong to the row's step and attempt, and a load reads only those facts. So
  * the intent comes first even if all calls are safe. */
 static enum op_result step_fan_out(struct op *op)
 {
@@ -280,7 +281,7 @@ static enum op_result step_transform(struct op *op)
     return text.ptr ? complete_step(run, text) : fail_step(run, too_large);
 }
 
-/* A wait or an approval: once it is durable the run ends, and the flow costs no memory. */
+/* Records a wait or an approval. Once it is durable the run ends, and the flow costs no memory. */
 static enum op_result step_park(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -349,7 +350,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     return op_wait_then(&run->op, RUN_RECORD);
 }
 
-/* Only now is run->flow the new row: memory is never ahead of the database. */
+/* run->flow becomes the new row only now: memory is never ahead of the database. */
 static enum op_result step_recorded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -529,7 +530,8 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     bool is_call = run->plan.kind == FLOW_PLAN_CALL || run->plan.kind == FLOW_PLAN_FAN_OUT;
     flow_state_begin(&run->flow, run->plan.kind == FLOW_PLAN_END ? 0 : run->plan.step, is_call);
     run->transition.next = run->flow;
-    /* Revision 2 in the statement of revision 1: one commit for a flow that begins with a pause. */
+    /* Revision 2 is written by the statement of revision 1: one commit for a flow that begins
+     * with a pause. */
     if (run->plan.kind == FLOW_PLAN_PARK || run->plan.kind == FLOW_PLAN_END)
         flow_run_next(run);
     return run;

@@ -37,7 +37,7 @@ static void move_to(struct flow_run *run, struct flow_change change)
 }
 
 /* The state in which the plan is executed. A process that shuts down records no intent: the next
- * owner finds an attempt that was not begun, and may make it. */
+ * owner finds an attempt that was not begun, and may begin it. */
 static void move_to_plan(struct flow_run *run)
 {
     const struct flow_plan *plan = &run->plan;
@@ -50,7 +50,7 @@ static void move_to_plan(struct flow_run *run)
         .is_begun = is_intent,
     };
     if (plan->kind == FLOW_PLAN_END) {
-        /* The position stays at the last step that acted; later steps were skipped. */
+        /* The position stays at the last step that was executed; later steps were skipped. */
         change.to = FLOW_COMPLETED;
         change.step_index = run->flow.step_index;
         change.attempt = run->flow.attempt;

@@ -15,9 +15,9 @@ void flow_plan_unread(struct flow_run *run);
  * as the plan. */
 void flow_run_finish_completed(struct flow_run *run, slice output);
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error);
-/* The database refused the value: the same attempt has failed instead. */
+/* Called if the database refused the value: the same attempt fails instead. */
 void flow_run_finish_refused(struct flow_run *run);
-/* The flow fails in this attempt of this step, for which there is no plan. */
+/* Fails the flow in this attempt of this step, for which there is no plan. */
 void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,
                    const struct flow_error *error);
 /* Prepares the transition to the plan when no attempt has ended: an intent, a pause, the end. */

@@ -34,8 +34,8 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     return NULL;
 }
 
-/* Timers and adoption stop first, so that nothing new begins. Runs see is_draining at their next
- * step; those that sleep are woken to see it. */
+/* Timers and adoption stop first, so that nothing new begins. Runs check is_draining at their
+ * next step; those that sleep are woken for this. */
 void flow_service_drain(struct flow_service *service)
 {
     if (service->is_draining)

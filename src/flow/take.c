@@ -19,8 +19,8 @@ static struct flow_service *service_of(const struct store_later *later)
     return CONTAINER_OF(later->laters, struct flow_service, takes);
 }
 
-/* The owner is read here, not when the op was started: the node may have begun a new incarnation in
- * between. */
+/* The owner is read here, not when the op was started: the node may have begun a new incarnation
+ * since. */
 static void send_take(struct store_later *later)
 {
     struct flow_take *take = &CONTAINER_OF(later, struct taking, later)->take;

@@ -80,8 +80,8 @@ static void check_flow(const struct lint *lint, const slice *names, size_t count
                        "the call is tried again; use flow.createdAt");
 }
 
-/* Called once for each path that an expression reads, with its plain names. Always true: one
- * expression may have several problems. */
+/* Called once for each path that an expression reads, with its plain names. Always returns true:
+ * one expression may have several problems. */
 static bool on_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -157,7 +157,7 @@ static bool on_now(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* The new values come from what the call sends. */
+/* The new values come from the call's input. */
 static bool on_then_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;

@@ -1,7 +1,7 @@
 /*
- * What the files of a template's compilation share: template.c (the file), template_step.c (one
- * step), template_lint.c (what placeholders may name, what confirms a write), template_tool.c (the
- * checks against the catalog). Private to the flow room.
+ * Declarations shared by the files that compile a template: template.c (the file), template_step.c
+ * (one step), template_lint.c (which names placeholders may use, what confirms a write),
+ * template_tool.c (the checks against the catalog). Private to the flow room.
  */
 #ifndef FLOW_TEMPLATE_READ_H
 #define FLOW_TEMPLATE_READ_H

@@ -32,7 +32,7 @@ static const struct expr_template *read_required(struct reader *r, const char *n
     return reader_template(r, name);
 }
 
-/* Seconds: a number, or a template that gives one. */
+/* Seconds: a number, or a template that yields one. */
 static const struct expr_template *read_duration(struct reader *r, const char *name)
 {
     const struct expr_template *tmpl = reader_template(r, name);
@@ -97,7 +97,7 @@ static void read_confirm(struct reader *r, const struct flow_template *tmpl,
         reader_error(r, "confirmed_by", "must be \"approval:STEP\" or \"start\"");
 }
 
-/* One of `now` and `then`: an object, or one `${...}` that gives one. */
+/* One of `now` and `then`: an object, or one `${...}` that yields one. */
 static const struct expr_template *read_properties(struct reader *r, const char *name)
 {
     const struct json *value = json_get(r->object, slice_cstr(name));
@@ -139,7 +139,7 @@ static void read_before(struct reader *parent, const struct flow_template *tmpl,
     }
 }
 
-/* An object, or one `${...}` that gives one. Without it the tool gets {}. */
+/* An object, or one `${...}` that yields one. Without it the tool gets {}. */
 static const struct expr_template *read_call_input(struct reader *r)
 {
     static const struct json none = {.type = JSON_OBJECT};

@@ -1,7 +1,7 @@
 /*
- * A tool_call step against the catalog: the tool exists, a write is confirmed, and the constant
- * parts of the input fit its schema. A mistake is reported when the template is loaded, not when a
- * flow gets to the step.
+ * Checks a tool_call step against the catalog: the tool exists, a write is confirmed, and the
+ * constant parts of the input fit its schema. A mistake is reported when the template is loaded,
+ * not when a flow reaches the step.
  */
 #include "flow/template_read.h"
 

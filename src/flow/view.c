@@ -8,7 +8,7 @@
  */
 #include "flow/flow.h"
 
-/* One step, while it is written. */
+/* The state of one step while it is written. */
 struct step_view {
     const struct flow_step *first, *last; /* its finished attempts; NULL: none */
     const char *status;
@@ -112,7 +112,8 @@ static const char *step_status(const struct step_view *step, const struct flow *
     return flow->status == FLOW_CANCELLED ? "cancelled" : "pending";
 }
 
-/* The last error is shown if the step has failed, and while it waits for another attempt. */
+/* Whether the last error is shown: if the step has failed, and while it waits for another
+ * attempt. */
 static bool shows_error(const struct step_view *step, const struct flow *flow)
 {
     bool waits_for_retry = step->is_current && flow->waiting_for == FLOW_WAITS_RETRY;

@@ -189,7 +189,7 @@ static void notify_account(struct flow_watches *watches, const struct watch_key 
     notify_watches(watched, news);
 }
 
-/* A flow may have lost its last watch by now, which is harmless for notify_flow. */
+/* The flow may have lost its last watch by now, which is harmless for notify_flow. */
 static enum op_result step_polled(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);

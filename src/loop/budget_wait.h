@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 #include "loop/op.h"
 
-/* How long a request waits before it is refused. */
+/* The time that a request waits before it is refused. */
 enum { BUDGET_WAIT_MS = 2000 };
 
 struct budget_queue {

@@ -83,8 +83,8 @@ static void open_handle(struct dir_watch *watch)
     watch->is_warned = false;
 }
 
-/* A new watch each time: the path may lead to another folder by now, for which the old watch gets
- * no events. */
+/* Makes a new watch each time: the path may lead to another folder by now, for which the old
+ * watch gets no events. */
 static void on_settled(struct timer *timer)
 {
     struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, settle);

@@ -39,7 +39,8 @@ static struct metric entered_metric =
 static const char *const entered_labels[ENTERED] = {"entered=\"alone\"", "entered=\"shared\"",
                                                     "entered=\"held\""};
 
-/* Exists while requests of the account wait or are young, and in the turn in which some began. */
+/* Exists while requests of the account wait or are young, and in the turn in which one of them
+ * began. */
 struct entry_line {
     struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
     uint64_t turn_ns; /* the turn in which it began `begun` */

@@ -1,5 +1,5 @@
 /*
- * The inside of struct loop, for the files of this room.
+ * The internals of struct loop, for the files of this room.
  */
 #ifndef LOOP_INTERNAL_H
 #define LOOP_INTERNAL_H
@@ -26,7 +26,8 @@ enum {
 /* The parts of a turn among which its CPU time is divided; reported for turns over the limit. */
 enum loop_part { PART_EVENTS, PART_STEPS, PART_DATABASE, PART_REPLY, PART_LOG, PART_MEMORY, PARTS };
 
-/* A copy of armed_ns next to the pointer: sifting touches only the heap's own memory. */
+/* Contains a copy of armed_ns next to the pointer, so that sifting accesses only the heap's own
+ * memory. */
 struct timer_slot {
     uint64_t armed_ns;
     struct timer *timer;

@@ -15,7 +15,7 @@ enum {
     ACCOUNT_JOBS_MAX = 4,
 };
 
-/* The jobs of one account; exists while it has any. */
+/* The jobs of one account; exists while the account has any. */
 struct job_line {
     struct line
         line; /* in the ring of lines whose turn it may be: jobs wait, and one more may run */

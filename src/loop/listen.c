@@ -85,7 +85,7 @@ static void accept_rest(struct tcp_listener *listener, int cause)
     timer_start_in_ms(&listener->rest, ACCEPT_REST_MS);
 }
 
-/* false: nothing is left to accept, or accepting is paused. */
+/* Returns false if nothing is left to accept, or accepting is paused. */
 static bool accept_next(struct tcp_listener *listener)
 {
     if (listener->bound.fd < 0) /* on_accept has freed it */
@@ -131,7 +131,7 @@ static void on_rested(struct timer *timer)
 }
 
 /* This process accepts while it has at most an eighth more connections than the one with the
- * fewest, plus two, so that a burst is not handed around one by one. */
+ * fewest, plus two, so that a burst is not distributed one by one. */
 static bool is_its_turn(const struct tcp_listener *listener)
 {
     const struct tcp_share *share = listener->share;

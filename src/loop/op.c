@@ -45,9 +45,9 @@ static void op_free(struct loop_garbage *garbage)
     op_collect(parent);
 }
 
-/* Memory is freed once the op has ended, no reference is held, its parent has read its results, and
- * the ops below it are freed. Those may be embedded in its struct and be held by a call that is
- * still drained. */
+/* Memory is freed once the op has ended, no reference is held, its parent has read its results,
+ * and the ops below it are freed. These may be embedded in its struct and held by a call that is
+ * still being drained. */
 static void op_collect(struct op *op)
 {
     if (!op->is_ended || op->holds || op->children || op->is_kept)

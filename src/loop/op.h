@@ -179,7 +179,7 @@ void op_weigh(const struct op *op, size_t reply_bytes);
 /* For op_cancel and the op's end: the op no longer waits or counts. */
 void op_leave_entrance(struct op *op);
 
-/* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
+/* A step's heavy part, run on a pool thread so that no turn takes long. Inside the op's struct. */
 struct op_job {
     struct work work;
     struct op *op;

@@ -151,7 +151,7 @@ static void read_next(struct loop *loop, struct read_queue *queue)
     reader->read(reader);
 }
 
-/* At least one is read, so that every class makes progress. */
+/* At least one stream is read, so that every class makes progress. */
 static void read_queue_until(struct loop *loop, enum read_class class, uint64_t until_ns)
 {
     struct read_queue *queue = &loop->reads.queues[class];

@@ -190,7 +190,7 @@ static void on_turn_to_read(struct loop_reader *reader)
         count = read(fd, tcp->base.loop->read_buf, cap);
     while (count < 0 && errno == EINTR);
     tcp_take(tcp, fd, count, cap);
-    /* A stream that continues needs no report. */
+    /* A stream that continues reading needs no report. */
     if (!tcp->is_unwatched || reader->line)
         return;
     tcp->is_unwatched = false;

@@ -193,7 +193,7 @@ static void on_uv_timer(uv_timer_t *handle)
 {
     struct loop *loop = loop_of(handle->loop);
     loop_enter(loop);
-    /* One reading of the clock for the whole pass, so that the pass ends. */
+    /* The clock is read once for the whole pass, so that the pass ends. */
     uint64_t now_ns = clock_mono_ns();
     loop->now_ns = now_ns;
     loop->firing_ns = now_ns;

@@ -46,7 +46,7 @@ void loop_turn_begin(struct loop *loop)
     if (loop->is_in_turn)
         return;
     loop->is_in_turn = true;
-    /* All callbacks of a turn have the same time, which costs one reading of the clock. */
+    /* All callbacks of a turn see the same time, which costs one reading of the clock. */
     loop->now_ns = loop->turn_began_ns = clock_mono_ns();
     loop->cpu_mark_ns = loop->part_began_ns = clock_thread_cpu_ns();
     loop->worst_ns = 0;

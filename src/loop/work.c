@@ -39,7 +39,7 @@ static void run_done(struct loop_task *task)
 {
     struct work *work = CONTAINER_OF(task, struct work, task);
     struct work_request *request = work->handle;
-    /* Counted down before done(), which may start the next work with the same struct. */
+    /* Decremented before done(), which may start the next work with the same struct. */
     loop_of(request->uv.loop)->work_count--;
     work->handle = NULL;
     mem_free(request);
