@@ -125,7 +125,8 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* For probes. If the origin's circuit has closed since, that alone justifies a probe. */
+/* Whether the member may send a probe. It may also do so if the origin's circuit has closed
+ * since its own opened. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;

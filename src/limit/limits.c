@@ -181,8 +181,8 @@ static bool bucket_has_slot(const struct limits_bucket *bucket)
     return !bucket->has_cap || bucket->in_flight < (size_t)bucket->cap.part;
 }
 
-/* The next call in the queue, or a hypothetical call, finds that this process's parts are too
- * small. */
+/* Requests more if this process's parts are too small for the next call in the queue, or for a
+ * hypothetical call. */
 static void bucket_ask(struct limits_bucket *bucket, uint64_t now)
 {
     double wanted = (double)bucket->waiting_count;

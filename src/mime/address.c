@@ -1,7 +1,7 @@
 /*
- * Mailboxes of a message (RFC 5322 3.4), read as people and APIs write them, checked, and written
- * in the one safe form. Comments and groups are not accepted: programs disagree about them, and an
- * address that is read differently is a mail to someone else.
+ * Mailboxes of a message (RFC 5322 3.4), read in the forms that people and APIs write, checked, and
+ * written in a single safe form. Comments and groups are not accepted: programs disagree about
+ * them, and a mail whose address is read differently reaches someone else.
  */
 #include "mime/internal.h"
 
@@ -15,7 +15,7 @@ static bool is_atom_char(char c)
 /* dot-atom: runs of atom characters with single dots between them. */
 static bool is_dot_atom(slice text, size_t max)
 {
-    /* Starting with a dot makes a leading dot a double dot. */
+    /* The initial value of a dot makes a leading dot count as a double dot. */
     char before = '.';
     for (size_t i = 0; i < text.len; before = text.ptr[i++])
         if (text.ptr[i] == '.' ? before == '.' : !is_atom_char(text.ptr[i]))
@@ -49,7 +49,7 @@ enum name_form { NAME_ATOMS, NAME_QUOTED, NAME_ENCODED };
 static enum name_form name_form(slice name)
 {
     enum name_form form = NAME_ATOMS;
-    /* "=?" would be decoded by readers (RFC 2047), so such a name is encoded itself. */
+    /* "=?" would be decoded by readers (RFC 2047), so a name that contains it is encoded, too. */
     if (name.len > 60 || slice_find(name, SLICE("=?")) >= 0)
         return NAME_ENCODED;
     for (size_t i = 0; i < name.len; i++) {
@@ -65,7 +65,7 @@ static enum name_form name_form(slice name)
 
 static void put_quoted(struct mime *mime, slice name, bool with_space)
 {
-    /* At worst two bytes for each character, and the quotes; name_form encodes longer names. */
+    /* At most two bytes for each character, and the quotes; name_form encodes longer names. */
     char word[2 * 60 + 2];
     size_t len = 0;
     ASSERT(name.len <= 60);
@@ -112,9 +112,9 @@ static bool is_all_ascii(slice text)
     return true;
 }
 
-/* The address with its domain in ASCII, in room if it had to be converted. The part before the @
- * cannot be converted: only servers with SMTPUTF8 (RFC 6531) reach such a mailbox. SLICE_NONE with
- * the error set. */
+/* The address with its domain in ASCII; it is in room if it had to be converted. The part before
+ * the @ cannot be converted: only servers with SMTPUTF8 (RFC 6531) reach such a mailbox.
+ * SLICE_NONE with the error set. */
 static slice address_ascii(const struct mailboxes *list, slice address,
                            char room[MIME_ADDRESS_MAX + 1])
 {
@@ -157,7 +157,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
         mime_fail(mime, "%s: a name is over %d bytes long", list->what, MIME_NAME_MAX);
         return;
     }
-    /* The field's name is written with its first mailbox: an empty list writes nothing. */
+    /* The field's name is written with its first mailbox, so an empty list writes nothing. */
     bool is_next = *list->count > 0;
     if (is_next) {
         MIME_LIT(mime, ",");
@@ -181,7 +181,8 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     mime_put_word(mime, slice_of(word, address.len + 2), true);
 }
 
-/* The text of a quoted string with its backslashes removed, in room; other text as it is. */
+/* The text of a quoted string without its backslashes, in room; other text is returned
+ * unchanged. */
 static slice unquote_name(slice name, char room[MIME_NAME_MAX + 1])
 {
     if (name.len < 2 || name.len > MIME_NAME_MAX || name.ptr[0] != '"' ||
@@ -214,7 +215,8 @@ static void put_one(struct mailboxes *list, slice text)
     put_mailbox(list, unquote_name(name, room), slice_trim(address));
 }
 
-/* Where the mailbox at the start of text ends: a comma outside quotes and brackets, or the end. */
+/* The end of the mailbox at the start of text: a comma outside quotes and brackets, or the end
+ * of text. */
 static size_t mailbox_end(slice text)
 {
     bool in_quotes = false, in_brackets = false;

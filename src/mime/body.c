@@ -1,13 +1,13 @@
 /*
- * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read, with CRLF
- * line ends and at most 76 columns. A bare CR or LF in the text becomes CRLF: mail programs and
- * relays treat a bare CR or LF differently, which is how SMTP smuggling works.
+ * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written in one pass, with CRLF line
+ * ends and at most 76 columns. A bare CR or LF in the text becomes CRLF: mail programs and relays
+ * treat a bare CR or LF differently, and SMTP smuggling exploits that.
  */
 #include "base/encode.h"
 #include "base/ascii.h"
 #include "mime/internal.h"
 
-/* Length of the line end at text[i], 0 if there is none: CRLF, a lone LF or a lone CR. */
+/* Length of the line end at text[i]: CRLF, a lone LF or a lone CR. 0 if there is none. */
 static size_t line_end(slice text, size_t i)
 {
     if (text.ptr[i] == '\n')
@@ -36,7 +36,7 @@ static void put_quoted_printable(struct mime *mime, slice text)
             i += end - 1;
             continue;
         }
-        /* White space at the end of a line would be lost on the way. */
+        /* Relays may remove white space at the end of a line. */
         bool is_last = i + 1 == text.len || line_end(text, i + 1) > 0;
         bool is_plain = is_literal(c) && !(is_last && (c == ' ' || c == '\t'));
         size_t len = is_plain ? 1 : 3;
@@ -66,7 +66,7 @@ static void put_base64_line(struct mime *mime, slice bytes, bool is_first)
 
 static void put_text_base64(struct mime *mime, slice text)
 {
-    /* Whole groups of three bytes a line, so only the last line has padding. */
+    /* Each line has whole groups of three bytes, so only the last line has padding. */
     enum { LINE = MIME_COLUMNS_MAX / 4 * 3 };
     char line[LINE];
     size_t len = 0;
@@ -105,11 +105,11 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
         char c = base64.ptr[i];
         if (c && strchr(" \t\r\n", c))
             continue;
-        /* Both alphabets are read and one is written: APIs give base64url where mail needs
-         * base64. */
+        /* Both alphabets are read, and the standard one is written: APIs give base64url where
+         * mail needs base64. */
         char digit = base64_digit(c);
         padding += c == '=';
-        /* No digit may follow padding: readers treat such a second text differently. */
+        /* No digit may follow padding: readers disagree about such a second text. */
         if ((!digit && c != '=') || (digit && padding > 0)) {
             mime_fail(mime, "%s is not base64: wrong character at offset %zu", what, i);
             return;
@@ -139,7 +139,7 @@ void mime_put_text(struct mime *mime, const char *subtype, slice text)
     size_t coded = 0;
     for (size_t i = 0; i < text.len; i++)
         coded += !is_literal((unsigned char)text.ptr[i]) && line_end(text, i) == 0;
-    /* Quoted-printable takes 1 + 2c bytes a byte, base64 4/3. */
+    /* Quoted-printable takes 1 + 2c bytes per byte, base64 4/3. */
     bool is_base64 = coded > text.len / 6;
     MIME_LIT(mime, "Content-Type: text/");
     mime_add(mime, slice_cstr(subtype));

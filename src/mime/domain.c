@@ -51,12 +51,13 @@ static uint32_t to_lower(uint32_t point)
     return is_in(point, 0x400, 0x40F) ? point + 0x50 : point == 0x178 ? 0xFF : point;
 }
 
-/* What a label may contain. Refused are combining marks, symbols, invisible characters, wide and
- * other forms of letters, private-use characters, and capitals that to_lower does not know. */
+/* Whether a label may contain the code point. Refused are combining marks, symbols, invisible
+ * characters, wide and other forms of letters, private-use characters, and capitals that
+ * to_lower does not know. */
 static bool is_label_point(uint32_t point)
 {
-    /* Only the letters of Vietnamese and Romanian from Latin Extended-B, only letters from
-     * Greek. */
+    /* From Latin Extended-B only the letters of Vietnamese and Romanian, and from Greek only
+     * letters. */
     bool is_odd_latin = is_in(point, 0x180, 0x24F) && point != 0x1A1 && point != 0x1B0 &&
                         point != 0x219 && point != 0x21B;
     bool is_odd_greek = is_in(point, 0x370, 0x38F) || is_in(point, 0x3CF, 0x3FF);

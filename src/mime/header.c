@@ -64,8 +64,8 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
     while (text.len > 0 && mime->status == OK) {
         /* RFC 2047 2: an encoded word has at most 75 characters, a line with one at most 76. */
         size_t room = MIME_COLUMNS_MAX - mime->column;
-        /* Three bytes are four digits; a word holds whole characters only, as each is decoded by
-         * itself. */
+        /* Three bytes become four digits; a word holds only whole characters, since each word is
+         * decoded separately. */
         slice piece = slice_first_utf8(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
         char digits[80];
         struct buf buf = {.ptr = digits, .cap = sizeof digits, .bytes_max = sizeof digits};
@@ -83,8 +83,8 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
 
 /* ---- subject ---- */
 
-/* Printable ASCII in words of a sane length with single spaces between them: it can be folded
- * without encoding. "=?" would be read as an encoded word. */
+/* Whether text can be folded without encoding: printable ASCII in words of moderate length with
+ * single spaces between them. "=?" would be read as an encoded word. */
 static bool is_plain_text(slice text)
 {
     size_t word = 0;

@@ -1,5 +1,6 @@
 /*
- * What the files of the room share: a message while it is written. Private to the room.
+ * Declarations that the files of the room share: a message while it is written. Private to the
+ * room.
  */
 #ifndef MIME_INTERNAL_H
 #define MIME_INTERNAL_H
@@ -18,7 +19,7 @@ enum {
 struct mime {
     struct arena_text *text;
     struct err *err;
-    size_t column; /* in the header line being written */
+    size_t column; /* columns used in the header line being written */
     int status;
 };
 
@@ -34,11 +35,11 @@ void mime_put_addresses(struct mime *mime, const char *field, const char *what,
 void mime_put_subject(struct mime *mime, const struct json *value);
 /* Message ids, for Message-ID, In-Reply-To and References. */
 void mime_put_ids(struct mime *mime, const char *field, const char *what, const struct json *value);
-/* A word on the current header line, folded before it when it does not fit. */
+/* Writes a word on the current header line; folds the line before it if the word does not fit. */
 void mime_put_word(struct mime *mime, slice word, bool with_space);
-/* Text as RFC 2047 encoded words of at most 75 characters, folded. */
+/* Writes text as RFC 2047 encoded words of at most 75 characters, folded. */
 void mime_put_encoded(struct mime *mime, slice text, bool with_space);
-/* false with the error set: value is not a string, or contains control characters. */
+/* Returns false with the error set if value is not a string or contains control characters. */
 bool mime_check_text(struct mime *mime, const char *what, const struct json *value);
 
 /* ---- domain.c ---- */
@@ -49,16 +50,17 @@ slice mime_domain_ascii(slice domain, char room[MIME_ADDRESS_MAX]);
 
 /* ---- address.c ---- */
 
-/* Writes the mailboxes in value, separated by commas; *count goes up. */
+/* Writes the mailboxes in value, separated by commas, and adds their number to *count. */
 void mime_put_mailboxes(struct mime *mime, const char *field, const char *what,
                         const struct json *value, size_t *count);
 
 /* ---- body.c ---- */
 
-/* Content-Type, Content-Transfer-Encoding, empty line and body of a text part; no CRLF at the
- * end. subtype is "plain" or "html". */
+/* Writes the Content-Type, Content-Transfer-Encoding, empty line and body of a text part; no
+ * CRLF at the end. subtype is "plain" or "html". */
 void mime_put_text(struct mime *mime, const char *subtype, slice text);
-/* base64 or base64url text, white space skipped, as lines of 76; no CRLF at the end. */
+/* Writes base64 or base64url text as lines of 76 columns, white space skipped; no CRLF at the
+ * end. */
 void mime_put_base64(struct mime *mime, const char *what, slice base64);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The shape of a message and its attachments. Every text that goes into a header passes
- * mime_check_text first: a CR or LF in it would add headers, such as Bcc, that an attacker chooses
- * (header injection).
+ * Builds a message and its attachments. Every text that goes into a header passes mime_check_text
+ * first: a CR or LF in it would add headers, such as Bcc, that an attacker chooses (header
+ * injection).
  */
 #include "mime/mime.h"
 
@@ -65,8 +65,8 @@ static void put_media_type(struct mime *mime, const struct json *value)
         type = slice_trim(json_str(value));
         if (type.len > MIME_MEDIA_TYPE_MAX || !is_media_type(type))
             mime_fail(mime, "an attachment's content_type must be like application/pdf");
-        /* A part of one of these types would be read as a message or as parts, with headers that
-         * nothing here has checked. */
+        /* A part of one of these types would be read as a message or as several parts, with
+         * headers that were not checked here. */
         if (slice_eq_nocase(slice_first(type, 10), SLICE("multipart/")) ||
             slice_eq_nocase(slice_first(type, 8), SLICE("message/")))
             mime_fail(mime, "an attachment cannot be of type multipart/* or message/*");
@@ -93,7 +93,7 @@ static void put_plain_name(struct mime *mime, slice name)
 static void put_extended_name(struct mime *mime, slice name)
 {
     enum { ROOM = 50 };
-    size_t used = ROOM + 1; /* bytes in the line; over ROOM: a new line is due */
+    size_t used = ROOM + 1; /* bytes in the current line; more than ROOM: a new line begins */
     for (size_t i = 0, segment = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
         /* The characters that RFC 2231 7 reserves are encoded, too. */
@@ -155,9 +155,9 @@ struct boundary {
 static struct boundary boundary_of(const char *kind, slice seed)
 {
     struct boundary b;
-    /* Made from the content, so that the same message always gives the same bytes: a repeated step
-     * sends exactly what the first attempt sent. It need not be unique; "=_" keeps it from
-     * occurring in a body. */
+    /* The boundary is derived from the content, so that the same message always gives the same
+     * bytes: a repeated step sends exactly what the first attempt sent. It need not be unique;
+     * "=_" keeps it from occurring in a body. */
     int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
                        (unsigned long long)hash_stable(seed.ptr, seed.len));
     ASSERT(len > 0 && (size_t)len < sizeof b.text);
@@ -174,7 +174,7 @@ static void open_multipart(struct mime *mime, const char *kind, const struct bou
     MIME_LIT(mime, "\"\r\n");
 }
 
-/* The line between parts; the CRLF before it belongs to it (RFC 2046 5.1.1). */
+/* Writes the line between parts, which includes the CRLF before it (RFC 2046 5.1.1). */
 static void put_boundary(struct mime *mime, const struct boundary *b, bool is_last)
 {
     MIME_LIT(mime, "\r\n--");
@@ -182,7 +182,7 @@ static void put_boundary(struct mime *mime, const struct boundary *b, bool is_la
     mime_add(mime, is_last ? SLICE("--") : SLICE("\r\n"));
 }
 
-/* Plain text, HTML, or both: headers of the part, then the body. */
+/* Writes plain text, HTML, or both: the headers of the part, then the body. */
 static void put_content(struct mime *mime, const struct json *body, const struct json *html)
 {
     if (body && html) {
@@ -216,7 +216,7 @@ static void put_mixed(struct mime *mime, const struct json *body, const struct j
 
 /* ---- the message ---- */
 
-/* NULL if it is absent or null; sets the error if it has another type. */
+/* Returns NULL if the member is absent or null; also sets the error if it has another type. */
 static const struct json *message_member(struct mime *mime, const struct json *message,
                                          const char *name, enum json_type type)
 {
@@ -256,7 +256,7 @@ static void put_headers(struct mime *mime, const struct json *message)
         const char *name, *field;
     } addresses[] = {
         {"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"bcc", "Bcc"}, {"reply_to", "Reply-To"}};
-    /* RFC 5322 3.6 leaves the order of fields open. */
+    /* RFC 5322 3.6 does not prescribe the order of fields. */
     put_date(mime, message_member(mime, message, "date", JSON_STRING));
     for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
         mime_put_addresses(mime, addresses[i].field, addresses[i].name,
@@ -275,7 +275,7 @@ int mime_message(const struct json *message, struct arena_text *out, struct err 
     const struct json *body = message_member(&mime, message, "body", JSON_STRING);
     const struct json *html = message_member(&mime, message, "html", JSON_STRING);
     const struct json *attachments = message_member(&mime, message, "attachments", JSON_ARRAY);
-    /* `text` is another name for `body`, which wins. */
+    /* `text` is another name for `body`, which takes precedence. */
     if (!body)
         body = message_member(&mime, message, "text", JSON_STRING);
     if (attachments && attachments->count > 0)

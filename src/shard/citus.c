@@ -1,6 +1,6 @@
 /*
- * Citus' catalogs (pg_dist_*) exist only if the extension does, so each query that names one comes
- * after the check of its version.
+ * Citus' catalogs (pg_dist_*) exist only if the extension does, so each query that names one is
+ * sent after the check of the extension's version.
  */
 #include "shard/citus.h"
 
@@ -125,7 +125,7 @@ int citus_check(struct pg_sync *sync, bool is_sharded, struct err *err)
 
 /* ---- distributing ---- */
 
-/* A cluster with only a coordinator has no node for shards. */
+/* A cluster that consists only of a coordinator has no node for shards. */
 static int citus_demand_nodes(struct citus *citus)
 {
     struct pg_rows rows;
@@ -138,7 +138,8 @@ static int citus_demand_nodes(struct citus *citus)
     return rc;
 }
 
-/* Before anything is changed: an older version would lack functions in the middle of the script. */
+/* Checked before anything is changed: an older version lacks functions that the middle of the
+ * script needs. */
 static int citus_demand_version(struct citus *citus)
 {
     if (!citus->version.len)
@@ -167,7 +168,8 @@ int citus_demand(struct pg_sync *sync, struct err *err)
     return rc;
 }
 
-/* One process at a time: the lock is that of migrations, and ends with the connection. */
+/* Only one process does this at a time: the lock is that of migrations, and ends with the
+ * connection. */
 static int citus_prepare(struct citus *citus, unsigned shards)
 {
     char sql[64];
@@ -194,14 +196,14 @@ static int citus_run_script(struct citus *citus, slice script, const struct citu
         int rc = citus_ask(citus, sql, &rows);
         if (rc != OK)
             return rc;
-        /* No result, or NULL: there was nothing to do. */
+        /* There was nothing to do if there is no result, or if it is NULL. */
         if (rows.count > 0 && !pg_is_null(&rows, 0, 0) && events->on_done)
             events->on_done(events->owner, pg_get_bytes(&rows, 0, 0));
     }
     return OK;
 }
 
-/* The last line: how far the tables are distributed now. */
+/* The last line reports which tables are distributed now. */
 static int citus_sum_up(struct citus *citus, const struct citus_events *events)
 {
     struct pg_rows rows;

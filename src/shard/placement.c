@@ -38,7 +38,7 @@ const struct pg_stmt placement_shards = {
 
 struct shard_table {
     slice name;
-    int64_t *ids; /* by index of the shard; one for a reference table */
+    int64_t *ids; /* by index of the shard; a reference table has one */
     size_t count;
 };
 
@@ -49,7 +49,7 @@ static uint32_t rotate(uint32_t x, unsigned by)
     return x << by | x >> (32 - by);
 }
 
-/* Only the case of 16 bytes of hash_bytes(): one round and its tail of a word. */
+/* Implements hash_bytes() only for 16 bytes: one round and a tail of one word. */
 int32_t placement_hash(struct uuid id)
 {
     uint32_t word[4];
@@ -153,7 +153,7 @@ static bool covers_all(const struct placement *placement)
     return next == (int64_t)INT32_MAX + 1;
 }
 
-/* Colocated: an account's rows are in shards of the same index. */
+/* The tables are colocated: an account's rows are in shards of the same index. */
 static bool are_alike(const struct placement *placement)
 {
     MAP_EACH(&placement->tables, slot) {

@@ -1,6 +1,6 @@
 /*
- * Where the rows of an account are in a database that Citus distributes: on which node, in the
- * tables of which shard. A snapshot of Citus' catalogs, immutable.
+ * Where a database that Citus distributes has the rows of an account: on which node, and in the
+ * tables of which shard. An immutable snapshot of Citus' catalogs.
  *
  * All tables are distributed by account_id and colocated, so an account's rows are in the shards of
  * one index, on one node. A shard is named by the id of its part of sluice.connection, which stays
@@ -39,18 +39,18 @@ struct placement {
     struct map tables; /* name -> struct shard_table */
 };
 
-/* Its sources, read from the coordinator. */
+/* The queries that a placement is built from, sent to the coordinator. */
 extern const struct pg_stmt placement_nodes, placement_shards;
 
-/* From the results of both. NULL: err says what is wrong with them (ERR_INVALID: `sluice migrate
- * --citus` has not distributed this database) or ERR_NOMEM. */
+/* Builds a placement from the results of both. NULL: err says what is wrong with them
+ * (ERR_INVALID: `sluice migrate --citus` has not distributed this database) or ERR_NOMEM. */
 struct placement *placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
                                 struct err *err) MUST_CHECK;
 void placement_free(struct placement *placement);
 const struct shard *placement_of(const struct placement *placement, struct uuid account);
 /* NULL: the shard no longer exists. */
 const struct shard *placement_by_id(const struct placement *placement, int64_t id);
-/* Appends the SQL with the tables' names replaced by those of the shard's parts. */
+/* Appends the SQL with the tables' names replaced by those of the shard's tables. */
 void placement_rename(const struct placement *placement, const struct shard *shard, slice sql,
                       struct buf *out);
 /* The hash that PostgreSQL distributes a uuid by: hash_bytes() of its 16 bytes. */

@@ -1,7 +1,7 @@
 /*
- * The pool of a sharded database that a query goes to: the coordinator's, the one of the node that
- * has its account's shard, or none yet, while that is unknown. A query keeps its deadline on the
- * way.
+ * Selects the pool that a query of a sharded database goes to: the coordinator's, that of the node
+ * that has its account's shard, or none as long as that is unknown. A query keeps its deadline on
+ * the way.
  */
 #include "shard/shards.h"
 
@@ -14,8 +14,8 @@ static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
     pg_pool_arm_sweep(pool);
 }
 
-/* Statements without an account, and on tables that are copied everywhere, go to the coordinator
- * itself. */
+/* Statements without an account, and those on tables that are copied everywhere, go to the
+ * coordinator. */
 struct pg_queue *shard_query_route(struct pg_query *query)
 {
     struct pg_pool *pool = query->pool;
@@ -40,7 +40,7 @@ struct pg_queue *shard_query_route(struct pg_query *query)
 
 void shard_route_homeless(struct pg_pool *coordinator)
 {
-    /* As many as there are now: without a placement each goes back to the end. */
+    /* Only as many as wait now: without a placement each goes back to the end of the queue. */
     for (size_t left = coordinator->homeless.count; left > 0; left--) {
         struct list *link = coordinator->homeless.queries.next;
         struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
@@ -53,11 +53,12 @@ void shard_route_homeless(struct pg_pool *coordinator)
     }
 }
 
-/* Bounded by attempts: a shard that moves again and again must not hold its queries forever. */
+/* The number of attempts is limited: a shard that moves repeatedly must not hold its queries
+ * forever. */
 void shard_query_moved(struct pg_query *query)
 {
     struct pg_pool *coordinator = query->pool->coordinator;
-    /* A query for a shard, not for an account: the scan is repeated anyway. */
+    /* The query is for a shard, not for an account; its scan is repeated anyway. */
     bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
     if (!coordinator->is_closing)
         shards_refresh(shards_of(coordinator->router));

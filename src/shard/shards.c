@@ -5,7 +5,7 @@
 
 enum { LOAD_BYTES_MAX = 16 * 1024 * 1024, LOAD_REST_MS = 500 };
 
-/* One reading of the placement, an op of its own; repeated until it succeeds. */
+/* Reads the placement once, as a separate op; repeated until it succeeds. */
 struct shards_load {
     struct op op;
     struct op_timer rest;
@@ -24,8 +24,8 @@ static const struct pg_stmt guard_lock = {
     .match = PG_MATCH_NONE,
     .no_account = "locks shards",
 };
-/* A statement of its own: its snapshot is taken once the locks are held. It fails if a shard has
- * left (division_by_zero). */
+/* A separate statement, so that its snapshot is taken after the locks. It fails if a shard has
+ * moved (division_by_zero). */
 static const struct pg_stmt guard_check = {
     .name = "guard_check",
     .sql = "select 1 / (select count(*)::integer from pg_catalog.pg_dist_placement p "
@@ -45,8 +45,9 @@ static struct shards_node *node_of(struct shards *shards, int64_t group)
     return NULL;
 }
 
-/* A pool for the node. If the node had another address, that pool ends and its queries move to the
- * new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
+/* Returns a pool for the node. If the node had another address, the old pool ends and its
+ * queries move to the new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have queries
+ * under way. */
 static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};
@@ -78,7 +79,8 @@ static bool node_take(struct shards *shards, const struct placement_node *addres
     return true;
 }
 
-/* A node of the cluster may have no shards: the coordinator, one that was just added or emptied. */
+/* A node of the cluster may have no shards: the coordinator, or a node that was just added or
+ * emptied. */
 static bool has_shards(const struct placement *placement, int64_t group)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
@@ -87,8 +89,8 @@ static bool has_shards(const struct placement *placement, int64_t group)
     return false;
 }
 
-/* Only nodes with shards get connections. One that has lost its last shard keeps them until no
- * query is under way. */
+/* Only nodes with shards get connections. A node that has lost its last shard keeps them until
+ * no query is under way. */
 static bool nodes_take(struct shards *shards, const struct placement *placement)
 {
     for (size_t i = shards->node_count; i-- > 0;) {
@@ -127,7 +129,7 @@ static enum op_result load_ask(struct op *op)
     return OP_WAIT;
 }
 
-/* NULL: err has the database's message, or what is wrong with its answer. */
+/* NULL on failure; err has the database's message, or what is wrong with its answer. */
 static struct placement *load_result(const struct shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
@@ -147,7 +149,7 @@ static enum op_result load_take(struct op *op)
         return OP_DONE;
     }
     placement_free(placement);
-    /* ERR_BUSY: no database yet, which the links report. */
+    /* ERR_BUSY: there is no database connection yet, which the links report. */
     if (err.code != OK && err.code != ERR_BUSY)
         log_event(LOG_ERROR, "the placement of shards cannot be read",
                   LOG_CSTR("reason", err.text));
@@ -155,7 +157,8 @@ static enum op_result load_take(struct op *op)
     return op_wait_then(op, LOAD_ASK);
 }
 
-/* Queries that waited continue, and a reading that was requested during this one starts now. */
+/* Queries that waited continue, and if another reading was requested during this one, it starts
+ * now. */
 static void load_on_end(struct op *op, enum op_end end)
 {
     struct shards *shards = CONTAINER_OF(op, struct shards_load, op)->shards;
@@ -208,7 +211,7 @@ static bool router_rename(const struct pg_router *router, int64_t shard_id, slic
     return shard != NULL;
 }
 
-/* A node that is down only affects its own accounts. */
+/* A node that is down affects only its own accounts. */
 static bool router_is_ready(const struct pg_router *router)
 {
     const struct shards *shards = shards_of(router);
@@ -236,7 +239,7 @@ static size_t router_waiting(const struct pg_router *router)
     return count;
 }
 
-/* In here the nodes' queries move to the coordinator, which is closing and ends them. */
+/* During this call the nodes' queries move to the coordinator, which is closing and ends them. */
 static void router_free(struct pg_router *router)
 {
     struct shards *shards = shards_of(router);

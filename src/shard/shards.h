@@ -1,12 +1,12 @@
 /*
  * A pool for each node of a database that Citus distributes: each query goes to the node that has
- * its account's rows, and names the tables of the account's shard there, as that node's own tables.
- * So it is planned, batched and committed as on a single PostgreSQL.
+ * its account's rows, and names the account's shard tables there, which are ordinary tables of that
+ * node. So it is planned, batched and committed as on a single PostgreSQL.
  *
  * Citus may move a shard at any time. Each batch therefore begins as in Citus' own executor: it
  * locks the metadata of its shards (lock_shard_metadata, share mode), which a move waits for before
- * it switches over, and then checks that they are still here. If not, nothing was done, and its
- * queries go to the shards' new nodes. For the files of this room.
+ * it switches over, and then checks that they are still on this node. If not, nothing was done, and
+ * its queries go to the shards' new nodes. For the files of this room.
  */
 #ifndef SHARD_SHARDS_H
 #define SHARD_SHARDS_H
@@ -27,7 +27,7 @@ struct shards {
     } nodes[PLACEMENT_NODES_MAX];
     size_t node_count;
     struct shards_load *load; /* NULL: none is under way */
-    bool is_outdated;         /* requested while another is under way */
+    bool is_outdated;         /* another reading was requested while one is under way */
     struct list spreads;      /* struct spread, under way */
 };
 
@@ -36,9 +36,9 @@ static inline struct shards *shards_of(const struct pg_router *router)
     return CONTAINER_OF((struct pg_router *)router, struct shards, router);
 }
 
-/* The pool of a shard's node; NULL: unknown (moved then keeps the query). */
+/* The pool of a shard's node. NULL: the node is unknown (moved then keeps the query). */
 struct pg_pool *shards_pool(const struct shards *shards, const struct shard *shard);
-/* The placement differs from the database: it is read again. */
+/* Reports that the placement differs from the database, so that it is read again. */
 void shards_refresh(struct shards *shards);
 
 /* route.c, for the router. */

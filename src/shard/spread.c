@@ -1,8 +1,8 @@
 /*
- * A query to each shard of a sharded database: an op below the caller's, whose parts are queries of
- * the nodes' pools. It succeeds if one part does: an unreachable node must not stop work for
- * accounts on the others. The parts' rows are in its own arena; the returned ones are copied into
- * the caller's.
+ * Sends a query to each shard of a sharded database: an op below the caller's, whose parts are
+ * queries of the nodes' pools. It succeeds if one part does: an unreachable node must not stop work
+ * for accounts on the others. The parts' rows are in the op's own arena; the returned rows are
+ * copied into the caller's.
  */
 #include "base/mem.h"
 #include "shard/shards.h"
@@ -12,7 +12,7 @@ enum { SPREAD_BYTES_MAX = 64 * 1024 * 1024, SPREAD_ORDER_MAX = 4 };
 
 struct spread_part {
     struct pg_query query;
-    size_t taken; /* rows that the caller has got */
+    size_t taken; /* rows that the caller has received */
 };
 
 struct spread {
@@ -63,7 +63,7 @@ static enum op_result spread_ask(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
-/* OK of any part makes the whole OK; otherwise an error of the database is more informative than
+/* The whole is OK if any part is; otherwise an error of the database is more informative than
  * ERR_BUSY. */
 static void merge_status(struct spread *spread)
 {
@@ -103,8 +103,8 @@ static const struct pg_cell *next_cells(const struct spread_part *part)
     return &part->query.rows.cells[part->taken * part->query.rows.column_count];
 }
 
-/* Which part's next row comes first. Without an order the parts take turns, so that a part whose
- * rows cannot be processed does not hold up the others. */
+/* Selects the part with the next row. Without an order the parts take turns, so that a part
+ * whose rows cannot be processed does not delay the others. */
 static bool comes_first(const struct spread_part *a, const struct spread_part *b,
                         const size_t columns[SPREAD_ORDER_MAX], size_t count)
 {
@@ -147,8 +147,8 @@ static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t coun
     return true;
 }
 
-/* The first rows of all parts together, in their order. Each part returned its own first rows, so
- * none is missed. */
+/* The first rows of all parts together, in their order. Each part has returned its own first
+ * rows, so none is missing. */
 static int merge_rows(struct spread *spread)
 {
     struct pg_query *query = spread->query;
@@ -231,7 +231,7 @@ bool spread_start(struct pg_router *router, struct pg_query *query, struct op *o
     return true;
 }
 
-/* The parts end with the nodes' pools; the op waits for them, and forgets the pool. */
+/* The parts end with the nodes' pools; the op waits for them and no longer uses the pool. */
 void spread_end_all(struct shards *shards)
 {
     LIST_EACH(&shards->spreads, struct spread, spread, link) {

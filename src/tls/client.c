@@ -19,11 +19,11 @@ static struct metric handshake_cpu =
     METRIC_INIT("sluice_tls_handshake_cpu_seconds",
                 "Processor time of a handshake on the thread pool.", METRIC_HISTOGRAM);
 
-/* What only the handshake needs; freed when it is done. */
+/* State that only the handshake needs; freed when it is done. */
 struct client_handshake {
     struct tls_verify verify;
     struct buf offered; /* the session to resume, empty: none */
-    struct buf taken;   /* TLS 1.2: the session of this handshake */
+    struct buf taken;   /* TLS 1.2: the session that this handshake has made */
     bool is_offered;
 };
 
@@ -34,7 +34,7 @@ struct tls_client {
     int64_t session_good_until_s;
     bool is_resumed;
     size_t key_len;
-    char key[]; /* key in the session cache: name, NUL, origin */
+    char key[]; /* key in the session cache: name, NUL and origin */
 };
 
 static struct tls_client *client_of(struct tls_engine *engine)
@@ -83,7 +83,7 @@ static void session_take(mbedtls_ssl_context *ssl, struct buf *out)
     mbedtls_ssl_session_free(&session);
 }
 
-/* A session that cannot be used is not an error: the handshake is then a full handshake. */
+/* A session that cannot be used is not an error: a full handshake follows. */
 static void on_prepare(struct tls_engine *engine)
 {
     struct client_handshake *handshake = client_of(engine)->handshake;
@@ -134,7 +134,7 @@ static void on_opened(struct tls_engine *engine)
     struct tls_client *client = client_of(engine);
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
-    /* No peer gets here unverified: a certificate was checked now, or the resumed session comes
+    /* No unverified peer gets here: a certificate was checked now, or the resumed session comes
      * from a handshake in this context that checked the certificate. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {
@@ -149,7 +149,7 @@ static void on_opened(struct tls_engine *engine)
     metric_time(&handshake_cpu, engine->handshake_cpu_ns);
     handshake_free(handshake);
     client->handshake = NULL;
-    mbedtls_ssl_set_verify(&engine->ssl, NULL, NULL); /* what it points to is freed */
+    mbedtls_ssl_set_verify(&engine->ssl, NULL, NULL); /* the callback's argument is freed */
 }
 
 static void explain_alert(struct tls_engine *engine, const char *host, struct err *err)
@@ -174,8 +174,8 @@ static void on_explain(struct tls_engine *engine, int code, struct err *err)
     const struct tls_verify *verify = &client->handshake->verify;
     char text[160];
     metric_inc(&handshake_failures);
-    if (client->handshake
-            ->is_offered) /* the session may be the cause, so it is not offered again */
+    if (client->handshake->is_offered) /* the session may be the cause of the failure, so it is not
+                                        * offered again */
         tls_sessions_drop(&client->context->sessions, client_key(client));
     uint32_t flags = mbedtls_ssl_get_verify_result(&engine->ssl);
     bool is_cert = code == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED ||
@@ -244,8 +244,8 @@ static void client_offer(struct tls_client *client)
         buf_clear(offered);
 }
 
-/* Everything that is set before the first byte. Without a host name to verify no handshake
- * starts. */
+/* Sets everything that is needed before the first byte. Without a host name to verify no
+ * handshake starts. */
 static int client_setup(struct tls_client *client, size_t write_bytes_max, struct loop *loop,
                         struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * tls_context: trust roots, rules, sessions. One mbedtls_ssl_config that all its sessions share;
- * it is never changed once a session has started, so threads may read it.
+ * tls_context: trust roots, rules and sessions. All its sessions share one mbedtls_ssl_config,
+ * which is never changed once a session has started, so threads may read it.
  */
 #include "tls/context.h"
 
@@ -23,7 +23,7 @@ static const char *const system_roots[] = {
 
 static const char *const alpn[] = {"http/1.1", NULL};
 
-/* x25519 first: the key share that nearly every server takes without a second round trip. */
+/* x25519 first: nearly every server accepts this key share without a second round trip. */
 static const uint16_t groups[] = {
     MBEDTLS_SSL_IANA_TLS_GROUP_X25519,
     MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
@@ -31,8 +31,8 @@ static const uint16_t groups[] = {
     MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
 };
 
-/* ECDHE and AEAD only, AES first where the processor has instructions for it (all that matter
- * have). Set here as well as in the build's configuration, for a distribution's own Mbed TLS. */
+/* Only ECDHE and AEAD. AES is first because all relevant processors have instructions for it.
+ * This repeats the build's configuration, for a distribution's own Mbed TLS. */
 static const int suites[] = {
     MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
     MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
@@ -53,15 +53,16 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
     if (!buf_is_ok(pem))
         return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, ROOT_FILE_BYTES_MAX);
     int failed = mbedtls_x509_crt_parse(&context->roots, (const unsigned char *)pem->ptr, pem->len);
-    /* The library says only how many failed, so the valid certificates are counted in its list. */
+    /* The library only reports how many failed, so the valid certificates in its list are
+     * counted. */
     for (const mbedtls_x509_crt *root = &context->roots; root && root->raw.p; root = root->next)
         context->root_count++;
     if (failed == MBEDTLS_ERR_X509_ALLOC_FAILED || failed == MBEDTLS_ERR_PEM_ALLOC_FAILED)
         return err_set(err, ERR_NOMEM, "out of memory for the certificates in %s", path);
     if (context->root_count == 0)
         return err_set(err, ERR_SYNTAX, "%s has no certificate in PEM form", path);
-    /* A positive result counts the certificates that did not parse. The others are usable,
-     * and a system's file often has a few of an unknown kind. */
+    /* A positive result is the number of certificates that did not parse. The others are usable;
+     * a system's file often has a few of an unknown kind. */
     return OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Inside of a tls_context; for context.c and client.c only.
+ * Internals of a tls_context; only for context.c and client.c.
  */
 #ifndef TLS_CONTEXT_H
 #define TLS_CONTEXT_H

@@ -16,8 +16,8 @@
 static const struct stream_class engine_class;
 static const struct stream_events under_events;
 
-/* Loop thread only, and shared by all sessions: bytes read, records to write, and small parts that
- * are gathered into one. Nothing stays in them between two events. */
+/* Used only in the loop thread, and shared by all sessions: bytes read, records to write, and
+ * small parts that are gathered into one record. It is empty between two events. */
 static char scratch_plain[TLS_RECORD_BYTES];
 static struct buf scratch_out = {.bytes_max = (size_t)4 * TLS_FLUSH_BYTES};
 static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
@@ -50,7 +50,7 @@ static int bio_recv(void *ctx, unsigned char *out, size_t cap)
     return (int)from.len;
 }
 
-/* Memory is given back as soon as all of it was read. */
+/* The memory is released as soon as all of it was read. */
 static void engine_in_trim(struct tls_engine *engine)
 {
     if (engine->in_at < engine->in.len)
@@ -66,7 +66,7 @@ static bool engine_has_input(const struct tls_engine *engine)
 
 /* ---- ending ---- */
 
-/* why NULL: as the stream below will report; the first reason is never replaced. */
+/* why NULL: the stream below will report the reason. The first reason is never replaced. */
 static void engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
@@ -99,7 +99,7 @@ static void on_under_closed(struct stream *under, void *owner, const struct err 
     (void)under;
     struct tls_engine *engine = owner;
     ASSERT(engine->state != TLS_CLOSED);
-    /* A close that began here has its reason already; OK is a reason: the owner closed the
+    /* A close that began here already has its reason, which may be OK: the owner closed the
      * stream. */
     if (engine->why.code == OK && engine->state != TLS_CLOSING)
         engine->why = *why;
@@ -130,8 +130,7 @@ void tls_engine_scratch_free(void)
 static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
 {
     struct tls_engine *engine = ctx;
-    /* A handshake writes on a pool thread, where the loop's shared scratch may not be
-     * touched. */
+    /* A handshake writes on a pool thread, which must not access the loop's shared scratch. */
     struct buf *out = engine->is_working ? &engine->out : &scratch_out;
     buf_append(out, slice_of(bytes, len));
     return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
@@ -151,15 +150,14 @@ static bool engine_flush(struct tls_engine *engine)
     if (out->len == 0)
         return true;
     slice bytes = buf_slice(out);
-    /* The stream takes the bytes or copies them, so the scratch is free again after the
-     * call. */
+    /* The stream sends or copies the bytes, so the scratch is free again after the call. */
     int code = stream_write(engine->under, &bytes, 1);
     buf_shrink(out, out == &scratch_out ? 2 * TLS_FLUSH_BYTES : 0);
     buf_clear(out);
     if (code == OK)
         return true;
-    /* CLOSED: the stream below has the reason in its on_closed. LIMIT: its queue is too small, and
-     * encrypted bytes cannot be taken back. */
+    /* CLOSED: the stream below reports the reason in its on_closed. LIMIT: its queue is too
+     * small, and encrypted bytes cannot be encrypted again. */
     struct err why;
     err_set(&why, (enum err_code)code, "the connection below TLS takes no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
@@ -199,7 +197,8 @@ static void engine_on_ticket(struct tls_engine *engine)
         engine->hooks->ticket(engine);
 }
 
-/* Handles what mbedtls_ssl_read returned instead of bytes. true: read on. */
+/* Handles the results of mbedtls_ssl_read other than bytes. Returns true if reading may
+ * continue. */
 static bool engine_on_read_code(struct tls_engine *engine, int code)
 {
     switch (code) {
@@ -216,7 +215,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         engine_report_eof(engine, true);
         return false;
-    case 0: /* end of the transport, which bio_recv never reports */
+    case 0: /* the end of the transport; bio_recv never reports it */
         engine_report_eof(engine, false);
         return false;
     default:
@@ -238,12 +237,13 @@ static void engine_pump(struct tls_engine *engine)
             continue;
         }
         engine->is_asked_again = false;
-        if (!engine_flush(engine)) /* before another session writes into the shared scratch */
+        if (!engine_flush(engine)) /* cleared before another session writes into the shared
+                                    * scratch */
             break;
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
                                            slice_of(scratch_plain, (size_t)n));
-        /* All sessions share the scratch, so no decrypted bytes are left there. */
+        /* All sessions share the scratch, so decrypted bytes are wiped from it. */
         mem_wipe(scratch_plain, (size_t)n);
     }
     if (engine->state == TLS_OPEN)
@@ -275,7 +275,7 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
     struct tls_engine *engine = owner;
     if (engine->state >= TLS_CLOSING || engine->is_eof_reported)
         return;
-    /* The thread reads engine->in, so new bytes go to a buffer of the loop's own. */
+    /* The thread reads engine->in, so new bytes go to a separate buffer of the loop. */
     if (engine->is_working) {
         engine_keep(engine, &engine->arriving, bytes);
         if (engine->arriving.len >= TLS_ARRIVING_BYTES_MAX / 4) /* data right after its Finished */
@@ -287,8 +287,8 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_handshake_step(engine);
         return;
     }
-    /* The records are decrypted from the reader's buffer. Only an incomplete record is copied
-     * below. */
+    /* Records are decrypted directly from the reader's buffer. Only an incomplete record is
+     * copied below. */
     engine->borrowed = bytes;
     engine_pump(engine);
     slice rest = engine->borrowed;
@@ -297,8 +297,8 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_keep(engine, &engine->in, rest);
 }
 
-/* Buffered bytes are delivered before new bytes are read: otherwise a reader that pauses often
- * would let the buffer grow. */
+/* Buffered bytes are delivered before new bytes are read; otherwise the buffer would grow if a
+ * reader pauses often. */
 static void on_wake(struct loop_task *task)
 {
     struct tls_engine *engine = CONTAINER_OF(task, struct tls_engine, wake);
@@ -315,8 +315,8 @@ static void engine_read_start(struct stream *stream)
     engine->is_reading = true;
     if (engine->state != TLS_OPEN)
         return;
-    /* The owner's callback must not run inside its own call, so a task delivers what is
-     * buffered. */
+    /* The owner's callback must not run inside the owner's call, so a task delivers the buffered
+     * bytes. */
     if (engine_has_input(engine) || engine->is_eof_under)
         loop_task_queue(engine->stream.loop, &engine->wake);
     else
@@ -339,13 +339,12 @@ static void engine_read_stop(struct stream *stream)
 static void handshake_run(struct work *work)
 {
     struct tls_engine *engine = CONTAINER_OF(work, struct tls_engine, work);
-    /* This runs on a pool thread. It touches only what the loop leaves alone while
-     * is_working is set. */
+    /* Runs on a pool thread. It accesses only what the loop does not access while is_working is
+     * set. */
     uint64_t began = clock_thread_cpu_ns();
     if (!engine->is_prepared && engine->hooks->prepare)
         engine->hooks->prepare(engine);
-    /* The preparation is costly and needs a thread, so the first step of the handshake does
-     * it. */
+    /* The preparation is expensive and needs a thread, so the first handshake step does it. */
     engine->is_prepared = true;
     do {
         engine->handshake_code = mbedtls_ssl_handshake(&engine->ssl);
@@ -394,7 +393,7 @@ static void handshake_done(struct work *work)
         engine_free_when_idle(engine);
         return;
     }
-    /* The thread has ended: both buffers belong to the loop again and become one, in order. */
+    /* The thread has ended. Both buffers belong to the loop again and are joined in order. */
     if (engine->arriving.len)
         stream_read_start(engine->under); /* it may have been paused */
     engine_in_trim(engine);
@@ -442,7 +441,7 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 {
     (void)under, (void)is_clean;
     struct tls_engine *engine = owner;
-    /* Records that came before the FIN are still delivered: the pump reports the end after
+    /* Records that arrived before the FIN are still delivered; the pump reports the end after
      * them. */
     engine->is_eof_under = true;
     if (engine->state == TLS_OPEN)
@@ -453,7 +452,8 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 
 /* ---- writing ---- */
 
-/* Encrypts one record or more of `bytes`; false after a failure, which has closed the session. */
+/* Encrypts `bytes` into one record or more. Returns false after a failure, which has closed the
+ * session. */
 static bool engine_encrypt(struct tls_engine *engine, slice bytes)
 {
     while (bytes.len) {
@@ -474,8 +474,8 @@ static bool engine_encrypt(struct tls_engine *engine, slice bytes)
     return true;
 }
 
-/* Small parts are gathered into one record: head and body of a request leave together. Parts as
- * large as a record are encrypted without a copy. */
+/* Small parts are gathered into one record, so that the head and body of a request are sent
+ * together. Parts as large as a record are encrypted without a copy. */
 static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, size_t count)
 {
     size_t held = 0, held_max = 0;
@@ -528,7 +528,7 @@ static bool engine_send_close_notify(struct tls_engine *engine)
 {
     ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
     engine->is_shut = true;
-    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only if the buffer does */
+    (void)mbedtls_ssl_close_notify(&engine->ssl); /* this fails only if the buffer fails */
     return engine_flush(engine);
 }
 
@@ -562,7 +562,7 @@ static void engine_close(struct stream *stream)
     struct tls_engine *engine = engine_of(stream);
     if (engine->state >= TLS_CLOSING)
         return;
-    /* close_notify is sent if that needs no wait; the peer works without it. */
+    /* close_notify is sent only if that does not have to wait; the peer does not depend on it. */
     if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
         !engine_send_close_notify(engine))
         return;
@@ -618,7 +618,7 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     buf_init(&engine->out, TLS_ARRIVING_BYTES_MAX);
     loop_task_init(&engine->wake, on_wake);
     if (mbedtls_ssl_setup(&engine->ssl, conf) != 0) {
-        /* 3.6.7 clears conf when it fails late, but mbedtls_ssl_free reads through it */
+        /* 3.6.7 clears conf if it fails late, but mbedtls_ssl_free dereferences it */
         engine->ssl.MBEDTLS_PRIVATE(conf) = conf;
         return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
     }

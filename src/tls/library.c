@@ -1,5 +1,5 @@
 /*
- * Mbed TLS as a library: start, end, and texts for its error codes and alerts.
+ * Mbed TLS as a library: initialization, shutdown, and texts for its error codes and alerts.
  */
 #include <mbedtls/error.h>
 #include <mbedtls/platform.h>
@@ -22,7 +22,7 @@ int tls_library_init(struct err *err)
 {
     if (is_initialized)
         return OK;
-#if defined(MBEDTLS_PLATFORM_MEMORY) /* else it is a distribution's own build */
+#if defined(MBEDTLS_PLATFORM_MEMORY) /* otherwise it is a distribution's build */
     if (mbedtls_platform_set_calloc_free(mem_calloc, mem_free) != 0)
         return err_set(err, ERR_CRYPTO, "Mbed TLS does not let its allocator be set");
 #endif
@@ -92,7 +92,8 @@ static const struct {
 
 const char *tls_engine_alert_text(const struct tls_engine *engine)
 {
-    /* The library has no accessor; the members are stable within its major, which is pinned. */
+    /* The library has no accessor; the members are stable within its major version, which is
+     * pinned. */
     const unsigned char *msg = engine->ssl.MBEDTLS_PRIVATE(in_msg);
     if (engine->ssl.MBEDTLS_PRIVATE(in_msgtype) != MBEDTLS_SSL_MSG_ALERT || !msg ||
         engine->ssl.MBEDTLS_PRIVATE(in_msglen) != 2)

@@ -1,6 +1,7 @@
 /*
- * The cache of sessions that can be resumed: serialized, newest per key, bounded, least recently
- * used dropped first, wiped when dropped. Owned by a tls_context; loop thread only.
+ * The cache of sessions that can be resumed. It keeps the newest serialized session per key. Its
+ * size is limited; the least recently used session is dropped first, and dropped sessions are
+ * wiped. Owned by a tls_context; loop thread only.
  */
 #ifndef TLS_SESSION_H
 #define TLS_SESSION_H
@@ -27,11 +28,11 @@ struct tls_sessions {
 
 void tls_sessions_init(struct tls_sessions *sessions, size_t count_max);
 void tls_sessions_deinit(struct tls_sessions *sessions);
-/* The session's bytes, borrowed until the next call here; SLICE_NONE if none is still valid at
- * now_wall_s. *good_until_s is the time it was stored with. */
+/* The session's bytes, borrowed until the next call of a function of this cache; SLICE_NONE if
+ * none is still valid at now_wall_s. *good_until_s gets the time with which it was stored. */
 slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wall_s,
                        int64_t *good_until_s);
-/* Copies both, replaces an older session. A session that cannot be stored is dropped. */
+/* Copies both and replaces an older session. A session that cannot be stored is dropped. */
 void tls_sessions_put(struct tls_sessions *sessions, slice key, slice bytes, int64_t good_until_s);
 void tls_sessions_drop(struct tls_sessions *sessions, slice key);
 

@@ -1,12 +1,12 @@
 /*
- * TLS to providers: Mbed TLS 3.6 as a client, as a stream over another stream. TLS 1.2 and 1.3,
- * ECDHE with AEAD only, the certificate and the host name are always verified, SNI, session
- * resumption in both versions.
+ * TLS to providers: Mbed TLS 3.6 as a client, as a stream over another stream. It supports TLS 1.2
+ * and 1.3, ECDHE with AEAD only, SNI, and session resumption in both versions. The certificate and
+ * the host name are always verified.
  *
- * A context holds the trust roots, the rules and the cache of sessions that can be resumed; it is
+ * A context holds the trust roots, the rules and the cache of sessions that can be resumed. It is
  * reference-counted, so a reload (SIGHUP) makes a new context while sessions under way keep the old
- * context. Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An
- * idle open session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs
+ * one. Handshakes run on the thread pool: the loop never does public-key arithmetic. An idle open
+ * session keeps no buffers here; with Mbed TLS's own buffers and the peer's certificate it takes
  * about 30 KiB. Mbed TLS 3.6 does not support a TLS 1.3 KeyUpdate: the session of a peer that sends
  * one ends with an error. Loop thread only.
  */
@@ -21,13 +21,13 @@
 #include "base/slice.h"
 #include "loop/stream.h"
 
-/* Once in a process, before any other use of Mbed TLS or PSA, and after fork(): memory comes from
- * base/mem from then on, and the random generator is seeded. May be called again. ERR_CRYPTO. */
+/* Call it once in a process, before any other use of Mbed TLS or PSA, and after fork(): memory
+ * then comes from base/mem, and the random generator is seeded. May be called again. ERR_CRYPTO. */
 int tls_library_init(struct err *err) MUST_CHECK;
-/* At the very end, when no context and no PSA key is left; for leak checks. */
+/* Call it at the very end, when no context and no PSA key is left; for leak checks. */
 void tls_library_deinit(void);
 
-/* The file with the system's trust roots; NULL where ca-certificates is not installed. */
+/* The file with the system's trust roots; NULL if ca-certificates is not installed. */
 const char *tls_system_roots(void);
 
 enum tls_version { TLS_VERSION_ANY, TLS_VERSION_1_2, TLS_VERSION_1_3 };
@@ -36,29 +36,31 @@ struct tls_config {
     const char *ca_file;          /* PEM with the trust roots; NULL: the system's ca-certificates */
     enum tls_version version_min; /* ANY: 1.2 */
     enum tls_version version_max; /* ANY: 1.3 */
-    size_t sessions_max; /* resumable sessions kept, the least recently used is dropped; 0: 1024 */
+    size_t sessions_max;        /* maximum number of resumable sessions, the least recently used is
+                                 * dropped; 0: 1024 */
     unsigned session_age_max_s; /* 0: 24 h; a session never outlives its certificate */
     bool is_resumption_off;
 };
 
 struct tls_context;
 
-/* Reads the roots (a few milliseconds for a whole ca-certificates; nothing else blocks later).
- * config may be NULL. NULL: err names the file and the reason. */
+/* Reads the roots (a few milliseconds for a whole ca-certificates; nothing blocks later). config
+ * may be NULL. Returns NULL on failure; err names the file and the reason. */
 struct tls_context *tls_context_new(const struct tls_config *config, struct err *err) MUST_CHECK;
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* Accepts NULL. The last reference wipes the sessions. */
 void tls_context_unref(struct tls_context *context);
-/* How many trust roots there are. */
+/* The number of trust roots. */
 size_t tls_context_root_count(const struct tls_context *context);
 
 struct tls_client_config {
-    /* The name (SNI and verification) or the IPv4/IPv6 literal without brackets (verified against
-     * the certificate's IP addresses, no SNI). Required: without it nothing starts. */
+    /* The host name (for SNI and verification) or the IPv4/IPv6 literal without brackets
+     * (verified against the certificate's IP addresses, no SNI). Required: without it no session
+     * starts. */
     slice server_name;
     /* Sessions are resumed only within one origin: "host:port". Empty: server_name. */
     slice origin;
-    /* Bound of the write queue, counted in plain bytes. 0: 1 MiB. `under` needs 10 % and 64 KiB
+    /* Limit of the write queue, counted in plain bytes. 0: 1 MiB. `under` needs 10 % and 64 KiB
      * more. */
     size_t write_bytes_max;
 };
@@ -81,7 +83,7 @@ struct tls_info {
     const char *version;     /* "TLSv1.3"; constant text */
     const char *ciphersuite; /* constant text */
     bool is_resumed;
-    uint64_t handshake_cpu_ns; /* thread CPU time of the handshake so far */
+    uint64_t handshake_cpu_ns; /* thread CPU time of the handshake up to now */
 };
 
 /* stream: returned by tls_client_start, after its on_open. */

@@ -1,9 +1,8 @@
 /*
  * The checks that Mbed TLS leaves to its user. It compares DNS names itself
- * (mbedtls_ssl_set_hostname); here IP literals are compared with the certificate's IP addresses,
- * because giving a literal to the library would also send it as SNI, which RFC 6066 3 forbids; and
- * a certificate without any subjectAltName is refused, since a common name is not a host name (RFC
- * 9525 2).
+ * (mbedtls_ssl_set_hostname). This file compares IP literals with the certificate's IP addresses,
+ * because the library would also send a literal as SNI, which RFC 6066 3 forbids. It also refuses a
+ * certificate without any subjectAltName, since a common name is not a host name (RFC 9525 2).
  */
 #include "tls/verify.h"
 
@@ -21,7 +20,8 @@ static bool is_verified_name_char(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '-' || c == '_';
 }
 
-/* Labels of 1 to 63 letters, digits, hyphens (and underscores, which exist in practice). */
+/* Checks that each label has 1 to 63 letters, digits, hyphens (and underscores, which are used
+ * in practice). */
 static bool is_host_name(const char *name)
 {
     size_t label = 0;
@@ -79,8 +79,8 @@ static bool has_ip(const struct tls_verify *verify, const mbedtls_x509_crt *cert
     return false;
 }
 
-/* A name from the peer's certificate goes into an error text: quotes and all but printable
- * characters are replaced. */
+/* Cleans a name from the peer's certificate for an error text: quotes and all characters that
+ * are not printable are replaced. */
 static size_t append_clean(char *out, size_t cap, const mbedtls_x509_buf *name)
 {
     size_t len = 0;

@@ -1,5 +1,5 @@
 /*
- * The expected name of the peer, what its certificate says, and the error texts for a mismatch.
+ * The expected name of the peer, the names in its certificate, and the error texts for a mismatch.
  * Owned by a client session during its handshake; used on the pool thread, then on the loop.
  * Internal.
  */
@@ -16,7 +16,7 @@
 enum { TLS_NAME_MAX = 253, TLS_CERT_NAMES_MAX = 160 };
 
 struct tls_verify {
-    char name[TLS_NAME_MAX + 1]; /* as given, lower case, without a trailing dot */
+    char name[TLS_NAME_MAX + 1]; /* as given, in lower case, without a trailing dot */
     uint8_t ip[16];              /* where name is a literal */
     uint8_t ip_len;              /* 0, 4 or 16 */
     /* out */
@@ -28,9 +28,9 @@ struct tls_verify {
 
 /* ERR_INVALID with a sentence if text is neither a host name nor an IP literal. */
 int tls_verify_init(struct tls_verify *verify, slice name, struct err *err) MUST_CHECK;
-/* For mbedtls_ssl_set_verify; only ever adds reasons to refuse. */
+/* For mbedtls_ssl_set_verify. It can only add reasons to refuse. */
 int tls_verify_on_cert(void *verify, mbedtls_x509_crt *cert, int depth, uint32_t *flags);
-/* The sentence for the flags that the chain ended with. */
+/* Sets err to the sentence for the flags that the verification of the chain has set. */
 void tls_verify_explain(const struct tls_verify *verify, uint32_t flags, struct err *err);
 
 #endif

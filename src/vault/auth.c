@@ -1,8 +1,8 @@
 /*
- * The cache of keys (loop/cache.h). An entry is the state of a key, or of a session that it opened.
- * A session has its own entry, since it may be refused while its key is valid; so an entry's key is
- * all that a load needs. Entries have no groups: the account of a key is known only once it is
- * loaded, so a change walks them all.
+ * The cache of keys (loop/cache.h). An entry is the state of a key, or of a session that the key
+ * opened. A session has its own entry, since it may be refused while its key is valid; so an
+ * entry's key is all that a load needs. Entries have no groups: the account of a key is known only
+ * once the key is loaded, so a change walks all entries.
  */
 #include "vault/auth.h"
 
@@ -21,7 +21,7 @@ enum {
     TOUCH_EVERY_US = 60 * 1000 * 1000,
     TOUCHES_MAX = 1000,
     GUARD_EVERY_MS = 250,
-    GUARD_TTL_MS = 30000, /* a guard's entry is valid for longer: changes are notified */
+    GUARD_TTL_MS = 30000, /* a guard's entry is valid for longer, because changes are notified */
 };
 
 static struct metric hit_metric = METRIC_INIT(
@@ -29,12 +29,12 @@ static struct metric hit_metric = METRIC_INIT(
 
 struct entry {
     struct cache_entry cached; /* its key is a struct vault_caller */
-    uint64_t learnt_ns;        /* a guard trusts it for longer than a check does */
+    uint64_t learnt_ns;        /* a guard trusts the entry for longer than a check does */
     int status;
-    bool is_disabled; /* the account is, and nothing else refuses the key */
+    bool is_disabled; /* the account is disabled, and nothing else refuses the key */
     struct vault_grant grant;
     int64_t expires_at;          /* when the key expires; 0: never */
-    struct ip_network *networks; /* that the key is bound to; NULL: none */
+    struct ip_network *networks; /* networks that the key is bound to; NULL: none */
     size_t network_count;
 };
 
@@ -67,7 +67,7 @@ static const struct vault_caller *caller_of(const struct cache_entry *cached)
 
 /* ---- the answer ---- */
 
-/* An address that is not an IP address, as of a Unix socket, is in no network. */
+/* An address that is not an IP address, such as that of a Unix socket, is in no network. */
 static bool is_allowed_from(const struct entry *entry, slice address)
 {
     uint8_t bytes[16];
@@ -151,7 +151,7 @@ static void send_touch(struct store_later *later)
                         touch->grant.key_id, touch->at);
 }
 
-/* A record that is lost, or has no room, is written with the key's next load. */
+/* A record that is lost, or for which there is no room, is written with the key's next load. */
 static void note_use(struct vault_auth *auth, const struct vault_grant *grant, int64_t at)
 {
     static const struct store_later_class touch_class = {
@@ -165,8 +165,8 @@ static void note_use(struct vault_auth *auth, const struct vault_grant *grant, i
     touch->at = at;
 }
 
-/* Whether the key, which was found, may be used. One that has expired by now is cached as refused;
- * one that expires while it is cached is refused by check_answer. */
+/* Whether the key, which was found, may be used. A key that has expired by now is cached as
+ * refused; a key that expires while it is cached is refused by check_answer. */
 static int check_key(struct entry *entry, const struct api_key *key)
 {
     const struct vault_caller *caller = caller_of(&entry->cached);
@@ -202,7 +202,7 @@ static uint64_t key_loaded(struct cache_load *under)
                                                                       : UNATTENDED_REFUSED,
     };
     entry->expires_at = key.expires_at;
-    /* Once for each load: a key that is used all the time is loaded every ttl_ms. */
+    /* Once per load: a key that is used continuously is loaded every ttl_ms. */
     int64_t now = clock_shared_us();
     if (now - key.last_used_at >= TOUCH_EVERY_US)
         note_use(auth, &entry->grant, now);
@@ -255,20 +255,21 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
     if (!cache_await(&auth->keys, caller_key(caller), &check->wait, op))
         return refuse_check(check, ERR_BUSY);
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
-    check->status = ERR_CLOSED; /* if it is cancelled before the answer */
+    check->status = ERR_CLOSED; /* the status if the check is cancelled before the answer */
     return false;
 }
 
 /* ---- guards ---- */
 
-/* Whether the key is known to be refused. If it is not cached it is loaded, and the answer is there
- * next time. */
+/* Whether the key is known to be refused. If it is not cached, it is loaded, and the answer is
+ * available in the next round. */
 static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
     struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
     struct entry *entry = cached ? CONTAINER_OF(cached, struct entry, cached) : NULL;
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
-    struct vault_check check = {.address = SLICE_NONE}; /* that of an open stream does not change */
+    struct vault_check check = {.address = SLICE_NONE}; /* the address of an open stream does not
+                                                         * change */
     if (entry && cached->until_ns > 0) {
         check_answer(&check, entry);
         if (loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns)

@@ -1,9 +1,9 @@
 /*
- * auth: from a bearer key to an account and its scopes, through a small cache: a known hash is
- * cached for ttl_ms, an unknown one for 500 ms; concurrent checks of one hash share a query.
- * Notifications of changes (store/change.h) drop entries sooner. A reply that stays open for long
- * has a guard. A dashboard session is checked with its key, in the same query: if it was ended, it
- * is refused as a revoked key is. A key may be bound to client addresses; they are cached with it.
+ * auth: finds the account and scopes of a bearer key, through a small cache: a known hash is cached
+ * for ttl_ms, an unknown one for 500 ms; concurrent checks of one hash share a query. Notifications
+ * of changes (store/change.h) drop entries sooner. A reply that stays open for long has a guard. A
+ * dashboard session is checked with its key, in the same query: if it was ended, it is refused as a
+ * revoked key is. A key may be bound to client addresses; they are cached with it.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -15,7 +15,8 @@ struct vault_auth;
 
 struct vault_auth_config {
     struct pg_pool *pool;     /* outlives it */
-    size_t cache_max;         /* keys cached, 0: 10000; the least recently used is dropped */
+    size_t cache_max;         /* number of cached keys, 0: 10000; the least recently used is
+                               * dropped */
     unsigned ttl_ms;          /* 0: 2000 */
     unsigned negative_ttl_ms; /* 0: 500 */
     /* Notifies the other processes; may be NULL. */
@@ -60,37 +61,39 @@ struct vault_auth *vault_auth_new(struct loop *loop,
 /* No check may be waiting (asserted). Its queries in flight are detached and free themselves. */
 void vault_auth_free(struct vault_auth *auth);
 struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
-/* text: the key as it was sent, or SLICE_NONE. address: the client's, which lives as long as the
- * check; SLICE_NONE if the request is not from the key's holder. true: answered from the cache:
- * check is filled, and op is not held. false: op is held until the answer is there. */
+/* text: the key as it was sent, or SLICE_NONE. address: the client's, which must live as long as
+ * the check; SLICE_NONE if the request is not from the key's holder. true: it was answered from
+ * the cache, so check is filled in and op is not held. false: op is held until the answer
+ * arrives. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
-/* Likewise for a key that is known by its hash, and for a session (web/session.h). */
+/* The same for a key that is known by its hash, and for a session (web/session.h). */
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;
-/* A reply that stays open for a key (an event stream, a long poll) is notified once if the key or
- * the session is refused. Within GUARD_EVERY_MS of the notification of the change; if that is lost,
- * within GUARD_TTL_MS. */
+/* A reply that stays open for a key (an event stream, a long poll) is notified once if the key
+ * or the session is refused: within GUARD_EVERY_MS of the notification of the change, or, if
+ * that is lost, within GUARD_TTL_MS. */
 struct vault_guard {
-    void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
+    void (*on_refused)(struct vault_guard *guard); /* called from a timer; the guard has stopped */
     /* private */
     struct vault_caller caller;
     struct vault_auth *auth; /* NULL: stopped */
     struct list link;
 };
-/* guard->on_refused is set. The caller stops it before its memory, or auth, is freed. */
+/* guard->on_refused must be set. The caller stops the guard before its memory, or auth, is
+ * freed. */
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
                        const struct vault_caller *caller);
-/* Harmless if it was not started (zeroed) or has stopped. */
+/* Does no harm if the guard was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 
-/* Forgets an account's cached keys, and refused keys. */
+/* Drops an account's cached keys, and all refused keys. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
-/* After this process has changed one of them (the commit is durable): forgets, and notifies the
- * others. */
+/* To be called after this process has changed a key or an account (the commit is durable): drops
+ * the cached keys, and notifies the others. */
 void vault_auth_changed(struct vault_auth *auth, struct uuid account_id);
-/* Forgets everything, so that the next check queries the database. */
+/* Drops all cached keys, so that the next check queries the database. */
 void vault_auth_flush(struct vault_auth *auth);
 
 #endif

@@ -61,7 +61,7 @@ static enum op_result step_changed(struct op *op)
     struct vault_command *command = command_of(op);
     bool is_account = command->in.kind <= VAULT_ACCOUNT_MARK;
     command->status = result_of(command);
-    /* The change is durable: the old cache must not admit a request. */
+    /* The change is durable, so the old cached entries must not admit another request. */
     if (command->status == OK)
         vault_auth_changed(command->auth, is_account ? command->in.account.account.account_id
                                                      : command->in.key.key.account_id);

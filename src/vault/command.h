@@ -19,10 +19,10 @@ enum vault_command_kind {
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
-    VAULT_SESSIONS_END, /* ends all sessions of a key that have begun so far */
+    VAULT_SESSIONS_END, /* ends all sessions of a key that have begun until now */
 };
 
-/* account: for the first four, key: for the others. */
+/* account is used by the first four kinds, key by the others. */
 struct vault_command_request {
     enum vault_command_kind kind;
     struct audit_by by;

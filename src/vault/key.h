@@ -1,6 +1,6 @@
 /*
- * API keys: `sk_` and 43 base64url characters, 256 random bits. Shown once,
- * stored as SHA-256. 256 bits of entropy need no slow hash.
+ * API keys: `sk_` and 43 base64url characters, 256 random bits. A key is shown once and stored as
+ * its SHA-256; 256 bits of entropy need no slow hash.
  */
 #ifndef VAULT_KEY_H
 #define VAULT_KEY_H
@@ -24,10 +24,10 @@ void vault_key_new(struct vault_key *key);
 /* Hash of a key that a caller sent. false: it does not have the form of a key, so no lookup is
  * needed. */
 bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
-/* "10.0.0.0/8, 2001:db8::1", the addresses that a key may be used from, as the stored words, in the
- * arena; separated by commas, spaces or both. All of it is checked: a server that understands no
- * entry of the list refuses the key from everywhere. ERR_* with a sentence; an empty list means
- * none. */
+/* Reads the addresses that a key may be used from, "10.0.0.0/8, 2001:db8::1", separated by
+ * commas, spaces or both, as the stored words in the arena. All of them are checked: a server
+ * that understands no entry of the list refuses the key from everywhere. ERR_* with a sentence;
+ * an empty list means none. */
 int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err) MUST_CHECK;
 /* SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
 void vault_sha256(slice bytes, uint8_t hash[32]);

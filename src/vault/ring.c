@@ -18,7 +18,7 @@ static bool is_separator(char c)
     return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The next word; comments are skipped. Empty at the end. */
+/* The next word of the text; comments are skipped. It is empty at the end. */
 static slice next_word(slice *text)
 {
     while (text->len) {

@@ -1,5 +1,5 @@
 /*
- * The inside of struct vault_ring, for seal.c and ring.c.
+ * The contents of struct vault_ring, for seal.c and ring.c.
  */
 #ifndef VAULT_RING_H
 #define VAULT_RING_H

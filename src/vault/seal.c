@@ -1,6 +1,6 @@
 /*
- * Sealing. The ring keeps its keys as secrets and expands them for each use: opening happens at
- * most once for each call, and the schedule of AES-256 costs less than a microsecond.
+ * Sealing. The ring keeps its keys as secrets and expands them for each use: each call opens a
+ * credential at most once, and the key schedule of AES-256 costs less than a microsecond.
  */
 #include "vault/seal.h"
 
@@ -78,7 +78,7 @@ int vault_seal(const struct vault_ring *ring, const struct vault_binding *bindin
     return OK;
 }
 
-/* plain has room for text_len bytes, and one more. */
+/* plain has space for text_len bytes and one more byte. */
 static int open_into(const struct vault_ring_key *key, const struct vault_binding *binding,
                      slice key_id, slice sealed, unsigned char *plain, struct err *err)
 {

@@ -27,24 +27,24 @@ enum {
 
 struct vault_ring; /* the master keys */
 
-/* text: as above. ERR_SYNTAX, ERR_INVALID (no key, one twice) with a sentence that never contains
- * key material. */
+/* text: as described above. ERR_SYNTAX, ERR_INVALID (no key, or a key twice) with a sentence
+ * that never contains key material. */
 struct vault_ring *vault_ring_new(slice text, struct err *err) MUST_CHECK;
-/* From a file of at most 64 KB; refused (ERR_REFUSED) if others may read it. */
+/* Reads a file of at most 64 KB; ERR_REFUSED if others may read the file. */
 struct vault_ring *vault_ring_from_file(const char *path, struct err *err) MUST_CHECK;
 void vault_ring_free(struct vault_ring *ring);
 /* The id of the key that seals; lives as long as the ring. */
 slice vault_ring_key_id(const struct vault_ring *ring);
-/* Whether it has the key with that id. */
+/* Whether the ring has the key with that id. */
 bool vault_ring_has(const struct vault_ring *ring, slice key_id);
-/* A fresh master key as base64 text and a newline, for `dev` and `keys master`. */
+/* A new master key as base64 text and a newline, for `dev` and `keys master`. */
 void vault_master_key_new(struct buf *out);
 
 struct vault_binding {
     struct uuid account_id;
     int64_t connection_id;
 };
-/* Appends the sealed form. ERR_LIMIT past VAULT_PLAIN_MAX, ERR_NOMEM. */
+/* Appends the sealed form. ERR_LIMIT if plain is over VAULT_PLAIN_MAX, ERR_NOMEM. */
 int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out) MUST_CHECK;
 /* ERR_NOTFOUND: no such key in the ring (err names the id); ERR_CRYPTO: it does not open here;
