@@ -1,6 +1,6 @@
 /*
- * Connecting commands to a running `sluice dev`; see attach.h. Whether it runs is decided by the
- * lock that it holds, not by a process id in a file, which another process may have by now.
+ * Connects commands to a running `sluice dev`; see attach.h. The lock that dev holds shows whether
+ * it runs. A process id in a file does not, since another process may have that id by now.
  */
 #include "config/attach.h"
 

@@ -8,14 +8,14 @@
 #include "base/buf.h"
 #include "config/config.h"
 
-/* Names in the folder: the file of these settings, and the one that dev keeps locked. */
+/* Names of files in the folder: the file of these settings, and the file that dev keeps locked. */
 extern const char config_attach_name[], config_attach_lock_name[];
 
-/* For dev, once its config has the database, the master key, the trust roots and the origin
- * overrides: the text of that file. Check out for its limit. */
+/* The text of that file, for dev, once its config has the database, the master key, the trust
+ * roots and the origin overrides. Check out for its limit. */
 void config_attach_put(const struct config *config, struct buf *out);
-/* For a command: the settings of config->data_dir, over its own. ERR_NOTFOUND: the folder has no
- * data of dev; ERR_CLOSED: no dev runs on it, or it is still starting. */
+/* For a command: reads the settings of config->data_dir over its own. ERR_NOTFOUND: the folder
+ * has no data of dev; ERR_CLOSED: no dev runs on it, or it is still starting. */
 int config_attach(struct config *config, struct err *err) MUST_CHECK;
 
 #endif

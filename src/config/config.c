@@ -1,5 +1,5 @@
 /*
- * Values of settings: converts text into struct config, within the bounds of the table. Texts are
+ * Values of settings: converts text into struct config, within the limits of the table. Texts are
  * copied into the config's arena, since flags that hold secrets are overwritten. An error names the
  * setting, the allowed values and the given value; read.c adds the source.
  */
@@ -9,7 +9,7 @@
 
 enum { CONFIG_ARENA_BYTES_MAX = 1024 * 1024 };
 
-/* The table is short, and read at start only. */
+/* A linear search: the table is short, and read only at start. */
 const struct config_item *config_item_find(slice name)
 {
     for (size_t i = 0; i < config_item_count; i++)
@@ -47,7 +47,7 @@ static bool parse_scaled(slice text, const struct scale *scales, size_t count, u
             unit = scales[i].unit;
     if (unit == 0)
         return false;
-    /* larger than any setting's bound: number_set reports that with the bounds */
+    /* larger than any setting's maximum: number_set reports it with the limits */
     if (__builtin_mul_overflow(number, unit, value))
         *value = UINT64_MAX;
     return true;
@@ -67,14 +67,14 @@ static bool parse_number(const struct config_item *item, slice text, uint64_t *n
     return slice_to_u64(text, UINT64_MAX, number);
 }
 
-/* Formats a bound in the largest unit that divides it, as a person would write it. */
+/* Formats a limit in the largest unit that divides it, as a person would write it. */
 static void bound_format(const struct config_item *item, uint64_t value, char *out, size_t cap)
 {
     const struct scale *scales = item->kind == CONFIG_MS ? time_scales : byte_scales;
     size_t count = item->kind == CONFIG_MS      ? ARRAY_LEN(time_scales)
                    : item->kind == CONFIG_BYTES ? ARRAY_LEN(byte_scales)
                                                 : 0;
-    /* A count has no units, and no scale to try. */
+    /* A count has no units. */
     const struct scale *best = NULL;
     for (size_t i = 0; i < count; i++)
         if (value % scales[i].unit == 0 && (!best || scales[i].unit > best->unit))
@@ -96,7 +96,7 @@ static int number_set(struct config *config, const struct config_item *item, sli
     if (!parse_number(item, value, &number))
         return err_set(err, ERR_INVALID, "%s must be %s, got \"%.*s\"", item->name,
                        forms[item->kind], SLICE_ARG(value));
-    /* Both bounds are named, so that the next attempt can be right. */
+    /* The message names both limits, so that the next attempt can succeed. */
     bound_format(item, item->min, min, sizeof(min));
     bound_format(item, item->max, max, sizeof(max));
     if (number < item->min || number > item->max)
@@ -119,8 +119,8 @@ static int texts_set(struct config *config, const struct config_item *item, slic
                      bool is_first, struct err *err)
 {
     struct config_list *list = (struct config_list *)(void *)((char *)config + item->offset);
-    /* A list from the environment replaces that of the file; only flags and lines of one source add
-     * up. */
+    /* A list from the environment replaces that of the file; only the flags or lines of one
+     * source are added together. */
     if (is_first)
         list->count = 0;
     while (value.len > 0) {

@@ -18,7 +18,7 @@
 #include "config/settings.h"
 
 enum {
-    CONFIG_LIST_MAX = 64,   /* every built-in app may have its origin overridden */
+    CONFIG_LIST_MAX = 64,   /* every built-in app may need an origin override */
     CONFIG_OPTIONS_MAX = 8, /* per command */
     CONFIG_FILE_BYTES_MAX = 256 * 1024,
 };
@@ -40,7 +40,7 @@ struct config {
 #undef CONFIG_MEMBER
 };
 
-/* The commands that a setting belongs to. */
+/* The groups of commands that a setting belongs to. */
 enum config_scope {
     CONFIG_SERVE = 1,
     CONFIG_DEV = 2,
@@ -53,11 +53,11 @@ enum config_scope {
 
 enum config_kind {
     CONFIG_TEXT,
-    CONFIG_SECRET, /* as text; its value is never printed */
+    CONFIG_SECRET, /* text whose value is never printed */
     CONFIG_COUNT,
-    CONFIG_MS,    /* 500ms, 30s, 5m, 2h; a bare number counts seconds */
+    CONFIG_MS,    /* 500ms, 30s, 5m, 2h; a bare number is in seconds */
     CONFIG_BYTES, /* 65536, 64k, 8m */
-    CONFIG_TEXTS, /* may be given several times; commas separate in environment and file */
+    CONFIG_TEXTS, /* may be given several times; in environment and file, commas separate values */
 };
 
 struct config_item {
@@ -73,7 +73,8 @@ struct config_item {
 extern const struct config_item config_items[];
 extern const size_t config_item_count;
 
-/* A flag of one command that is not a setting: it has no key in the file and no variable. */
+/* A flag of one command that is not a setting: the file has no key and the environment no
+ * variable for it. */
 struct config_option {
     const char *name;
     const char *value_name; /* NULL: a switch */
@@ -85,34 +86,36 @@ struct config_args {
     const struct config_option *options; /* further flags; may be NULL */
     size_t option_count;                 /* at most CONFIG_OPTIONS_MAX */
     int argc;
-    /* Positional arguments are moved to the front; the texts of CONFIG_SECRET flags are
-     * overwritten, so that `ps` shows them for a moment only. */
+    /* Positional arguments are moved to the front. The texts of CONFIG_SECRET flags are
+     * overwritten, so that `ps` shows them only for a moment. */
     char **argv;
     /* out */
     int positional;
-    slice values[CONFIG_OPTIONS_MAX]; /* as options; ptr NULL: not given; a switch is empty */
+    slice values[CONFIG_OPTIONS_MAX]; /* values in the order of options; ptr NULL: not given; a
+                                       * switch is empty */
 };
 
 /* All settings at their defaults. */
 int config_init(struct config *config, struct err *err) MUST_CHECK;
 void config_deinit(struct config *config);
 /* Reads the file of --config or SLUICE_CONFIG if given, then the environment, then the flags of
- * args->argv: `--name value`, `--name=value`; what follows `--` is positional. An empty
- * variable counts as unset. A flag that is neither an option nor in scope is ERR_NOTFOUND and names
- * the nearest one. A file with a secret that others may read is ERR_REFUSED. Call it once. */
+ * args->argv: `--name value` or `--name=value`; arguments after `--` are positional. An empty
+ * variable counts as unset. A flag that is neither an option nor in scope is ERR_NOTFOUND; err
+ * names the nearest one. A file with a secret that others may read is ERR_REFUSED. Call it once. */
 int config_read(struct config *config, struct config_args *args, struct err *err) MUST_CHECK;
-/* The lines of a file, over what was read before; a secret that others may read is ERR_REFUSED. */
+/* Reads the lines of a file over the settings read before; a secret that others may read is
+ * ERR_REFUSED. */
 int config_file_read(struct config *config, const char *path, struct err *err) MUST_CHECK;
-/* Sets one by name, as a flag would; for tests and dev. A list is replaced. */
+/* Sets a setting by name, as a flag would; for tests and dev. A list is replaced. */
 int config_set(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
-/* As config_set, but adds to a list (CONFIG_TEXTS) what is not in it. */
+/* As config_set, but adds values to a list (CONFIG_TEXTS) that it does not have yet. */
 int config_add(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
-/* "90d", "30s", "500ms"; a bare number counts seconds. false: not of that form. */
+/* "90d", "30s", "500ms"; a bare number is in seconds. false: the text does not have this form. */
 bool config_parse_ms(slice text, uint64_t *ms) MUST_CHECK;
-/* help.c: the settings of these scopes, wrapped for a terminal. */
+/* help.c: prints the settings of these scopes, wrapped for a terminal. */
 void config_print_help(FILE *out, unsigned scopes);
 void config_print_options(FILE *out, const struct config_option *options, size_t count);
-/* Words of text, wrapped at 78 columns after an indent. */
+/* Prints the words of text, wrapped at 78 columns after an indent. */
 void config_print_wrapped(FILE *out, int indent, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Settings and options as help text: from the table alone, so that help is always complete.
+ * Settings and options as help text, generated from the table, so that help is always complete.
  */
 #include "config/config.h"
 
@@ -11,8 +11,8 @@ void config_print_wrapped(FILE *out, int indent, const char *text)
     while (*text) {
         int word = (int)strcspn(text, " ");
         if (column > 0 && column + 1 + word > WIDTH) {
-            /* A word that does not fit begins the next line; one that is longer than a line gets
-             * its own. */
+            /* A word that does not fit begins the next line; a word longer than a line gets its
+             * own line. */
             (void)fputc('\n', out);
             column = 0;
         }

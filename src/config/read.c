@@ -1,7 +1,7 @@
 /*
- * The sources of settings: the file, then the environment, then the flags. Each overrides the
- * previous ones, so that the last source that names a setting wins. Every error names the source:
- * file and line, variable, or flag.
+ * The sources of settings: the file, then the environment, then the flags. Each source overrides
+ * the previous ones, so the last source that names a setting takes precedence. Every error names
+ * the source: file and line, variable, or flag.
  */
 #include "config/internal.h"
 
@@ -21,8 +21,8 @@ struct named {
     bool items[ITEMS_MAX];
 };
 
-/* Whether the source names the setting for the first time: then a list is replaced, else added to.
- */
+/* Whether the source names the setting for the first time: then a list is replaced, otherwise
+ * extended. */
 static bool is_first_use(struct named *named, const struct config_item *item)
 {
     size_t index = (size_t)(item - config_items);
@@ -55,7 +55,7 @@ static int line_set(struct config *config, const struct source_file *source, str
                        suggest.best.len ? "; did you mean " : "; `sluice serve --help` lists them",
                        SLICE_ARG(suggest.best), suggest.best.len ? "?" : "");
     }
-    /* Only secrets are refused: other settings may be readable by everyone. */
+    /* Only for secrets: other settings may be readable by everyone. */
     if (item->kind == CONFIG_SECRET && source->is_open_to_others)
         return err_set(err, ERR_REFUSED,
                        "%s is a secret, and others may read this file: chmod o= %s", item->name,
@@ -63,7 +63,8 @@ static int line_set(struct config *config, const struct source_file *source, str
     return config_item_set(config, item, slice_trim(line), is_first_use(named, item), err);
 }
 
-/* Lines `name = value`; # begins a comment line; white space around name and value is ignored. */
+/* Reads lines of the form `name = value`; # begins a comment line; white space around name and
+ * value is ignored. */
 static int lines_read(struct config *config, const struct source_file *source, slice text,
                       struct err *err)
 {
@@ -99,7 +100,7 @@ int config_file_read(struct config *config, const char *path, struct err *err)
     if (ferror(file) || fstat(fileno(file), &info) != 0)
         result = err_set(err, ERR_IO, "cannot read the configuration file %s: %s", path,
                          strerror(errno));
-    /* A full buffer: there may be more. */
+    /* The buffer is full, so there may be more. */
     else if (len == CONFIG_FILE_BYTES_MAX)
         result = err_set(err, ERR_LIMIT, "the configuration file %s is over %d bytes", path,
                          CONFIG_FILE_BYTES_MAX - 1);
@@ -126,7 +127,7 @@ static const char *variable(const struct config_item *item, char name[ENV_NAME_M
     /* An empty variable counts as unset, so that a container can clear one. */
     if (value && value[0])
         return value;
-    /* DATABASE_URL is what most platforms set; SLUICE_DATABASE_URL wins. */
+    /* Most platforms set DATABASE_URL; SLUICE_DATABASE_URL takes precedence. */
     if (item->offset != offsetof(struct config, database_url))
         return NULL;
     (void)snprintf(name, ENV_NAME_MAX, "DATABASE_URL");
@@ -197,7 +198,8 @@ static int flag_value(struct config_args *args, int *index, struct flag *flag, s
     return OK;
 }
 
-/* true: it is one of the command's own options; *result says whether its value is valid. */
+/* Returns true if it is one of the command's own options; *result says whether its value is
+ * valid. */
 static bool option_read(struct config_args *args, int *index, struct flag *flag, int *result,
                         struct err *err)
 {
@@ -229,7 +231,7 @@ static int flag_read(struct config *config, struct config_args *args, struct nam
         return unknown_flag(args, flag.name, err);
     if (flag_value(args, index, &flag, err) != OK)
         return (int)err->code;
-    /* config_read has read the file before; here its flag is only skipped. */
+    /* config_read has read the file already; here its flag is only skipped. */
     if (is_file)
         return OK;
     result = config_item_set(config, item, flag.value, is_first_use(named, item), err);
@@ -263,7 +265,7 @@ static int flags_read(struct config *config, struct config_args *args, struct er
 static const char *file_path(const struct config_args *args)
 {
     const char *path = getenv("SLUICE_CONFIG");
-    /* The flag is found before the others are read, since the file comes first in order. */
+    /* This flag is found before the others are read, since the file is the first source. */
     for (int i = 0; i < args->argc && strcmp(args->argv[i], "--") != 0; i++) {
         if (strncmp(args->argv[i], "--config=", 9) == 0)
             path = args->argv[i] + 9;
@@ -279,7 +281,7 @@ int config_read(struct config *config, struct config_args *args, struct err *err
     args->positional = 0;
     memset(args->values, 0, sizeof(args->values));
     const char *path = file_path(args);
-    /* The order of these calls is the order in which sources win. */
+    /* The order of these calls is the precedence of the sources, lowest first. */
     if (path && config_file_read(config, path, err) != OK)
         return (int)err->code;
     if (environment_read(config, args->scopes, err) != OK)

@@ -1,5 +1,5 @@
 /*
- * The table of settings, of the list in settings.h.
+ * The table of settings, made from the list in settings.h.
  */
 #include "config/config.h"
 

@@ -8,8 +8,8 @@
 
 enum {
     WORD_LEN_MAX = 200,
-    /* Without a cursor a list begins this far in the future: ids come from several machines'
-     * clocks */
+    /* A list without a cursor begins this far in the future, because ids come from the clocks of
+     * several machines */
     MARGIN_MS = 24 * 60 * 60 * 1000,
 };
 
@@ -72,7 +72,7 @@ slice serve_filter_refusal(const struct serve_filter *filter, slice value, struc
 const struct store_page *serve_list_scan(struct serve_list *list)
 {
     size_t wanted =
-        list->limit - list->count + 1; /* one more, to know whether there is another page */
+        list->limit - list->count + 1; /* one more row, which shows whether there is another page */
     bool is_first = list->scan.count_max == 0;
     if (is_first && uuid_is_nil(list->page.before))
         list->page.before = uuid_v7_floor(clock_shared_us() / 1000 + MARGIN_MS);

@@ -1,11 +1,11 @@
 /*
  * list: the common part of lists in every face: their arguments, and where a page of an account's
- * rows by id, newest first, begins and ends.
+ * rows (by id, newest first) begins and ends.
  *
- * A page is read in scans. The first covers recent rows, which is enough for most pages: the
- * database opens each day's partition of a range, and those of a month take it longer than a page
- * of rows. A scan reads STORE_PAGE_ROWS rows at most, so with a narrow filter a page may have fewer
- * rows than its limit, and the next page continues.
+ * A page is read in scans. The first scan covers recent rows, which is enough for most pages: the
+ * database opens each day's partition of a range, and the partitions of a month take longer than a
+ * page of rows. A scan reads STORE_PAGE_ROWS rows at most, so with a narrow filter a page may have
+ * fewer rows than its limit, and the next page continues.
  */
 #ifndef SERVE_LIST_H
 #define SERVE_LIST_H
@@ -16,7 +16,7 @@ enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 
 #define SERVE_A_WORD .kind = SERVE_WORD, .wanted = "a word of at most 200 characters"
 
-/* An argument. A table of arguments ends with an argument without a name. */
+/* An argument. An argument without a name ends a table of arguments. */
 struct serve_filter {
     const char *name;
     enum {
@@ -25,29 +25,30 @@ struct serve_filter {
         SERVE_ID,    /* a UUID */
         SERVE_CURSOR /* a row's UUID: the page begins after that row */
     } kind;
-    const char *words;  /* separated by spaces: the value is one of them, or the part before the
-                           point of one. NULL: any of its type */
-    const char *wanted; /* the requirement in a refusal; NULL: one of the words */
+    const char *words;  /* allowed words, separated by spaces. The value is one of them, or the
+                         * part of one before its point. NULL: any value of its type */
+    const char *wanted; /* the requirement as worded in a refusal; NULL: one of the words */
     bool is_quoted;     /* the refusal quotes the value */
 };
 
 /* Zeroed before its first use. */
 struct serve_list {
-    slice values[SERVE_FILTERS_MAX]; /* the caller's, in the table's order; SLICE_NONE: absent */
+    slice values[SERVE_FILTERS_MAX]; /* values that the caller gave, in the table's order;
+                                      * SLICE_NONE: absent */
     int choices[SERVE_FILTERS_MAX];  /* the index of the word; -1: absent */
-    struct store_page page, scan;    /* the rest to read, and the present scan of it */
-    struct uuid next;                /* where the next page begins; nil: none */
+    struct store_page page, scan;    /* the range still to be read, and the current scan */
+    struct uuid next;                /* the start of the next page; nil: none */
     size_t count;                    /* rows of this page */
     bool is_full;
-    /* the caller's, after the arguments were read */
+    /* set by the caller after the arguments were read */
     size_t limit;        /* number of rows */
     unsigned scans_left; /* more than 0 */
-    bool is_sieved;      /* the caller leaves out rows, so a scan returns more than are wanted */
+    bool is_sieved;      /* the caller omits rows, so a scan must return more than are requested */
 };
 
 /* Checks the arguments in values. Returns the index of the first invalid argument; -1: none. */
 int serve_list_read(struct serve_list *list, const struct serve_filter *filters) MUST_CHECK;
-/* "status must be ...", in the arena. The value is cut and escaped. */
+/* "status must be ...", in the arena. The value is truncated and escaped. */
 slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena);
 
 /* What to read next. */
@@ -55,8 +56,8 @@ const struct store_page *serve_list_scan(struct serve_list *list);
 /* Whether the row with this id, in the scan's order, belongs to the page; after false, no further
  * row does. */
 bool serve_list_take(struct serve_list *list, struct uuid id) MUST_CHECK;
-/* After the rows of a scan; end: the store's, nil if the scan was read to its end. Returns whether
- * another page follows; else the page is complete, and list->next is set. */
+/* To be called after the rows of a scan; end: the store's, nil if the scan was read to its end.
+ * Returns whether another scan follows; otherwise the page is complete, and list->next is set. */
 bool serve_list_goes_on(struct serve_list *list, struct uuid end) MUST_CHECK;
 
 #endif

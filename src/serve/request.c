@@ -1,10 +1,10 @@
 /*
  * The life of a request; see request.h.
  *
- * Memory is counted against the account's share of the budget (base/budget.h) and taken before it
- * is used. A request that does not fit waits for BUDGET_WAIT_MS, then the answer is 503. One that
- * holds memory already waits as BUDGET_IN_HAND, because many that each have a part and wait for the
- * rest would deadlock.
+ * Memory is counted against the account's share of the budget (base/budget.h) and reserved before
+ * it is used. A request that does not fit waits for BUDGET_WAIT_MS; then the answer is 503. A
+ * request that already holds memory waits as BUDGET_IN_HAND, because many requests that each have a
+ * part and wait for the rest would deadlock.
  */
 #include "serve/request.h"
 
@@ -13,7 +13,7 @@
 enum {
     SMALL_BODY_FACTOR = 8, /* text and values */
     FIRST_CHUNKS_BYTES =
-        64 * 1024, /* read first from a body of unknown length; then as much again */
+        64 * 1024, /* bytes read first from a body of unknown length; the amount then doubles */
 };
 
 OP_OF(request_of, serve_request)
@@ -60,7 +60,7 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
     begin_use(request);
 }
 
-/* Before the entrance: a request over its rate is refused at once and waits in no line. */
+/* Checked before the entrance: a request over its rate is refused without waiting in a line. */
 static enum op_result step_take_rate(struct op *op)
 {
     struct serve_request *request = request_of(op);
@@ -134,8 +134,8 @@ static enum op_result step_route(struct op *op)
 
 /* ---- the body, and its memory ---- */
 
-/* No more of the body is read before this is called again. A chunked body has no length: it is read
- * up to body_pause_at, which doubles, so that a large body waits O(log n) times. */
+/* No more of the body is read until this is called again. A chunked body has no length: it is
+ * read up to body_pause_at, which doubles, so that a large body waits O(log n) times. */
 static size_t bytes_wanted(struct serve_request *request, enum budget_kind *kind)
 {
     struct http_exchange *exchange = request->exchange;
@@ -179,7 +179,7 @@ static enum op_result refuse_for_memory(struct serve_request *request)
 
 static void stop_waiting(struct serve_request *request)
 {
-    /* Released exactly once: by the body, by its pause, or by a cancel, whichever comes first. */
+    /* Released exactly once: by the body, by its pause, or by a cancel, whichever is first. */
     if (request->is_waiting_for_body)
         op_release(&request->op);
     request->is_waiting_for_body = false;
@@ -219,7 +219,7 @@ static enum op_result step_take_body(struct op *op)
 static enum op_result step_read_body(struct op *op)
 {
     struct serve_request *request = request_of(op);
-    if (!request->is_body_here) /* more of it follows than there was memory for */
+    if (!request->is_body_here) /* more of the body follows than there was memory for */
         return op_jump(op, SERVE_ASK_MEMORY);
     if (!request->memory.is_taken) /* parsing needs it */
         return refuse_for_memory(request);
@@ -234,7 +234,7 @@ static enum op_result step_check_body(struct op *op)
 
 /* ---- the endpoint ---- */
 
-/* An endpoint that ends without an answer leaves it to `resume`, which reads more. */
+/* An endpoint that ends without an answer lets `resume` answer, which reads more of the body. */
 static bool is_more(const struct serve_request *request, enum op_result result)
 {
     bool is_late = result == OP_DONE && !request->is_answered && request->op.holds > 0;
@@ -286,8 +286,8 @@ static void on_cancel(struct op *op)
     budget_wait_stop(&request->memory);
 }
 
-/* An op that ends without an answer is cancelled or has a bug; its client gets a reset or a 500,
- * but never waits forever. */
+/* An op that ends without an answer was cancelled or has a bug; its client gets a reset or a
+ * 500, but never waits forever. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct serve_request *request = request_of(op);
@@ -309,7 +309,7 @@ static void on_end(struct op *op, enum op_end end)
 static void free_request(struct op *op)
 {
     budget_use_end(&request_of(op)->use);
-    mem_free(request_of(op)); /* the face's struct, which begins with it */
+    mem_free(request_of(op)); /* frees the face's struct, which begins with the request */
 }
 
 static const struct op_step steps[] = {
@@ -359,7 +359,8 @@ enum http_body_wanted serve_on_head(struct http_exchange *exchange, void *ctx)
     serve->active++;
     exchange->user = request;
     exchange->on_gone = on_gone;
-    http_exchange_ref(exchange); /* its client may close while the caller is checked */
+    http_exchange_ref(exchange); /* the client may close the connection while the caller is
+                                  * checked */
     op_start(&request->op, &request_class, exchange->loop, NULL, face->arena_bytes_max);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;

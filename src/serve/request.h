@@ -3,13 +3,13 @@
  * is: caller, rate, entrance, route, memory, body, endpoint. A face's request begins with a struct
  * serve_request; a struct serve_face has the face's own parts.
  *
- * The exchange waits with the body (HTTP_BODY_WAIT) until the caller is known and the endpoint has
- * found it allowed, so that anonymous requests take only the memory of a head. The body's memory is
- * taken from the account's share before it is read.
+ * The exchange does not read the body (HTTP_BODY_WAIT) until the caller is known and the endpoint
+ * has found the caller allowed, so that anonymous requests take only the memory of a head. The
+ * body's memory is taken from the account's share before it is read.
  *
- * A face's part answers and returns OP_DONE, or returns OP_NEXT, or OP_WAIT while something holds
- * the op; `resume` runs when the holds are released and may wait in the same way. A request is
- * answered exactly once.
+ * A face's part answers and returns OP_DONE, or returns OP_NEXT, or returns OP_WAIT while something
+ * holds the op; `resume` runs when the holds are released and may wait in the same way. A request
+ * is answered exactly once.
  */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
@@ -23,7 +23,8 @@
 
 enum {
     SERVE_HEADERS_MAX = 11,
-    SERVE_SMALL_BODY_BYTES = 4 * 1024, /* its parse is included, so it waits at most once */
+    SERVE_SMALL_BODY_BYTES = 4 * 1024, /* includes its parse, so such a request waits at most
+                                        * once */
 };
 
 /* Steps that a face's part may jump to (op_jump), to skip or repeat others. */
@@ -31,9 +32,7 @@ enum serve_step {
     SERVE_FIND_CALLER,
     SERVE_TAKE_CALLER,
     SERVE_TAKE_RATE,
-    SERVE_ENTER, /* a request without a caller: enters in the line of anonymous requests or of
-                  * probes
-                  */
+    SERVE_ENTER, /* a request without a caller joins the line of anonymous requests or of probes */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
     SERVE_TAKE_BODY,
@@ -57,25 +56,26 @@ typedef enum op_result serve_part(struct serve_request *request);
 struct serve_face {
     size_t request_bytes; /* size of the struct that begins with a serve_request */
     size_t arena_bytes_max;
-    /* its line at the entrance, if it has no caller */
+    /* the request's line at the entrance if it has no caller */
     slice (*line)(const struct serve_request *request);
-    /* In on_head; the struct around it is zeroed */
+    /* Called in on_head; the struct around the request is zeroed */
     void (*open)(struct serve_request *request);
     /* Begins a check of the caller, or jumps to SERVE_ENTER if there is none to check */
     serve_part *find_caller;
-    /* Its result: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
+    /* Handles the result of the check: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
     serve_part *take_caller;
-    /* Before 404 and 405 are answered, and after */
+    /* Called before 404 and 405 are answered, and after */
     serve_part *admit, *check_access;
-    /* All of the body has arrived, and its memory is taken. check_body may jump back to
-     * read_body */
+    /* Called when the whole body has arrived and its memory is reserved. check_body may jump
+     * back to read_body */
     serve_part *read_body, *check_body;
     serve_part *begin, *resume;
     enum op_result (*refuse)(struct serve_request *request, enum serve_refusal refusal);
-    /* The client has disconnected. true: the request continues, else its op is cancelled */
+    /* Called if the client has disconnected. true: the request continues; false: its op is
+     * cancelled */
     bool (*on_gone)(struct serve_request *request);
-    /* In the op's on_cancel, before this room's own part; in its on_end, while the body is still
-     * there. Each may be NULL */
+    /* Called in the op's on_cancel, before this room's own part, and in its on_end, while the
+     * body still exists. Each may be NULL */
     void (*on_cancel)(struct serve_request *request);
     void (*on_end)(struct serve_request *request, enum op_end end);
     slice means;           /* recorded in its audit events (audit_by) */
@@ -94,7 +94,8 @@ struct serve {
 
 struct serve_request {
     struct op op;
-    struct http_exchange *exchange; /* a reference, until the op's end; its user is this */
+    struct http_exchange *exchange; /* a reference, until the op's end; the exchange's user is
+                                     * this struct */
     struct serve *serve;
     bool is_answered, is_body_here, is_waiting_for_body;
     struct op_entry entry;
@@ -102,7 +103,7 @@ struct serve_request {
     struct vault_grant grant; /* the caller's; zeroed if there is none */
     enum http_match found;
     struct http_route_match match;
-    struct budget_use use; /* its memory, and that of the ops below it */
+    struct budget_use use; /* memory of this request, and of the ops below it */
     struct budget_wait memory;
     struct account_rate_wait rate_wait;
     struct http_header headers[SERVE_HEADERS_MAX]; /* sent with the later reply */
@@ -115,10 +116,11 @@ enum http_body_wanted serve_on_head(struct http_exchange *exchange, void *ctx);
 void serve_on_request(struct http_exchange *exchange, void *ctx);
 void serve_on_body_paused(struct http_exchange *exchange, void *ctx);
 
-/* The caller is known: from here on log lines have its account, its connection is read in the
+/* Sets the caller. After this, log lines name its account, its connection is read in the
  * account's turn, and memory counts in its share. */
 void serve_caller_set(struct serve_request *request, const struct vault_grant *grant);
-/* Whether the caller has the scope, of SCOPE_EXECUTE one of the two; 0: none is needed. */
+/* Whether the caller has the scope (for SCOPE_EXECUTE: at least one of its two scopes); 0: none
+ * is needed. */
 bool serve_may(const struct serve_request *request, uint32_t scope);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice serve_actor(struct serve_request *request);
@@ -128,7 +130,7 @@ slice serve_client_address(struct serve_request *request);
 /* The caller of a change. */
 struct audit_by serve_by(struct serve_request *request);
 
-/* Adds a header to the later reply. Both are borrowed until the end of the turn. */
+/* Adds a header to the later reply. Name and value are borrowed until the end of the turn. */
 void serve_header(struct serve_request *request, const char *name, slice value);
 /* Seconds, rounded up, at least 1. */
 void serve_retry_after(struct serve_request *request, int64_t ms);

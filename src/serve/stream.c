@@ -33,7 +33,7 @@ void serve_stream_wake(struct serve_stream *stream)
     op_sleep_stop(&stream->timer);
 }
 
-/* The refused key first: nothing is sent for it, however much has changed. */
+/* The refused key is checked first: nothing is sent for it, however much has changed. */
 enum serve_stream_state serve_stream_check(const struct serve_stream *stream)
 {
     if (stream->is_refused)

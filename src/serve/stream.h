@@ -1,7 +1,7 @@
 /*
- * stream: a request that stays open, a long poll or a reply of server-sent events (WHATWG HTML
- * 9.2). It sleeps until something has changed; the callback for a change stores a fact and wakes
- * it, and never writes. It ends with its key, when the server drains, and after its time.
+ * stream: a request that stays open: a long poll, or a reply of server-sent events (WHATWG HTML
+ * 9.2). It sleeps until something has changed; the callback for a change stores a flag and wakes
+ * it, and never writes. It ends with its key, when the server drains, and when its time is over.
  */
 #ifndef SERVE_STREAM_H
 #define SERVE_STREAM_H
@@ -13,7 +13,7 @@
 enum {
     SERVE_HEARTBEAT_MS = 15000, /* a comment line, so that proxies do not end an idle stream */
     SERVE_SLOW_BYTES =
-        256 * 1024, /* with this much pending, the next event waits for a heartbeat */
+        256 * 1024, /* if this many bytes are pending, the next event waits for a heartbeat */
 };
 
 /* Zeroed before its first use. */
@@ -30,27 +30,27 @@ struct serve_stream {
 enum serve_stream_state {
     SERVE_STREAM_REFUSED, /* no further event may be sent for this key */
     SERVE_STREAM_OVER,
-    SERVE_STREAM_SLOW, /* its reader has too much pending: no event is lost, but is sent later */
+    SERVE_STREAM_SLOW, /* its reader has too much pending: events are delayed, not lost */
     SERVE_STREAM_READY,
 };
 
-/* From here on the caller's key is watched. ms_max: its longest life; 0: until_ns is set already,
- * or there is no end. */
+/* Starts to watch the caller's key. ms_max: maximum life; 0: until_ns is set already, or there
+ * is no end. */
 void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_exchange *exchange,
                        struct vault_auth *auth, const struct vault_caller *caller, uint64_t ms_max);
-/* Before the op ends, even if it was never opened: callbacks must not reach an op that has
- * ended. */
+/* To be called before the op ends, even if the stream was never opened: callbacks must not reach
+ * an op that has ended. */
 void serve_stream_close(struct serve_stream *stream);
 /* For a callback: wakes the op. */
 void serve_stream_wake(struct serve_stream *stream);
 /* After a sleep. */
 enum serve_stream_state serve_stream_check(const struct serve_stream *stream);
-/* Sleeps until it is woken, at most ms; 0: until its next turn. The op waits. */
+/* Sleeps until it is woken, at most ms; 0: until its next turn. The op must wait. */
 void serve_stream_sleep(struct serve_stream *stream, uint64_t ms, const char *what);
 
 /* Sends status and headers of a reply of events. */
 void serve_events_begin(struct http_exchange *exchange);
-/* Sends the comment that keeps it open; whether that was possible. */
+/* Sends the comment that keeps the stream open; returns whether that was possible. */
 bool serve_events_beat(struct http_exchange *exchange) MUST_CHECK;
 
 #endif

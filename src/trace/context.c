@@ -33,7 +33,7 @@ static bool is_well_formed(slice text)
     return true;
 }
 
-/* false: all of it is zero, which means none. */
+/* Returns false if all bytes are zero, which means that there is no id. */
 static bool read_bytes(const char *hex, uint8_t *bytes, size_t count)
 {
     unsigned any = 0;
@@ -76,11 +76,12 @@ static bool is_member(slice member)
            slice_printable(value, ' ') == value.len && slice_find_char(value, '=') < 0;
 }
 
-/* Blanks around it are not part of a header's value: the call would be refused because of them. */
+/* Surrounding blanks are not part of a header's value, so the call would be refused because of
+ * them. */
 bool trace_state_fits(slice text)
 {
     slice rest = text;
-    /* 3.3.1.1 limits their number; this limits their size, and so the number. */
+    /* 3.3.1.1 limits the number of members; this limits their size, and so their number. */
     if (text.len > TRACE_STATE_BYTES_MAX || slice_trim(text).len != text.len)
         return false;
     while (rest.len > 0) {

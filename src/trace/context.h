@@ -1,7 +1,7 @@
 /*
  * The W3C trace context (Trace Context, level 1): the trace and the parent span of an activity. It
- * comes in as `traceparent` and `tracestate`, is stored with a flow, and may go out to providers.
- * Plain values: nothing here knows whether spans are exported.
+ * arrives as `traceparent` and `tracestate`, is stored with a flow, and may be sent to providers.
+ * Plain values: nothing here depends on whether spans are exported.
  */
 #ifndef TRACE_CONTEXT_H
 #define TRACE_CONTEXT_H
@@ -17,7 +17,7 @@ enum {
     TRACE_PARENT_LEN = 55,       /* "00-<32 hex>-<16 hex>-<2 hex>" */
     TRACE_STATE_BYTES_MAX = 512, /* a longer one is dropped */
     TRACE_SAMPLED = 1,           /* a bit of flags */
-    TRACE_RANDOM = 2,            /* level 2: the id was drawn at random */
+    TRACE_RANDOM = 2,            /* level 2: the trace's id is random */
 };
 
 struct trace_id {
@@ -31,23 +31,23 @@ struct trace_context {
     struct trace_id trace;
     struct trace_span_id span; /* the parent of new spans in this context */
     uint8_t flags;
-    bool is_recorded; /* spans under it are exported by this process */
+    bool is_recorded; /* this process exports the spans under it */
     bool is_remote;   /* span is another program's */
-    bool is_root;     /* there is no span yet: the next span begins the trace */
+    bool is_root;     /* there is no span yet; the next span will be the root of the trace */
     slice state;      /* tracestate; borrowed, SLICE_NONE: none */
 };
 
-/* From a traceparent (3.2.2); a later version may have more after it. state and is_recorded are
- * left empty. false: it is malformed, and ignored by 3.3. */
+/* Reads a traceparent (3.2.2); a later version may have more text after it. state and
+ * is_recorded are left empty. false: it is malformed, and ignored according to 3.3. */
 bool trace_parent_read(slice text, struct trace_context *context) MUST_CHECK;
 /* NUL-terminated; returns room. */
 slice trace_parent_write(const struct trace_context *context, char room[TRACE_PARENT_LEN + 1]);
-/* Whether it may be passed on as tracestate (3.3.1); otherwise only it is dropped. */
+/* Whether text may be passed on as tracestate (3.3.1); if not, only the tracestate is dropped. */
 bool trace_state_fits(slice text);
 /* A new span below the parent: in the same trace, with its own id. */
 struct trace_context trace_child(const struct trace_context *parent);
-/* A new span likewise, with an id that any process can derive: the first bytes of a hash of name in
- * space. */
+/* As trace_child, but with an id that any process can derive: the first bytes of a hash of name
+ * in space. */
 struct trace_context trace_child_named(const struct trace_context *parent, struct uuid space,
                                        slice name);
 

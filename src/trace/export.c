@@ -1,7 +1,7 @@
 /*
  * Queued spans are sent to the endpoint in the background, one request at a time (OTLP/HTTP, JSON).
- * The queue is sent unchanged, between the resource's text and the closing brackets; spans that end
- * during the request fill the next queue. So at most two queues are in memory, however slow the
+ * The queue is sent unchanged, between the resource's text and the closing brackets. Spans that end
+ * during the request fill the next queue, so at most two queues are in memory, however slow the
  * receiver is.
  *
  * The operator sets the endpoint: its host may be internal, and no proxy is used. It has its own
@@ -27,7 +27,7 @@ enum {
     SPANS_AT_ONCE = 512,
     CALL_MS = 10000,
     TRIES_MAX = 3,
-    PAUSE_MS = 1000, /* before the second attempt; then twice as long */
+    PAUSE_MS = 1000, /* delay before the second attempt; doubles each time */
     PAUSE_MS_MAX = 5000,
 };
 
@@ -66,16 +66,17 @@ static enum op_result step_send(struct op *op)
         .body_parts = export->body,
         .body_part_count = ARRAY_LEN(export->body),
         .attempt = export->tries,
-        .is_idempotent = true, /* a duplicate span is recognized by its id */
+        .is_idempotent = true, /* the receiver recognizes a duplicate span by its id */
         .deadline_ns = loop_now_ns(op->loop) + CALL_MS * UINT64_C(1000000),
         .response_bytes_max = REPLY_BYTES_MAX,
     };
-    /* Refused at the start: later attempts would fail, too, and the end reports it. */
+    /* The call was refused when it started. Later attempts would fail, too, and the end reports
+     * it. */
     return http_call_start(tracer->client, &export->call, op) == OK ? OP_WAIT : OP_NEXT;
 }
 
-/* The receiver cannot have accepted it (OTLP: 429, 502, 503, 504 may be retried). After a time-out
- * the spans may have arrived, and would be duplicates. */
+/* These errors mean that the receiver has not accepted the spans (OTLP: 429, 502, 503, 504 may
+ * be retried). After a time-out the spans may have arrived, and would be duplicates. */
 static bool is_worth_another(const struct trace_export *export)
 {
     const struct http_call *call = &export->call;
@@ -97,8 +98,8 @@ static uint64_t pause_ms(const struct trace_export *export)
     return pause < PAUSE_MS_MAX ? pause : PAUSE_MS_MAX;
 }
 
-/* How many of the sent spans the receiver reports as rejected. Any other body of a 2xx means that
- * it has all. */
+/* The number of sent spans that the receiver reports as rejected. Any other body of a 2xx means
+ * that it has accepted all. */
 static size_t rejected(struct trace_export *export)
 {
     const struct json *reply =
@@ -112,7 +113,8 @@ static size_t rejected(struct trace_export *export)
     return count < export->count ? (size_t)count : export->count;
 }
 
-/* One line when it begins to fail, and one when it works again: not one for each export. */
+/* Logs one line when exports begin to fail and one when they work again, not one for each
+ * export. */
 static void log_change(struct trace_export *export, bool is_ok)
 {
     struct tracer *tracer = export->tracer;
@@ -155,7 +157,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&export_of(op)->call);
 }
 
-/* Spans that ended during the request are next. */
+/* Spans that ended during the request are sent next. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct trace_export *export = export_of(op);
@@ -178,7 +180,8 @@ static const struct op_class export_class = {
     .free = op_free_struct,
 };
 
-/* Takes the queue. Out of memory: it stays, and is retried with the next span. */
+/* Starts an export of the queue. If out of memory, the queue stays, and the next span starts
+ * another attempt. */
 static void start_export(struct tracer *tracer)
 {
     struct trace_export *export = mem_zalloc(sizeof(*export));
@@ -219,7 +222,8 @@ void trace_drain(struct tracer *tracer)
         return;
     tracer->is_draining = true;
     if (tracer->exporting)
-        op_sleep_stop(&tracer->exporting->timer); /* a waiting attempt is made now */
+        op_sleep_stop(&tracer->exporting->timer); /* ends the wait, so that the next attempt is
+                                                   * made now */
     if (tracer->client && tracer->queued > 0)
         trace_export_wake(tracer);
 }
@@ -234,7 +238,7 @@ void trace_stop(struct tracer *tracer)
     if (!tracer || !tracer->client)
         return;
     struct http_client *client = tracer->client;
-    tracer->client = NULL; /* before its op ends: nothing new is started */
+    tracer->client = NULL; /* set before the op ends, so that nothing new is started */
     timer_stop(&tracer->timer);
     metric_add(tracer->dropped, (double)tracer->queued);
     tracer->queued = 0;
@@ -287,7 +291,7 @@ static void put_resource(struct tracer *tracer)
     json_member_open(&w, "spans", '['); /* and the spans */
 }
 
-/* Name: value, one on each line; a line that begins with # is a comment. */
+/* Reads "name: value" lines; a line that begins with # is a comment. */
 static int read_header(struct tracer *tracer, slice line, struct err *err)
 {
     line = slice_trim(line);
@@ -328,7 +332,7 @@ static int read_headers(struct tracer *tracer, slice path, struct err *err)
     return code == OK ? OK : err_prefix(err, "trace-headers-file");
 }
 
-/* Only its host may be internal, and without TLS: the operator configured it. */
+/* The operator configured this host, so it may be internal, and without TLS. */
 static int allow_endpoint(struct tracer *tracer, const struct url *url, struct err *err)
 {
     char origin[URL_ORIGIN_MAX + 1];

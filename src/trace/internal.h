@@ -12,8 +12,8 @@ struct trace_export;
 
 struct tracer {
     struct loop *loop;
-    uint64_t
-        sample_below; /* of 2^56: a trace is recorded if the last 56 bits of its id are below */
+    uint64_t sample_below; /* out of 2^56: a trace is recorded if the last 56 bits of its id are
+                            * below this */
     bool is_propagated;
     /* the open span */
     struct buf span;
@@ -26,7 +26,7 @@ struct tracer {
     /* export.c */
     slice url; /* empty: no endpoint */
     struct buf url_text, resource;
-    struct secret *header_text; /* the memory of headers; NULL: none */
+    struct secret *header_text; /* memory for the texts of headers; NULL: none */
     struct http_header headers[TRACE_HEADERS_MAX + 1];
     size_t header_count;
     struct address_policy *policy;
@@ -34,14 +34,14 @@ struct tracer {
     struct timer timer;
     struct trace_export *exporting; /* NULL: none is under way */
     bool is_draining;
-    bool is_failing; /* the last export failed: it was logged */
+    bool is_failing; /* the last export failed, which was logged */
 };
 
 /* export.c: the endpoint and its settings. The tracer may be freed after a failure. */
 int trace_export_init(struct tracer *tracer, const struct trace_config *config,
                       struct err *err) MUST_CHECK;
 void trace_export_deinit(struct tracer *tracer);
-/* A span was queued: it is sent after a while, or now if there are many. */
+/* To be called when a span was queued: it is sent after a while, or now if there are many. */
 void trace_export_wake(struct tracer *tracer);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Which traces are recorded, and spans as OTLP's JSON (opentelemetry-proto, trace.proto): ids in
- * lower-case hex, times as strings.
+ * Decides which traces are recorded, and writes spans as OTLP's JSON (opentelemetry-proto,
+ * trace.proto): ids in lower-case hex, times as strings.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ static struct metric spans_total = METRIC_INIT(
 enum {
     SAMPLE_BITS = 56, /* the last bits of a trace's id */
     FLAG_HAS_REMOTE = 0x100,
-    FLAG_IS_REMOTE = 0x200, /* a bit of a span's flags, about its parent */
+    FLAG_IS_REMOTE = 0x200, /* a bit in a span's flags that describes its parent */
     STATUS_ERROR = 2,
 };
 
-/* A number from 0 to 1, in digits: strtod would also take "inf", "0x1p-3" and a comma. */
+/* Reads a number from 0 to 1 in digits; strtod would also accept "inf", "0x1p-3" and a comma. */
 static int read_sample(slice text, uint64_t *below, struct err *err)
 {
     char digits[32] = "";
@@ -76,8 +76,8 @@ bool trace_is_propagated(const struct tracer *tracer)
 
 /* ---- contexts ---- */
 
-/* Whether the ratio includes it. It uses the bits that level 2 requires to be random, so that each
- * node, and another program with the same ratio, decides the same. */
+/* Whether the sampling ratio includes the trace. It uses the bits that level 2 requires to be
+ * random, so that each node, and another program with the same ratio, decides the same way. */
 static bool is_sampled(const struct tracer *tracer, const struct trace_context *context)
 {
     uint64_t bits = 0;
@@ -86,8 +86,8 @@ static bool is_sampled(const struct tracer *tracer, const struct trace_context *
     return bits < tracer->sample_below;
 }
 
-/* A trace is recorded as a whole or not at all. The parent's flag can only forbid it: the operator
- * decides how much is recorded, not the caller. */
+/* A trace is recorded as a whole or not at all. The parent's flag can only forbid recording: the
+ * operator decides how much is recorded, not the caller. */
 static bool settle(const struct tracer *tracer, struct trace_context *context)
 {
     context->is_recorded = tracer->url.len > 0 && context->flags & TRACE_SAMPLED &&
@@ -98,7 +98,7 @@ static bool settle(const struct tracer *tracer, struct trace_context *context)
 static bool begin_here(const struct tracer *tracer, struct trace_context *context)
 {
     if (tracer->url.len == 0 || tracer->sample_below == 0)
-        return false; /* nothing is drawn if no trace can begin */
+        return false; /* no random id is needed if no trace can begin */
     *context = (struct trace_context){.flags = TRACE_SAMPLED | TRACE_RANDOM, .is_root = true};
     random_bytes(context->trace.bytes, sizeof(context->trace.bytes));
     context->trace.bytes[0] |= 0x80; /* never all zeros */
@@ -244,7 +244,7 @@ void trace_span_close(struct tracer *tracer)
         trace_export_wake(tracer);
     } else {
         metric_add(tracer->dropped, 1);
-        /* No memory: the queue is consistent, since nothing was appended. */
+        /* Out of memory. The queue is still consistent, since nothing was appended. */
         queue->is_failed = queue->is_over = false;
     }
     buf_clear(&tracer->span);

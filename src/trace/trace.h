@@ -1,13 +1,13 @@
 /*
  * trace: spans of what sluice does, exported by OTLP/HTTP in JSON (README.md). A tracer decides
  * which traces are recorded, keeps the spans that have ended in a queue, and sends them in the
- * background. Nothing waits for it: a span is dropped and counted if the queue is full.
+ * background. No work waits for it: if the queue is full, a span is dropped and counted.
  *
- * With tracing off there is no tracer, and callers have NULL instead of a context; a trace that is
- * not recorded has no context, or one for which trace_is_recorded is false.
+ * If tracing is off, there is no tracer, and callers have NULL instead of a context. A trace that
+ * is not recorded has no context, or a context for which trace_is_recorded is false.
  *
  * A span never contains a secret or an input: its attributes are names of the catalog and of
- * templates, ids, numbers, and words of sluice's own.
+ * templates, ids, numbers, and sluice's own words.
  */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
@@ -26,12 +26,13 @@ enum {
     TRACE_HEADERS_MAX = 16, /* header lines in the file */
 };
 
-/* Borrowed during trace_new, except its pointers. */
+/* Borrowed during trace_new; its pointers must live longer. */
 struct trace_config {
     struct loop *loop;
     struct dns_resolver *resolver;
     struct tls_context *tls;
-    slice endpoint;     /* http or https; without a path /v1/traces. SLICE_NONE: no spans */
+    slice endpoint;     /* an http or https URL; if it has no path, /v1/traces. SLICE_NONE: no
+                         * spans */
     slice headers_file; /* a path, NUL-terminated; "": none */
     slice sample;       /* "0.05": of all traces */
     bool is_propagated; /* to providers */
@@ -39,13 +40,13 @@ struct trace_config {
 
 /* NULL: err names the setting. */
 struct tracer *trace_new(const struct trace_config *config, struct err *err) MUST_CHECK;
-/* Sends the queue now, and retries nothing from here on. */
+/* Sends the queue now. After this, nothing is retried. */
 void trace_drain(struct tracer *tracer);
-/* Nothing is queued or under way. */
+/* Whether nothing is queued or under way. */
 bool trace_is_drained(const struct tracer *tracer);
-/* Cuts the export under way, and closes the client. Spans that end later are dropped. */
+/* Cancels the export under way, and closes the client. Spans that end later are dropped. */
 void trace_stop(struct tracer *tracer);
-/* After the loop has run on: its op has ended (asserted). Accepts NULL. */
+/* To be called after the loop has run again, so that its op has ended (asserted). Accepts NULL. */
 void trace_free(struct tracer *tracer);
 /* For a reload. */
 void trace_tls_set(struct tracer *tracer, struct tls_context *tls);
@@ -58,7 +59,7 @@ bool trace_is_propagated(const struct tracer *tracer);
  * record or to pass on. context->state borrows from state. */
 bool trace_begin(const struct tracer *tracer, slice parent, slice state,
                  struct trace_context *context) MUST_CHECK;
-/* From its stored form: a traceparent, and after a space the tracestate. false: malformed. */
+/* Reads the stored form: a traceparent, then a space and the tracestate. false: malformed. */
 bool trace_read(const struct tracer *tracer, slice text, struct trace_context *context) MUST_CHECK;
 /* The text to store. SLICE_NONE: out of memory. */
 slice trace_text(const struct trace_context *context, struct arena *arena);
@@ -80,7 +81,7 @@ struct trace_span {
     slice name;
     int64_t started_us; /* by the wall clock */
     uint64_t took_ns;
-    slice error; /* one word of sluice's own; SLICE_NONE: success */
+    slice error; /* one of sluice's own words; SLICE_NONE: success */
 };
 
 /* Its attributes follow, until trace_span_close. Only one span may be open. */
