@@ -25,7 +25,7 @@ static void sleep_ms(unsigned ms)
     (void)nanosleep(&wait, NULL);
 }
 
-/* What the child reports to its parent, through a pipe that a successful exec closes. */
+/* The data that the child reports to its parent, through a pipe that a successful exec closes. */
 struct child_failure {
     int number; /* errno */
     int step;   /* enum child_step */
@@ -41,7 +41,7 @@ _Noreturn static void give_up(int pipe_fd, enum child_step step)
     _exit(127);
 }
 
-/* Runs in the child between fork and exec: async-signal-safe calls only. */
+/* Runs in the child between fork and exec, so it makes only async-signal-safe calls. */
 _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe_fd, pid_t parent)
 {
     sigset_t none;
@@ -50,8 +50,8 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* A session of its own: Ctrl-C at the terminal goes to the parent, which stops its children in
-     * order. */
+    /* Its own session: Ctrl-C at the terminal goes only to the parent, which stops its children
+     * in order. */
     (void)setsid();
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
@@ -68,7 +68,8 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     give_up(pipe_fd, STEP_EXEC);
 }
 
-/* Waits for end of file, when a successful exec has closed the pipe, or for the child's failure. */
+/* Waits for the end of file, because a successful exec closes the pipe, or for a report of the
+ * child's failure. */
 static int wait_for_exec(struct child *child, const struct child_spec *spec, int pipe_fd,
                          struct err *err)
 {
@@ -77,7 +78,7 @@ static int wait_for_exec(struct child *child, const struct child_spec *spec, int
     do
         len = read(pipe_fd, &failure, sizeof(failure));
     while (len < 0 && errno == EINTR);
-    /* End of file: the program runs. */
+    /* End of file: the exec has succeeded. */
     if (len != (ssize_t)sizeof(failure))
         return OK;
     /* The child has exited; it is reaped here so that its pid is not signalled later. */
@@ -111,7 +112,7 @@ int child_start(struct child *child, const struct child_spec *spec, struct err *
     /* close may change errno. */
     int number = errno;
     (void)close(log_fd);
-    /* The child's end must be the only one, or its close would not end the read. */
+    /* Only the child may keep the writing end open; otherwise the read would not end. */
     (void)close(fds[1]);
     child->pid = pid > 0 ? pid : 0;
     int result = pid > 0
@@ -121,7 +122,7 @@ int child_start(struct child *child, const struct child_spec *spec, struct err *
     return result;
 }
 
-/* The last line of the log that is not empty, cut to fit. */
+/* The last line of the log that is not empty, truncated to fit. */
 static void last_line(const char *path, char *out, size_t cap)
 {
     char tail[LOG_TAIL_BYTES + 1];
@@ -160,7 +161,7 @@ bool child_is_running(struct child *child, const char *log_path, struct err *err
     int status = 0;
     if (child->pid == 0)
         return false;
-    /* WNOHANG: called from the loop, which must not block. */
+    /* WNOHANG, because this is called from the loop, which must not block. */
     pid_t ended = waitpid(child->pid, &status, WNOHANG);
     if (ended == 0)
         return true;
@@ -178,9 +179,8 @@ void child_stop(struct child *child, int signum, unsigned timeout_ms)
     uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
         if (clock_mono_ns() > until) {
-            (void)kill(
-                -child->pid,
-                SIGKILL); /* the whole group, which the child leads: its own children end, too */
+            (void)kill(-child->pid, SIGKILL); /* kills the whole group, which the child leads, so
+                                               * that its own children end, too */
             (void)waitpid(child->pid, NULL, 0);
             break;
         }

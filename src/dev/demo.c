@@ -19,7 +19,7 @@ static int make_account(struct dev_demo *demo, struct session *session)
     struct vault_command_request request = {
         .kind = VAULT_ACCOUNT_CREATE,
         .account = {.account = {.account_id = uuid_v7(), .name = slice_cstr(account_name)},
-                    .is_again = true}, /* another of this name is disabled */
+                    .is_again = true}, /* another account of this name is disabled */
     };
     demo->account_id = request.account.account.account_id;
     return change_vault(session, &request, NULL);
@@ -31,7 +31,7 @@ static int find_account(struct dev_demo *demo, struct session *session)
     size_t count;
     if (store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err) != OK)
         return (int)session->err.code;
-    /* A disabled account stays as it is, and a new account is made. */
+    /* A disabled account does not change; a new account is made. */
     for (size_t i = 0; i < count; i++) {
         if (list[i].disabled_at || !slice_eq_cstr(list[i].name, account_name))
             continue;
@@ -43,14 +43,14 @@ static int find_account(struct dev_demo *demo, struct session *session)
 
 /* ---- the key ---- */
 
-/* All four: a key that was revoked or has lost a scope is replaced. */
+/* All four scopes are required: a key that was revoked or has lost a scope is replaced. */
 static bool is_usable(const struct api_key *key, const uint8_t hash[API_KEY_HASH_LEN])
 {
     return memcmp(key->hash, hash, API_KEY_HASH_LEN) == 0 && !key->revoked_at &&
            (!key->expires_at || key->expires_at > clock_shared_us()) && key->scopes == SCOPE_ALL;
 }
 
-/* Takes the key of the file if it is still one of the account's. */
+/* Uses the key in the file if the account still has it. */
 static bool take_old_key(struct dev_demo *demo, struct session *session,
                          const struct dev_folder *folder)
 {
@@ -62,7 +62,7 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
     buf_init(&text, KEY_FILE_BYTES_MAX);
     int result = dev_folder_read(folder, key_file, &text, &session->err);
     slice key = buf_slice(&text);
-    /* The file ends with a newline, for people who print it. */
+    /* The file ends with a newline, so that it prints well in a terminal. */
     while (key.len > 0 && key.ptr[key.len - 1] == '\n')
         key.len--;
     if (result == OK && key.len == VAULT_KEY_LEN && vault_key_hash(key, hash) &&
@@ -113,7 +113,7 @@ static int make_demo_key(struct dev_demo *demo, struct session *session,
 
 /* ---- the connections ---- */
 
-/* true: live, and its credential is the one that the provider accepts now. */
+/* Whether the connection is live and its credential is the one that the provider accepts now. */
 static bool is_good(struct session *session, const struct connection *row, slice credential)
 {
     const struct vault_binding binding = {row->account_id, row->id};
@@ -137,14 +137,15 @@ static int connect_app(struct dev_demo *demo, struct session *session,
         .auth = catalog_auth_of(integration, SLICE_NONE),
         .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
         .credential = credential,
-        .scopes = SLICE_NONE, /* unknown: the emulator's demo tokens may do everything */
+        .scopes = SLICE_NONE, /* the scopes are unknown: the emulator's demo tokens may do
+                               * everything */
         .is_default = true,
     };
     return credential_connect(session, &order, &id);
 }
 
-/* Keeps the first connection that works and removes those of dev that do not. Other labels are the
- * user's, and stay. */
+/* Keeps the first connection that works and removes dev's connections that do not. Connections
+ * with other labels are the user's and stay. */
 static int mend_app(struct dev_demo *demo, struct session *session,
                     const struct catalog_integration *integration, slice credential,
                     const struct connection *rows, size_t count)
@@ -201,7 +202,7 @@ int dev_demo_make(struct dev_demo *demo, struct session *session, const struct d
 {
     ASSERT(json_is(tokens, JSON_OBJECT));
     *demo = (struct dev_demo){.key = ""};
-    /* In this order: the key belongs to the account, connections need both. */
+    /* The order matters: the key belongs to the account, and connections need both. */
     if (find_account(demo, session) != OK)
         return (int)session->err.code;
     if (!take_old_key(demo, session, folder) && make_demo_key(demo, session, folder) != OK)

@@ -16,8 +16,8 @@ struct dev_demo {
     char key[VAULT_KEY_LEN + 1];
 };
 
-/* session: database, ring and catalog are open. tokens: object of integration id -> access token;
- * each gets a connection. The key is kept in the folder's file api_key. */
+/* session: database, ring and catalog are open. tokens: an object of integration id -> access
+ * token; each token gets a connection. The key is kept in the folder's file api_key. */
 int dev_demo_make(struct dev_demo *demo, struct session *session, const struct dev_folder *folder,
                   const struct json *tokens) MUST_CHECK;
 

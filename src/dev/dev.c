@@ -2,9 +2,9 @@
  * sluice dev: the service with everything for a first try, in one process and its children
  * (README.md "Two commands").
  *
- * start_children() has the order. The two slow parts overlap: the provider makes its certificate
- * while PostgreSQL starts. At the end the server drains first, then the children are stopped. If
- * this process is killed, the children end with it (child.h).
+ * start_children() defines the order. The two slow parts overlap: the provider makes its
+ * certificate while PostgreSQL starts. At the end the server drains first, then the children are
+ * stopped. If this process is killed, the children end with it (child.h).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ struct dev {
     struct dev_postgres postgres;
     struct dev_demo demo;
     struct err err;       /* why the start failed */
-    struct err child_err; /* why a child has ended; code OK: none has ended */
+    struct err child_err; /* the error of a child that has ended; code OK: none has ended */
     bool is_failed;       /* the ready file could not be written */
     bool has_terminal;    /* stderr was a terminal when it started */
 };
@@ -73,7 +73,7 @@ static bool is_stopped(struct dev *dev)
     return is_stop_requested;
 }
 
-/* Checked before anything is started, so that a port in use is reported at once; the server binds
+/* Checked before anything is started, so that a port in use is reported early; the server binds
  * it at the end. */
 static int check_port(struct dev *dev)
 {
@@ -95,8 +95,8 @@ static int check_port(struct dev *dev)
                              (unsigned)dev->config->port, strerror(number));
 }
 
-/* Made at the first start and kept: credentials that it sealed cannot be opened with another key.
- */
+/* The key is made at the first start and kept: no other key can open the credentials that it
+ * sealed. */
 static int make_master_key(struct dev *dev)
 {
     struct buf text;
@@ -125,14 +125,14 @@ static int start_database(struct dev *dev)
         is_stopped(dev) || dev_postgres_wait(&dev->postgres, &dev->err) != OK)
         return (int)dev->err.code;
     dev_stage(&dev->stages, "migrating the schema");
-    /* The schema is migrated by this program's own files, so that both are of one version. */
+    /* The schema is migrated by this program's own files, so that both have the same version. */
     if (pg_migrate(dev->postgres.url, embed_sql, embed_sql_count, NULL, NULL, &dev->err) != OK)
         return (int)dev->err.code;
     return config_set(dev->config, SLICE("database-url"), slice_cstr(dev->postgres.url), &dev->err);
 }
 
 /* Calls to the demo apps go to the emulated provider, others to the real apps. The user's own
- * overrides come last, since the last override of an origin wins. */
+ * overrides come last, since the last override of an origin takes precedence. */
 static int point_to_provider(struct dev *dev)
 {
     static const char *const origins[] = {"https://gmail.googleapis.com", "https://api.notion.com"};
@@ -159,7 +159,7 @@ static int make_demo(struct dev *dev)
     struct session session;
     if (tls_library_init(&dev->err) != OK || make_master_key(dev) != OK)
         return (int)dev->err.code;
-    /* The session ends before the server starts: both open the database. */
+    /* The session is closed before the server starts, since both open the database. */
     session_begin(&session, dev->config);
     int result = session_open_ring(&session);
     if (result == OK)
@@ -174,8 +174,8 @@ static int make_demo(struct dev *dev)
     return result;
 }
 
-/* Operator commands connect to the database with these. They may name its socket, so the file's
- * mode is 0600, as dev_folder_write makes it. */
+/* The settings with which operator commands connect to the database. They may name its socket,
+ * so the file's mode is 0600, as set by dev_folder_write. */
 static int offer_settings(struct dev *dev)
 {
     struct buf text;
@@ -239,7 +239,7 @@ static void on_state(void *owner, enum server_state state, uint16_t port)
     dev_stages_end(&dev->stages);
     (void)fprintf(stderr, "ready after %.2f s\n", dev_stages_seconds(&dev->stages));
     dev_text_print(stdout, &facts);
-    /* stdout is a pipe in tests, and a person reads it at once: it is not left in the buffer. */
+    /* Flushed, because stdout is a pipe in tests, and a person reads it immediately. */
     (void)fflush(stdout);
     if (path.len > 0 && dev_text_ready_write(path.ptr, &facts, &err) != OK) {
         (void)command_fail(dev->call, "%s", err.text);
@@ -247,13 +247,13 @@ static void on_state(void *owner, enum server_state state, uint16_t port)
     }
 }
 
-/* false ends the server: without its database or its provider nothing here would work. */
+/* Returns false to end the server: without its database or its provider it cannot work. */
 static bool is_going_on(void *owner)
 {
     struct dev *dev = owner;
     if (is_stop_requested || dev->is_failed || dev->child_err.code != OK)
         return false;
-    /* A closed terminal window sends SIGHUP, which is a reload for the server; so the terminal
+    /* A closed terminal window sends SIGHUP, which makes the server reload, so the terminal
      * itself is checked. */
     if (dev->has_terminal && !isatty(STDERR_FILENO))
         return false;
@@ -263,7 +263,7 @@ static bool is_going_on(void *owner)
 
 static void stop_children(struct dev *dev)
 {
-    /* The provider first: it does not need the database, and stops at once. */
+    /* The provider is stopped first: it does not need the database, and stops quickly. */
     dev_provider_stop(&dev->provider);
     dev_postgres_stop(&dev->postgres);
     dev_folder_close(&dev->folder);
@@ -276,8 +276,8 @@ static int run_server(struct dev *dev)
     int result = server_run(dev->config, &events, &dev->err);
     if (dev->config->ready_file.len > 0)
         (void)unlink(dev->config->ready_file.ptr);
-    /* The server has drained without an error, because a child ended: that is the error to report.
-     */
+    /* The server has drained without an error because a child ended; the child's error is
+     * reported. */
     if (result == OK && dev->child_err.code != OK) {
         dev->err = dev->child_err;
         return (int)dev->err.code;

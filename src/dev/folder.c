@@ -29,8 +29,8 @@ void dev_folder_path(const struct dev_folder *folder, const char *name, char out
     ASSERT(len > 0 && len < DEV_PATH_MAX);
 }
 
-/* A folder of an earlier run, or an empty one: other files must not get mixed with dev's or lose
- * their permissions (`--data /tmp`). */
+/* Whether the folder is from an earlier run, or empty: other files must not get mixed with dev's
+ * or lose their permissions (`--data /tmp`). */
 static bool is_for_us(const char *path, bool *is_empty)
 {
     bool has_lock = false;
@@ -119,7 +119,7 @@ int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err
 
 void dev_folder_close(struct dev_folder *folder)
 {
-    /* the file stays: removing it would let two processes lock two files of one name */
+    /* the file is not removed: otherwise two processes could lock two files of the same name */
     if (folder->lock_fd >= 0)
         (void)close(folder->lock_fd);
     folder->lock_fd = -1;
@@ -142,7 +142,7 @@ int dev_folder_write(const struct dev_folder *folder, const char *name, slice te
 
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name)
 {
-    /* Only at start: a running child has the log open. */
+    /* Only at start, because a running child has the log open. */
     char path[DEV_PATH_MAX];
     struct stat info;
     dev_folder_path(folder, name, path);

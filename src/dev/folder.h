@@ -1,7 +1,7 @@
 /*
  * The data folder of `sluice dev`: created at first use, used by one process at a time, accessible
- * to its owner only. It contains: lock, master.key, api_key, ca-bundle.pem, provider/, postgres/
- * (postgres.h), logs.
+ * only to its owner. It contains lock, master.key, api_key, ca-bundle.pem, provider/, postgres/
+ * (postgres.h) and logs.
  */
 #ifndef DEV_FOLDER_H
 #define DEV_FOLDER_H
@@ -20,19 +20,19 @@ struct dev_folder {
 };
 
 /* Creates the folder (its parent must exist) and locks it. ERR_BUSY names the process that holds
- * it. For root the folder can be traversed by others (0711), since PostgreSQL runs as another user;
- * the files in it stay closed to them. */
+ * it. If run by root, others can traverse the folder (0711), since PostgreSQL runs as another
+ * user; they still cannot read the files in it. */
 int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err) MUST_CHECK;
 void dev_folder_close(struct dev_folder *folder);
-/* DIR/name; asserted to fit, since dev_folder_open left room. */
+/* DIR/name; asserted to fit, since dev_folder_open checked the length. */
 void dev_folder_path(const struct dev_folder *folder, const char *name, char out[DEV_PATH_MAX]);
-/* Appends a small file (64 KiB) to out; an absent one is ERR_NOTFOUND. */
+/* Appends a small file (64 KiB) to out; ERR_NOTFOUND if there is none. */
 int dev_folder_read(const struct dev_folder *folder, const char *name, struct buf *out,
                     struct err *err) MUST_CHECK;
 /* Replaces the file as a whole, by rename; mode 0600. */
 int dev_folder_write(const struct dev_folder *folder, const char *name, slice text,
                      struct err *err) MUST_CHECK;
-/* Removes a log of earlier runs that is larger than a megabyte. */
+/* Removes a log of earlier runs if it is larger than a megabyte. */
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name);
 
 #endif

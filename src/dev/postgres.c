@@ -34,8 +34,8 @@ enum {
 
 enum { SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432") };
 
-/* For clusters whose user cannot reach the data folder: each has a folder here, named by the hash
- * of the data folder's path. Its file `data-folder` has that path. */
+/* For clusters whose user cannot reach the data folder: each has a subfolder here, named by the
+ * hash of the data folder's path. Its file `data-folder` contains that path. */
 static const char elsewhere[] = "/var/tmp", elsewhere_prefix[] = "sluice-",
                   marker_name[] = "data-folder", version_name[] = "PG_VERSION";
 
@@ -62,7 +62,7 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The number at the start of a file of the cluster; 0 if there is none. */
+/* Reads the number at the start of a file of the cluster; 0 if there is none. */
 static long read_number(const char *cluster, const char *name)
 {
     char path[DEV_PATH_MAX + 32], line[32] = "";
@@ -112,8 +112,8 @@ static bool can_reach(const char *path, uid_t uid)
     }
 }
 
-/* Also in a world-writable folder. ERR_REFUSED: the name is taken by a link, a file or another
- * user's folder. */
+/* Creates or checks a folder, also in a world-writable one. ERR_REFUSED: the name is taken by a
+ * link, a file or another user's folder. */
 static int make_owned_folder(const char *path, mode_t mode, uid_t owner, gid_t group,
                              struct err *err)
 {
@@ -125,7 +125,8 @@ static int make_owned_folder(const char *path, mode_t mode, uid_t owner, gid_t g
         return err_set(err, ERR_REFUSED, "%s exists and is not a folder", path);
     if (info.st_uid != owner && info.st_uid != geteuid())
         return err_set(err, ERR_REFUSED, "%s belongs to another user; remove it", path);
-    if ((info.st_mode & 07777) != mode && chmod(path, mode) != 0) /* the umask may have cut it */
+    if ((info.st_mode & 07777) != mode && chmod(path, mode) != 0) /* the umask may have removed
+                                                                   * bits */
         return err_set(err, ERR_IO, "cannot set the mode of %s: %s", path, strerror(errno));
     if (info.st_uid != owner && lchown(path, owner, group) != 0)
         return err_set(err, ERR_IO, "cannot give %s to the database's user: %s", path,
@@ -159,8 +160,8 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* unix_socket_directories is a list with quoting rules: a path that would need quotes is not used.
- */
+/* unix_socket_directories is a list with quoting rules, so a path that would need quotes is not
+ * used. */
 static bool is_unquoted_path(const char *path)
 {
     return path[strspn(
@@ -169,7 +170,7 @@ static bool is_unquoted_path(const char *path)
 
 /* ---- clusters elsewhere ---- */
 
-/* The data folder that a cluster under /var/tmp was made for; "": no dev of this user made it. */
+/* The data folder that a cluster under /var/tmp was made for; "" if no dev of this user made it. */
 static void read_marker(const char *home, char out[DEV_PATH_MAX])
 {
     char path[2 * DEV_PATH_MAX];
@@ -195,8 +196,8 @@ static void remove_unless_running(const char *home)
         remove_tree(home);
 }
 
-/* Removing the data folder does not remove a cluster under /var/tmp: the next start does that, for
- * each whose data folder no longer exists. */
+/* Removing the data folder does not remove a cluster under /var/tmp. The next start removes each
+ * whose data folder no longer exists. */
 static void remove_abandoned(void)
 {
     DIR *dir = opendir(elsewhere);
@@ -235,7 +236,7 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
 
 /* ---- choosing ---- */
 
-/* The cluster is in the data folder if its user can reach that, or else under /var/tmp. */
+/* The cluster is in the data folder if its user can reach that, otherwise under /var/tmp. */
 static int choose_folders(struct dev_postgres *pg, const struct dev_folder *folder, struct err *err)
 {
     uint64_t hash = hash_stable(folder->path, strlen(folder->path));
@@ -254,7 +255,7 @@ static int choose_folders(struct dev_postgres *pg, const struct dev_folder *fold
     return make_owned_folder(pg->sockets, 0700, owner_of(pg), group_of(pg), err);
 }
 
-/* Sets uid and gid, home, cluster, sockets, log; makes the folders that they need. */
+/* Sets uid and gid, home, cluster, sockets and log, and makes the folders that they need. */
 static int choose_user_and_folders(struct dev_postgres *pg, const struct dev_folder *folder,
                                    struct err *err)
 {
@@ -311,13 +312,13 @@ static bool find_unversioned(char *bin)
     return false;
 }
 
-/* A cluster can be served by its own major version only. */
+/* Only a server of the cluster's own major version can run it. */
 static int find_programs(struct dev_postgres *pg, struct err *err)
 {
     long wanted = read_number(pg->cluster, version_name);
     bool has_versions = access(versions_root, F_OK) == 0;
-    /* Where versions have folders, the one of the cluster is required; elsewhere the server itself
-     * checks. */
+    /* If versions have folders, the folder of the cluster's version is required; elsewhere the
+     * server itself checks. */
     if (find_versioned(pg->bin, wanted))
         return OK;
     if (!(wanted && has_versions) && find_unversioned(pg->bin))
@@ -335,7 +336,8 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
 
 /* ---- the cluster ---- */
 
-/* initdb writes to another name, which is renamed when it is complete: it may be killed midway. */
+/* initdb may be killed midway, so it writes to another name, which is renamed when it is
+ * complete. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
     char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
@@ -343,12 +345,12 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         join_path(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(part, F_OK) == 0)
-        /* Left by an earlier start that was killed. */
+        /* An earlier start that was killed has left it. */
         remove_tree(part);
     if (make_owned_folder(part, 0700, owner_of(pg), group_of(pg), err) != OK)
         return (int)err->code;
     const char *const argv[] = {program, "-D", part, "-U", "sluice",
-                                /* Only the owner reaches the socket (0700), so no password is
+                                /* Only the owner can reach the socket (0700), so no password is
                                  * needed. */
                                 "--auth=trust", "-E", "UTF8", "--locale=C", "--data-checksums",
                                 "--no-instructions", NULL};
@@ -362,15 +364,15 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* The postmaster may be stopping already: it gets SIGINT when its dev dies. Its pid file and
- * working directory show that it has ended; the pid alone stays valid until it is reaped. */
+/* The postmaster may be stopping already: it gets SIGINT if its dev dies. Its pid file and
+ * working directory show when it has ended; the pid alone stays valid until it is reaped. */
 static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages, struct err *err)
 {
     pid_t pid = dev_postgres_find_postmaster(pg->cluster);
     if (pid == 0)
         return OK;
     dev_stage(stages, "stopping the PostgreSQL of an earlier run");
-    /* SIGINT is PostgreSQL's fast shutdown: sessions are cut, data stays safe. */
+    /* SIGINT is PostgreSQL's fast shutdown: it ends sessions and keeps data safe. */
     (void)kill(pid, SIGINT);
     uint64_t until = clock_mono_ns() + STOP_TIMEOUT_MS * 1000000ULL;
     while (dev_postgres_find_postmaster(pg->cluster) == pid) {
@@ -400,7 +402,7 @@ static int start_server(struct dev_postgres *pg, struct err *err)
     return child_start(&pg->child, &spec, err);
 }
 
-/* libpq's form: in quotes, with a backslash before ' and \. */
+/* Writes a value in libpq's form: in quotes, with a backslash before ' and \. */
 static void write_url(struct dev_postgres *pg, const char *database)
 {
     char quoted[2 * DEV_PATH_MAX];
@@ -414,7 +416,7 @@ static void write_url(struct dev_postgres *pg, const char *database)
     (void)snprintf(pg->url, sizeof(pg->url), "host='%s' user=sluice dbname=%s", quoted, database);
 }
 
-/* Tries until the server answers; stops early when the server has ended. */
+/* Retries until the server answers; stops early if the server has ended. */
 static struct pg_sync *connect_when_up(struct dev_postgres *pg, struct err *err)
 {
     uint64_t until = clock_mono_ns() + START_TIMEOUT_MS * 1000000ULL;
@@ -436,7 +438,7 @@ static int make_database(struct dev_postgres *pg, struct err *err)
 {
     struct arena arena;
     struct pg_rows rows = {.count = 0};
-    /* The postgres database always exists; the service's database is made through it. */
+    /* The database named postgres always exists; the service's database is created through it. */
     write_url(pg, "postgres");
     struct pg_sync *sync = connect_when_up(pg, err);
     if (!sync)
@@ -457,7 +459,7 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
 {
     if (choose_user_and_folders(pg, folder, err) != OK || find_programs(pg, err) != OK)
         return (int)err->code;
-    /* 0 also for a folder without a cluster, which is the first start. */
+    /* Also 0 for a folder without a cluster, as at the first start. */
     if (read_number(pg->cluster, version_name) == 0) {
         dev_stage(stages, "making a private PostgreSQL");
         if (make_cluster(pg, err) != OK)
@@ -482,7 +484,7 @@ int dev_postgres_wait(struct dev_postgres *pg, struct err *err)
 void dev_postgres_stop(struct dev_postgres *pg)
 {
     child_stop(&pg->child, SIGINT, STOP_TIMEOUT_MS);
-    /* The cluster's own folder is never removed here. */
+    /* This never removes the cluster's own folder. */
     if (pg->sockets[0] && strcmp(pg->sockets, pg->cluster) != 0)
         (void)rmdir(pg->sockets);
 }

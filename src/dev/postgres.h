@@ -14,7 +14,7 @@
 struct dev_postgres {
     struct child child;
     char bin[DEV_PATH_MAX];     /* folder of initdb and postgres */
-    char home[DEV_PATH_MAX];    /* the folder that has the cluster */
+    char home[DEV_PATH_MAX];    /* the folder that contains the cluster */
     char cluster[DEV_PATH_MAX]; /* the data directory */
     char sockets[DEV_PATH_MAX]; /* folder of the socket */
     char log[DEV_PATH_MAX];     /* the server's log file */
@@ -25,15 +25,16 @@ struct dev_postgres {
 };
 
 /* Finds the programs, makes the cluster if there is none, stops a postmaster that an earlier run
- * left running, and starts. folder is open; stages may be NULL. Errors say what to install or
- * repair. */
+ * left running, and starts a new one. folder is open; stages may be NULL. Errors say what to
+ * install or repair. */
 int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
                        struct dev_stages *stages, struct err *err) MUST_CHECK;
-/* Waits until it answers, and makes the database if there is none. On failure it is stopped. */
+/* Waits until PostgreSQL answers, and creates the database if there is none. On failure
+ * PostgreSQL is stopped. */
 int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);
-/* The postmaster of a cluster, 0 if there is none. Its working directory is the cluster, so that a
- * recycled pid is not mistaken for it. */
+/* The pid of a cluster's postmaster, 0 if there is none. Its working directory is the cluster,
+ * so that a recycled pid is not mistaken for it. */
 pid_t dev_postgres_find_postmaster(const char *cluster);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The emulated provider as a child; see provider.h.
+ * The emulated provider as a child process; see provider.h.
  */
 #include "dev/provider.h"
 

@@ -20,10 +20,10 @@ struct dev_provider {
     const struct json *task_parent; /* {"page_id"} */
 };
 
-/* Starts it and returns at once. */
+/* Starts the provider and returns without waiting. */
 int dev_provider_start(struct dev_provider *provider, const struct dev_folder *folder,
                        struct err *err) MUST_CHECK;
-/* Waits until it answers. On failure it is stopped. */
+/* Waits until the provider answers. On failure it is stopped. */
 int dev_provider_wait(struct dev_provider *provider, struct err *err) MUST_CHECK;
 /* Harmless if it never started. */
 void dev_provider_stop(struct dev_provider *provider);

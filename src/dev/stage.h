@@ -12,13 +12,14 @@ struct dev_stages {
     FILE *out; /* NULL: silent */
     uint64_t first_ns, began_ns;
     bool is_open;      /* a stage is under way */
-    const char *later; /* its text, where it is not printed yet */
+    const char *later; /* text of the stage, if it is not printed yet */
 };
 
 void dev_stages_init(struct dev_stages *stages, FILE *out);
-/* Ends the previous stage, begins the next; `text` describes it. NULL stages: nothing. */
+/* Ends the previous stage and begins the next; `text` describes it. Does nothing if stages is
+ * NULL. */
 void dev_stage(struct dev_stages *stages, const char *text);
-/* The same for a stage that writes to the terminal itself: its line is printed at its end. */
+/* The same for a stage that itself writes to the terminal: its line is printed when it ends. */
 void dev_stage_later(struct dev_stages *stages, const char *text);
 /* Ends the last stage, which has succeeded. */
 void dev_stages_end(struct dev_stages *stages);
