@@ -30,8 +30,8 @@ const COMES_BACK_MS = 30_000;
 const TURN_CPU_S_MAX = 0.05;
 const LATENCY_RATIO_MAX = 2; // in the whole run: a busy machine's short seconds say nothing about latencies
 const CONNECTIONS = 32; // of the other account, each with a request under way
-// The other account's replies divided by an attacker's. A flood has 200 connections: first come,
-// first served gives the other account 0.4 to 1.0, turns by account 2.8.
+// The minimum of the other account's replies divided by an attacker's. A flood has 200 connections.
+// First come, first served gives the other account 0.4 to 1.0; turns by account give it 2.8.
 const SHARE_MIN = 1.5;
 
 const SCENARIOS = ['read_small', 'get_execution', 'search'];

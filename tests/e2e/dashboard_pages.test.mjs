@@ -285,7 +285,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV with
   await visit.page.getByLabel('When').selectOption('the last hour');
   await visit.press('Show');
   assert.equal(await rows.count(), 50);
-  // the same as CSV, with the same filters
+  // the same rows as CSV, with the same filters
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   const csv = async (path) => {
     const reply = await fetch(new URL(path, dashboard.base), { headers: { cookie } });

@@ -1,6 +1,6 @@
 /*
- * What every unit test begins with: cmocka's headers, texts to compare, an arena a test, and how a
- * test and a program end: nothing of this room or of those below may keep memory.
+ * The beginning of every unit test: cmocka's headers, texts to compare, an arena for each test, and
+ * the end of a test and of a program: nothing of this room or of those below may keep memory.
  */
 #ifndef TESTS_UNIT_UNIT_H
 #define TESTS_UNIT_UNIT_H
@@ -22,7 +22,7 @@
 
 enum { UNIT_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
 
-/* What a teardown returns, after it has freed what the test held. */
+/* The result of a teardown, after it has freed what the test held. */
 static inline int unit_end(void)
 {
     mem_fail_at(0, 0);
@@ -30,7 +30,7 @@ static inline int unit_end(void)
     return mem_live_blocks() == 0 ? 0 : -1;
 }
 
-/* A teardown where the test freed all. */
+/* A teardown for tests that free all their memory themselves. */
 static inline int unit_teardown(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static inline void assert_text(slice got, const char *want)
             fail_msg("\"%s\" is not in:\n%s", (part), (const char *)(text)); \
     } while (0)
 
-/* The text with " for each ', which C needs not escape; in the arena. */
+/* The text with " in place of each ', which needs no escape in C; in the arena. */
 static inline char *unit_quoted(struct arena *arena, const char *text)
 {
     char *copy = arena_cstr(arena, slice_cstr(text));

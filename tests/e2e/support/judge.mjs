@@ -61,7 +61,7 @@ export class Judge {
     const operation = this.operation(method, url);
     if (!operation && !/^\/api\//.test(url)) return ''; // served by a proxy with a path prefix
     const response = resolve(this.document, operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
-    // the key is checked before the path, and unreadable requests are refused before that
+    // the key is checked before the path, and unreadable requests are refused before either
     const early = { 400: 'BadRequest', 401: 'Unauthorized', 414: 'UriTooLong', 431: 'HeadTooLarge', 503: 'Unavailable', 429: 'TooManyRequests' };
     const listed = response ?? (operation ? undefined : this.document.components.responses[early[status]]);
     if (!listed) return `status ${status} is not listed`;

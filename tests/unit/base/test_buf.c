@@ -165,8 +165,8 @@ static void reserves_then_counts(void **state)
     buf_deinit(&buf);
 }
 
-/* Each allocation in turn fails: there is never a crash or a leak, and always the flag or the right
- * bytes. */
+/* Each allocation in turn fails: there is never a crash or a leak, and always either the flag or
+ * the correct bytes. */
 static void survives_failing_memory(void **state)
 {
     (void)state;

@@ -133,8 +133,8 @@ static void counts_across_threads(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* A freed block is reused for every size that it is the smallest block for, cleared if requested.
- */
+/* A freed block is reused for every size for which it is the smallest suitable block, and is
+ * cleared if requested. */
 static void keeps_middling_blocks(void **state)
 {
     (void)state;

@@ -250,7 +250,7 @@ struct asker {
     unsigned ended;
     /* the request */
     char asked[512], label[64], audit[1024];
-    struct pg_query *failing; /* it has failed: an answer was bad */
+    struct pg_query *failing; /* it has failed because an answer was bad */
     bool is_stored, is_link_used, is_link_free;
 };
 

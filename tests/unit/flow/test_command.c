@@ -425,9 +425,9 @@ static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fau
     m->walk.place = SIZE_MAX;
     seam_walk_for_ms(&m->walk, 60000);
     is_right &= flow_service_active(m->node.flow) == 0 && m->walk.writes <= 1;
-    /* A command that was done, or might be later, never ends as "unavailable". */
+    /* A command that was done, or may be done later, never ends as "unavailable". */
     is_right &= answer != FLOW_ANSWER_UNAVAILABLE || !has_happened(m, kind, id);
-    if (has_happened(m, kind, id)) /* also if its answer was lost: some server runs it */
+    if (has_happened(m, kind, id)) /* even if its answer was lost: some server runs it */
         is_right &= machine_row(m, id)->flow.status > FLOW_WAITING;
     else
         is_right &= machine_command(m, kind, id) == FLOW_ANSWER_DONE;
@@ -454,8 +454,8 @@ static void each_query_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* One fault at one place of a start. "Unavailable" is true: nothing is made, now or later. With a
- * key, the same request makes one flow, however often it is sent. */
+/* One fault at one point of a start. "Unavailable" is true: no flow is made, now or later. With
+ * a key, the same request makes one flow, however often it is sent. */
 static size_t start_once(bool is_keyed, size_t place, enum seam_fault fault, bool *is_ok)
 {
     struct machine *m = machine_new(templates);

@@ -39,7 +39,8 @@ static void audit(void)
     pg_call_end(&call);
 }
 
-/* The events of the decision's account that meet a condition. flow is the flow's id as text. */
+/* The events in the account of the decision that meet a condition. flow is the flow's id as
+ * text. */
 static int64_t events(const char *condition)
 {
     static char sql[32 * 1024];
@@ -86,7 +87,8 @@ static void a_rejection_says_nothing_that_was_not_said(void **state)
     assert_int_equal(events("details ->> 'note' = ''"), 1);
 }
 
-/* Two decisions on one flow (it was resumed, or rejected by another) are two events. */
+/* Two decisions on one flow (it was resumed in between, or another person rejected it) give two
+ * events. */
 static void each_decision_is_an_event(void **state)
 {
     (void)state;
@@ -129,7 +131,7 @@ static void a_note_stays_a_note(void **state)
                             "and details -> 'x' is null"),
                      1);
     decide(FLOW_COMMAND_APPROVE);
-    command.in.note = SLICE("a\0b"); /* json keeps characters that text cannot */
+    command.in.note = SLICE("a\0b"); /* json preserves characters that text cannot */
     audit();
     assert_int_equal(events("position('\"note\":\"a\\u0000b\"' in details::text) > 0"), 1);
     decide(FLOW_COMMAND_APPROVE);
@@ -192,7 +194,7 @@ static void what_counts_as_a_character(void **state)
     assert_false(flow_note_fits(times(SLICE("x"), 1 << 19)));
 }
 
-/* More than the trail accepts for one event: the decision is recorded all the same. */
+/* A note longer than the trail accepts for one event: the decision is recorded nevertheless. */
 static void details_that_are_too_large_do_not_hide_the_decision(void **state)
 {
     (void)state;

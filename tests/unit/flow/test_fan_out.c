@@ -1,6 +1,6 @@
 /*
- * The table of a lane: items that are read and items that are written, everything that can go wrong
- * with one, and each of its queries and calls failing in each way.
+ * The table of a lane: items that are read and items that are written, every failure of an item,
+ * and each of its queries and calls failing in each way.
  */
 #include "seam/seam.h"
 
@@ -155,7 +155,7 @@ static void a_flow_that_is_cancelled_meanwhile(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "write", three);
     (void)machine_query(m, "flow_item_insert");
-    machine_row(m, id)->flow.rev++; /* by another node, which will record it later */
+    machine_row(m, id)->flow.rev++; /* owned by another node, which will record it later */
     machine_row(m, id)->flow.status = FLOW_CANCELLED;
     machine_row(m, id)->flow.owner = (struct uuid){{0}};
     seam_walk_for_ms(&m->walk, 1000);
@@ -218,7 +218,7 @@ static void resume_refused(struct machine *m, struct uuid id, unsigned status)
     machine_until(m, id, FLOW_FAILED);
 }
 
-/* This holds after the person's retry, too, and after a crash in between. */
+/* This also holds after a person's retry, and after a crash in between. */
 static void an_item_whose_reply_was_lost_stays_in_doubt(void **state)
 {
     struct machine *m = *state;
@@ -236,7 +236,7 @@ static void an_item_whose_reply_was_lost_stays_in_doubt(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* An intent without an end, of a write that is repeated and of one that is not. */
+/* An intent without a result, for a write that is repeated and for one that is not. */
 static void an_item_that_a_dead_server_had_begun_stays_in_doubt(void **state)
 {
     static const char *const keys[] = {"set", "write"};
@@ -254,7 +254,7 @@ static void an_item_that_a_dead_server_had_begun_stays_in_doubt(void **state)
     }
 }
 
-/* A doubt about one item is not a doubt about another. */
+/* If the outcome of one item is unknown, that does not affect another item. */
 static void each_item_has_its_own_doubt(void **state)
 {
     struct machine *m = *state;
@@ -316,7 +316,7 @@ static void an_item_is_repeated_after_a_refusal_that_passes(void **state)
     assert_int_equal(m->store.steps.items[0].step.attempt, 1);
 }
 
-/* Both in the lanes and in the step. */
+/* Counts attempts both in the lanes and in the step. */
 static void an_item_has_ten_tries(void **state)
 {
     struct machine *m = *state;
@@ -327,10 +327,10 @@ static void an_item_has_ten_tries(void **state)
     }
     machine_until(m, id, FLOW_FAILED);
     check_fact(m, 0, "not_done");
-    assert_int_equal(m->walk.sent, 0); /* an eleventh would be the walk's */
+    assert_int_equal(m->walk.sent, 0); /* an eleventh attempt would be counted in the walk */
 }
 
-/* The record of an item's failure outlives the server that wrote it. */
+/* The record of a failed item outlives the server that wrote it. */
 static void an_item_that_a_dead_server_saw_fail(void **state)
 {
     struct machine *m = *state;
@@ -344,7 +344,7 @@ static void an_item_that_a_dead_server_saw_fail(void **state)
     assert_int_equal(m->walk.sent, 0); /* it is not called again */
 }
 
-/* Its lease runs out while an item waits for its next attempt. */
+/* The node's lease expires while an item waits for its next attempt. */
 static void a_call_that_may_not_be_sent(void **state)
 {
     struct machine *m = *state;

@@ -1,6 +1,6 @@
 /*
- * A flow with a call, a wait and an approval, on the seam: from its start to its end, with each
- * query and call on the way failing in each way.
+ * A flow with a call, a wait and an approval, on the seam, from its start to its end. Each query
+ * and call fails in each possible way.
  */
 #include "seam/walk.h"
 #include "unit.h"
@@ -57,7 +57,7 @@ static void it_reads_waits_asks_and_writes(void **state)
     assert_int_equal(b->store.steps.count, 4);
 }
 
-/* A client that got no answer asks another node. */
+/* A client that got no answer retries on another node. */
 static void a_start_that_another_node_has_made_is_not_begun_again(void **state)
 {
     struct seam_bench *b = *state;
@@ -110,8 +110,8 @@ static size_t count_writes(const struct seam_store *store, struct uuid id, bool 
     return count;
 }
 
-/* What a person would do: start it until it exists, and approve it until it is approved. Returns
- * the number of places on the way. */
+/* Acts as a person: starts the flow until it exists, and approves it until it is approved.
+ * Returns the number of queries and calls on the way. */
 static size_t walk_once(size_t place, enum seam_fault fault, bool *is_ok)
 {
     void *state;

@@ -1,4 +1,4 @@
-/* Hints of failed steps are about the flow, whatever an execution's hint is about. */
+/* Hints of failed steps are about the flow, even if the execution's hint is about a request. */
 #include "call/reply_words.h"
 #include "flow/hint.h"
 #include "unit.h"
@@ -47,7 +47,7 @@ static void test_all_that_executions_say(void **state)
             }
 }
 
-/* Hints of gates and manifests: they keep what would help. */
+/* Hints of gates and manifests keep their useful advice. */
 static void test_what_mends_it_is_kept(void **state)
 {
     static const struct {
@@ -88,7 +88,7 @@ static void test_what_mends_it_is_kept(void **state)
     }
 }
 
-/* No hint of a refusal says that nothing was done if something may have been. */
+/* No hint about a refusal says that nothing was done if something may have been done. */
 static void test_doubt_is_said(void **state)
 {
     (void)state;

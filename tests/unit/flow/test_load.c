@@ -1,6 +1,6 @@
 /*
- * The tables of a view and of a page of flows: what is cached and what is loaded, templates that
- * are in memory and that are not, and each query failing.
+ * The tables of a view and of a page of flows: what is cached and what is loaded, templates in
+ * memory and templates that must be loaded, and each query failing.
  */
 #include "seam/seam.h"
 
@@ -15,7 +15,7 @@ static const char *const templates[] = {
     NULL,
 };
 
-/* Loads one view or one page, and keeps the result until the test lets go. */
+/* Loads one view or one page, and keeps the result until the test releases it. */
 struct reader {
     struct op op;
     struct machine *m;
@@ -156,7 +156,7 @@ static void a_flow_that_is_not_there(void **state)
     let_go(m);
 }
 
-/* The second time, only its revision is queried. */
+/* For the second load, only the revision is queried. */
 static void a_view_that_is_kept(void **state)
 {
     struct machine *m = *state;
@@ -190,7 +190,7 @@ static void a_view_of_what_runs_here(void **state)
     finish(m);
     assert_true(has(reader.text, "\"status\":\"running\""));
     let_go(m);
-    machine_row(m, id)->flow.rev++; /* another node has changed it since */
+    machine_row(m, id)->flow.rev++; /* another node has changed the flow since */
     reader.id = id;
     reader.wants_view = true;
     begin(m);
@@ -241,7 +241,7 @@ static void a_template_that_is_not_in_memory(void **state)
 
 /* ---- a page ---- */
 
-/* is_cut: a row that says how far a search got, and is not one of its flows. */
+/* is_cut: a row that says how far a search got, and is not one of the flows that it found. */
 static void put_row(struct pg_query *query, const struct row_flow *row, bool is_cut)
 {
     struct pg_value cells[32] = {pg_uuid(row->flow.id)};
@@ -264,7 +264,7 @@ static void answer_list(struct machine *m, const char *name)
     finish(m);
 }
 
-/* The search for a template's flows: each statement reads up to its limit of flows. */
+/* The search for a template's flows: each statement reads at most its limit of flows. */
 static void a_search_that_goes_on(void **state)
 {
     struct machine *m = *state;
@@ -279,7 +279,8 @@ static void a_search_that_goes_on(void **state)
         seam_query_done(query);
         seam_settle(m->node.loop);
         assert_true(uuid_eq(machine_query(m, "flow_list")->params[2].as.uuid, row->flow.id));
-        if (round == 0) { /* the rest of all: the next statement finds one, and the end */
+        if (round == 0) { /* the rest of all flows: the next statement finds one flow, and the
+                           * end */
             answer_list(m, "flow_list");
             assert_int_equal(reader.count, 1);
             assert_true(uuid_is_nil(reader.older));
@@ -293,14 +294,14 @@ static void a_search_that_goes_on(void **state)
         }
         finish(m);
         assert_int_equal(reader.status, OK);
-        if (round == 1) { /* as many statements as a page may have */
+        if (round == 1) { /* the maximum number of statements for a page */
             assert_int_equal(reader.count, 0);
             assert_true(slice_eq_cstr(reader.text, "[]"));
             assert_true(uuid_eq(reader.older, row->flow.id));
         }
         let_go(m);
     }
-    /* a page of rows is one statement */
+    /* a page of rows takes one statement */
     reader.filter = (struct flow_filter){
         .account_id = seam_account, .status = -1, .template_key = SLICE("ask"), .limit = 10};
     reader.wants_rows = true;
@@ -365,7 +366,7 @@ static void a_page_that_cannot_be_loaded(void **state)
     let_go(m);
 }
 
-/* Finds the waiting flows that have calls left through a connection. */
+/* Finds the waiting flows that still have calls to make through a connection. */
 static void flows_that_need_a_connection(void **state)
 {
     struct machine *m = *state;

@@ -9,7 +9,7 @@ static struct catalog_report report;
 static struct flow_service service;
 static struct flow_run run;
 
-/* A run of these steps with this input, like a start. */
+/* A run of these steps with this input, as after a start. */
 static void begin(const char *properties, const char *steps, const char *input)
 {
     struct err err;
@@ -66,7 +66,7 @@ static void test_steps_whose_condition_is_false_are_passed_over(void **state)
     assert_int_equal(run.plan.step, 1);
     plan(2);
     assert_int_equal(run.plan.kind, FLOW_PLAN_END);
-    flow_plan_make(&run, 0, 2, true); /* decided before: it is not evaluated again */
+    flow_plan_make(&run, 0, 2, true); /* decided before, so it is not evaluated again */
     assert_int_equal(run.plan.step, 0);
     assert_int_equal(run.plan.attempt, 2);
     end();
@@ -139,7 +139,7 @@ static void test_an_approval_shows_every_call(void **state)
                         "{\"title\":\"T 7\",\"summary\":\"S\",\"items\":["
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":7,\"i\":0}},"
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":8,\"i\":1}}]}");
-    plan(1); /* what the approval showed is what is sent */
+    plan(1); /* the call sends exactly what the approval showed */
     assert_int_equal(run.plan.kind, FLOW_PLAN_FAN_OUT);
     struct json input;
     struct flow_error error;
@@ -201,10 +201,10 @@ static void test_what_changes_is_said(void **state)
                    CHANGES(OF("a", NOW("old"), THEN("new")) "," OF("c", , THEN("x")) "," OF(
                                "d", NOW("false"), THEN("true")),
                            ",\"same\":3"));
-    /* Texts that read the same are not a difference. A text that becomes empty is one. */
+    /* Texts that look the same are not a difference. A text that becomes empty is a difference. */
     assert_changes(steps, "{\"n\":[{\"a\":\"1\",\"b\":\"\",\"c\":\"\"}]}",
                    "{\"a\":1,\"b\":\"x\",\"c\":null}", CHANGES(OF("b", NOW("x"), ), ",\"same\":2"));
-    /* A null that is sent may empty something: the final value is not certain. */
+    /* A null that is sent may clear a field, so the final value is not certain. */
     assert_changes(steps, "{\"n\":[{\"a\":\"new\",\"b\":null}]}", "{\"a\":\"old\",\"b\":1}",
                    CHANGES(OF("a", NOW("old"), THEN("new")), ));
     assert_changes(steps, "{\"n\":[{\"a\":[1,{\"x\":null}]}]}", "{\"a\":[1]}",
@@ -236,13 +236,13 @@ static void test_changes_are_of_the_same_item(void **state)
     assert_changes(EACH SHOW CHANGE(SET_1, "\"${before}\"", "\"${@}\""),
                    "{\"n\":[{\"a\":1},{\"a\":2},{\"a\":3}]}", "[{\"a\":9},null]",
                    CHANGES(OF("a", NOW("9"), THEN("1")), ",\"same\":0") " none none");
-    /* With a title of its own, which is left out if there is none. */
+    /* An object with its own title, which is left out if it is empty. */
     assert_changes(
         EACH SHOW CHANGE(SET_1, "\"${before}\",\"title\":\"${before.t}\"", "{\"a\":\"${a}\"}"),
         "{\"n\":[{\"a\":1},{\"a\":1}]}", "[{\"t\":\"One\",\"a\":1},{\"t\":2,\"a\":1}]",
         "{\"step\":\"r\",\"title\":\"One\",\"properties\":[],\"same\":2} "
         "{\"step\":\"r\",\"properties\":[],\"same\":2}");
-    /* Found by its own title members. */
+    /* The title is found by the title members of the object. */
     assert_changes(
         READ SHOW CHANGE(SET_1, "\"${before[?id == $.item.id] | [0]}\"", "{\"a\":\"${a}\"}"),
         "{\"n\":[{\"id\":7,\"a\":1},{\"id\":8,\"a\":1}]}",
@@ -250,7 +250,7 @@ static void test_changes_are_of_the_same_item(void **state)
         CHANGES(OF("a", NOW("2"), THEN("1")), ",\"same\":1") " none");
 }
 
-/* JSON {"a": 50,000 umlauts and the last letter, ...rest}, with open and close around it. */
+/* JSON {"a": 50,000 umlauts and the last letter, ...rest}, between `open` and `close`. */
 static char *long_text(struct buf *out, const char *open, char last, const char *rest)
 {
     buf_init(out, 1024 * 1024);
@@ -263,7 +263,7 @@ static char *long_text(struct buf *out, const char *open, char last, const char 
     return out->ptr;
 }
 
-/* Long texts are cut so that the difference shows, and if there are many properties, only their
+/* Long texts are cut so that the difference is visible. If there are many properties, only their
  * number is given. */
 static void test_large_changes_are_cut(void **state)
 {
@@ -295,8 +295,8 @@ static void test_large_changes_are_cut(void **state)
     buf_deinit(&output);
 }
 
-/* An approval without room for the changes is shown without them. One without room for what is sent
- * fails. */
+/* An approval without memory for the changes is shown without them. Without memory for the calls
+ * themselves, it fails. */
 static void test_what_is_sent_comes_first(void **state)
 {
     (void)state;

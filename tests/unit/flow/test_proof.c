@@ -1,6 +1,6 @@
 /*
- * A request of a flow is sent only while it is proven that this process owns the flow. The check is
- * made just before its first byte is sent, however long that took. And a cancel on another node is
+ * A request of a flow is sent only while it is proven that this process owns the flow. The check
+ * runs just before the first byte is sent, however late that is. A cancel on another node is
  * acknowledged only when no proof can be valid any more.
  */
 #include "seam/seam.h"
@@ -25,7 +25,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Its call is under way, and none of it has been sent. */
+/* The flow's call is under way, and no byte of it has been sent. */
 static struct uuid start_write(struct machine *m)
 {
     struct uuid id = machine_start(m, "write", "{\"confirm\":true}");
@@ -35,7 +35,7 @@ static struct uuid start_write(struct machine *m)
     return id;
 }
 
-/* Lets the time of a handshake pass. The nodes' own queries are still answered. */
+/* Lets the time of a handshake pass. The queries of the nodes themselves are still answered. */
 static void handshake(struct machine *m)
 {
     for (unsigned ms = 0; ms < HANDSHAKE_MS; ms += 100) {
@@ -69,7 +69,7 @@ static void after_a_long_one_the_row_is_asked_and_the_call_goes_on(void **state)
     assert_int_equal(machine_count_steps(m, id, true), 1);
 }
 
-/* As by another node: only the row says so. */
+/* Changes only the row, as another node would. */
 static void cancel_row(struct machine *m, struct uuid id)
 {
     struct row_flow *row = machine_row(m, id);
@@ -122,7 +122,7 @@ static void a_lease_that_ended_meanwhile_sends_nothing(void **state)
 
 /* ---- the other side ---- */
 
-/* Another node cancels. Everything is answered, except for the wait. */
+/* Another node cancels. All queries are answered, but the cancel has to wait. */
 static void begin_cancel(struct machine *m, struct seam_node *node, struct uuid id)
 {
     seam_run_command(&m->run, node, FLOW_COMMAND_CANCEL, id);
@@ -147,7 +147,7 @@ static void a_cancel_elsewhere_waits_until_no_proof_is_good(void **state)
     seam_node_open(&other, m->catalog, m->templates, NULL);
     seam_node_join(&other, &m->store);
     begin_cancel(m, &other, id);
-    for (unsigned again = 0; again < 2; again++) { /* the first time, it may not have waited yet */
+    for (unsigned again = 0; again < 2; again++) { /* at first it may not have waited yet */
         seam_pass_ms(other.loop, EXEC_PROOF_MS);
         seam_node_answer(&other, &m->store);
         assert_false(seam_run_has_ended(&m->run));

@@ -1,6 +1,7 @@
 /*
- * The table of a running flow: every step and jump. Also each template, with each kind of failure
- * at each query and call, with a kill and an adoption there, and with a cancel by a person there.
+ * The table of a running flow: every step and jump. Each template also runs with each kind of
+ * failure at each query and call, with a kill and an adoption there, and with a cancel by a person
+ * there.
  */
 #include <stdio.h>
 
@@ -40,7 +41,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Approved. The query is the load of the run that follows. */
+/* The flow is approved. The query is the load of the run that follows. */
 static struct pg_query *approve_until_load(struct machine *m, struct uuid id)
 {
     machine_begin(m, FLOW_COMMAND_APPROVE, id);
@@ -202,7 +203,7 @@ static void a_call_that_fails_is_made_again(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
     struct pg_query *move = machine_reply_until(m, 503, "flow_move");
-    check_call(move, "demo", "get"); /* the row says what was called, failed or not */
+    check_call(move, "demo", "get"); /* the row names the called action, whether it failed or not */
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(machine_count_steps(m, id, false), 1);
@@ -220,7 +221,7 @@ static void a_long_retry_after_parks_the_flow(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* Its lease runs out while it sleeps: nothing is sent under that lease any more. */
+/* The node's lease expires while the flow sleeps: nothing is sent under that lease any more. */
 static void a_call_that_may_not_be_sent(void **state)
 {
     struct machine *m = *state;
@@ -233,7 +234,7 @@ static void a_call_that_may_not_be_sent(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 1);
     seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* and once more */
     seam_settle(m->node.loop);
-    machine_until(m, id, FLOW_COMPLETED); /* taken by its own next incarnation */
+    machine_until(m, id, FLOW_COMPLETED); /* taken by the next incarnation of the same process */
 }
 
 static void a_deadline_that_passes_between_attempts(void **state)
@@ -313,7 +314,7 @@ static void a_refusal_proves_that_nothing_was_done(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* The step's own try, a person's, and one of another process after a crash. */
+/* The attempts of the step itself, of a person, and of another process after a crash. */
 static void a_lost_reply_stays_in_doubt(void **state)
 {
     struct machine *m = *state;
@@ -336,7 +337,7 @@ static void a_lost_reply_stays_in_doubt(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* All of exec's own retries are lost, too. */
+/* The replies to all of exec's own retries are lost, too. */
 static void lose_all(struct machine *m)
 {
     while (!seam_query_named(m->node.pool, "flow_move")) {
@@ -363,8 +364,8 @@ static void a_try_of_the_retry_rule_keeps_the_doubt(void **state)
     }
 }
 
-/* A call that may be repeated is repeated by another process, at the first attempt and at a later
- * one: each has its intent. */
+/* Another process repeats a call that may be repeated, at the first attempt and at a later one:
+ * each has its intent. */
 static void a_write_that_a_dead_server_had_begun_is_in_doubt(void **state)
 {
     struct machine *m = *state;
@@ -396,7 +397,8 @@ static void a_read_leaves_no_doubt(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* The previous version of the program wrote no outcome: its codes for a lost reply mean doubt. */
+/* The previous version of the program stored no outcome: its codes for a lost reply mean that
+ * the outcome is unknown. */
 static void an_error_without_an_outcome(void **state)
 {
     struct machine *m = *state;
@@ -413,7 +415,7 @@ static void an_error_without_an_outcome(void **state)
 
 /* ---- refusals that pass ---- */
 
-/* Its next attempt fails before a first byte was sent. exec makes some tries of its own. */
+/* The next attempt fails before its first byte is sent. exec makes some retries of its own. */
 static void fail_unsent(struct machine *m, struct uuid id, enum seam_phase phase)
 {
     size_t failed = machine_count_steps(m, id, false);
@@ -456,7 +458,7 @@ static void ten_tries_are_made(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* A call that may have been done is not repeated, nor one that will be refused again. */
+/* A call is not repeated if it may have been done, or if it would be refused again. */
 static void a_write_is_not_repeated_after_anything_else(void **state)
 {
     struct machine *m = *state;
@@ -469,7 +471,8 @@ static void a_write_is_not_repeated_after_anything_else(void **state)
     }
 }
 
-/* A drain: a flow that sleeps before its next attempt leaves, and the next server continues it. */
+/* A drain: a flow that sleeps before its next attempt is released, and the next server continues
+ * it. */
 static void a_drain_while_it_sleeps(void **state)
 {
     struct machine *m = *state;
@@ -507,7 +510,7 @@ static bool expect(bool holds, const struct machine *m, const char *key, const c
     return holds;
 }
 
-/* What a person does to get it done: approves when asked, and asks again. */
+/* Acts as a person who wants the flow to complete: approves when asked, and retries. */
 static void push(struct machine *m, struct uuid id)
 {
     const struct row_flow *row = seam_find_flow(&m->store, id);
@@ -557,7 +560,7 @@ static void each_place_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* Runs the flow until it waits at that place for a query or a call. false: it has ended before. */
+/* Runs the flow until it waits for that query or call. false: it has ended before. */
 static bool go_to(struct machine *m, struct uuid id, size_t place)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -580,7 +583,7 @@ static bool go_to(struct machine *m, struct uuid id, size_t place)
     return false;
 }
 
-/* Killed, and adopted by another server; or cancelled by a person. */
+/* The flow is killed, and another server adopts it; or a person cancels it. */
 static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
 {
     struct machine *m = machine_new(templates);
@@ -616,7 +619,7 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
-/* The templates above run in every way. A step type that none of them has does not. */
+/* The templates above run in every way. A step type that is in none of them would not be tested. */
 static void every_type_of_step_is_in_a_template(void **state)
 {
     const char *name;

@@ -9,7 +9,7 @@
 #include "flow/template.h"
 #include "support/catalog_test.h"
 
-/* Every kind of step; names are short so that a test can replace a part. */
+/* Every kind of step. Names are short so that a test can replace a part. */
 static const char good[] =
     "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo.\",\"deadline\":3600,"
     "\"input\":{\"type\":\"object\",\"required\":[\"to\"],\"additionalProperties\":false,"
@@ -31,7 +31,7 @@ static const char good[] =
     "\"confirmed_by\":\"approval:ask\",\"when\":\"steps.ids\",\"input\":{\"to\":\"${input.to}\","
     "\"subject\":\"x\",\"text\":\"${flow.createdAt}\"}}]}";
 
-/* The good template with the first `old` replaced by `new`. */
+/* The valid template with the first `old` replaced by `new`. */
 static struct flow_template *load(struct bench *b, const char *old, const char *new)
 {
     bench_forget(b);
@@ -124,7 +124,7 @@ static void its_version_is_its_content(void **state)
     flow_template_unref(other);
 }
 
-/* The previous version has no template key, and compiles what is stored. */
+/* The previous version does not know the template key, and compiles the stored form. */
 static void titles_are_no_part_of_its_version(void **state)
 {
     struct bench *b = *state;
@@ -137,7 +137,7 @@ static void titles_are_no_part_of_its_version(void **state)
     assert_non_null(titled->flow_title);
     assert_true(slice_eq_cstr(stepped->steps[0].label, "List them"));
     assert_null(bare->steps[0].label.ptr);
-    assert_null(bare->steps[2].label.ptr); /* an approval's text is its question */
+    assert_null(bare->steps[2].label.ptr); /* the text of an approval is its question */
     const struct flow_template *same[] = {titled, stepped};
     for (size_t i = 0; i < 2; i++) {
         assert_true(uuid_eq(same[i]->version, bare->version));
@@ -146,7 +146,7 @@ static void titles_are_no_part_of_its_version(void **state)
     }
     assert_false(uuid_eq(titled->whole, stepped->whole));
     assert_false(uuid_eq(asked->version, bare->version));
-    /* A stored version names its steps as the current template does. */
+    /* A stored version uses the same names for its steps as the current template. */
     struct flow_template *stored =
         flow_template_compile(SLICE("stored"), stepped->body, NULL, &b->report);
     assert_null(stored->steps[0].label.ptr);
@@ -271,7 +271,7 @@ static void writes_are_confirmed(void **state)
                  "\"when\":\"steps.list\",\"confirmed_by\"", "/steps/3/when", "same \"when\"");
 }
 
-/* The step "mark" reports the state before. */
+/* The step "mark" reports the previous state. */
 #define BEFORE(of) "\"concurrency\":2,\"before\":" of
 
 static void what_changes_was_read(void **state)
@@ -325,7 +325,7 @@ static void what_changes_was_read(void **state)
 #undef GOOD
 }
 
-/* A write does not report the state before. */
+/* A write does not report the previous state. */
 static void what_changes_was_not_written(void **state)
 {
     struct bench *b = *state;
@@ -425,7 +425,7 @@ static void a_folder_adds_and_replaces(void **state)
     char dir[] = "build/templates-XXXXXX", sub[64], path[128];
     assert_non_null(mkdtemp(dir));
     struct flow_template_set *set = flow_template_set_load(dir, b->catalog, &b->report);
-    assert_non_null(set); /* the folder has no folder of templates */
+    assert_non_null(set); /* the folder does not contain a folder of templates */
     size_t built_in = set->count;
     flow_template_set_free(set);
     (void)snprintf(sub, sizeof(sub), "%s/templates", dir);
@@ -454,7 +454,7 @@ static void a_folder_adds_and_replaces(void **state)
 static void a_failing_allocation_is_an_error_not_a_crash(void **state)
 {
     struct bench *b = *state;
-    /* what the catalog compiles on first use stays */
+    /* the part of the catalog that is compiled on first use stays */
     flow_template_unref(
         flow_template_compile(SLICE("demo.json"), slice_cstr(good), b->catalog, &b->report));
     for (uint64_t n = 1;; n++) {

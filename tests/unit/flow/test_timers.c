@@ -1,6 +1,6 @@
 /*
- * The table of the timers: what is in memory, what is scanned for, and what happens if a scan fails
- * or there is no room.
+ * The table of the timers: which are in memory, which are scanned for, and what happens if a scan
+ * fails or memory is full.
  */
 #include "seam/seam.h"
 
@@ -24,7 +24,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* It waits and is in no heap, since its server is dead. */
+/* The flow waits and is in no heap, since its server is dead. */
 static struct uuid wait_elsewhere(struct machine *m, const char *input)
 {
     struct uuid id = machine_start(m, "pause", input);
@@ -64,7 +64,7 @@ static void one_of_another_server_is_found(void **state)
     machine_until(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":40}"), FLOW_COMPLETED);
 }
 
-/* The heap is empty, and says that it is not complete. Overdue flows are found all the same. */
+/* The heap is empty and marked as incomplete. Overdue flows are found nevertheless. */
 static void a_scan_that_fails_is_made_again(void **state)
 {
     struct machine *m = *state;
@@ -89,7 +89,7 @@ static void without_room_it_waits_for_a_run_to_end(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* A lease that has run out: no timer fires under it, and there is no scan. */
+/* After the lease has expired, no timer fires under it, and there is no scan. */
 static void a_server_that_may_not_write_is_idle(void **state)
 {
     struct machine *m = *state;
@@ -119,7 +119,7 @@ static void two_servers_go_for_the_same_one(void **state)
     assert_int_equal(machine_count_steps(m, id, true), 0);
 }
 
-/* More than a page is due within the next minute. */
+/* More timers than a page fire within the next minute. */
 static void a_scan_goes_on_behind_its_page(void **state)
 {
     struct machine *m = *state;
@@ -132,7 +132,8 @@ static void a_scan_goes_on_behind_its_page(void **state)
     machine_restart(m);
     seam_walk_for_ms(&m->walk, 5000);
     struct pg_query *due = machine_query(m, "flow_due");
-    assert_true(seam_time(due, "until") < clock_wall_us()); /* all of the minute is in memory */
+    assert_true(seam_time(due, "until") < clock_wall_us()); /* all timers of the minute are in
+                                                             * memory */
     m->store.flows.count = 0;
 }
 

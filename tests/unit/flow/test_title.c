@@ -1,6 +1,6 @@
 /*
- * Titles: how a template's title and the input make a flow's name, that the flow starts in any
- * case, and how steps are named.
+ * Titles: how a flow's name is built from the template's title and the input, that the flow starts
+ * in any case, and how steps are named.
  */
 #include <stdio.h>
 
@@ -91,7 +91,7 @@ static void it_is_one_clean_line(void **state)
     assert_title("bare", "\"\\ud83d\\ude00 \\u05d0\\u200f\\u05d1\"", "\U0001f600 \u05d0\u05d1");
 }
 
-/* That many of one character, as JSON text. */
+/* A character repeated that many times, as JSON text. */
 static const char *times(const char *one, size_t count)
 {
     static char text[4096];
@@ -128,8 +128,8 @@ static void a_long_one_is_cut(void **state)
     }
 }
 
-/* An input may be large. Making a title from it has a budget. Without a title, the flow still runs.
- */
+/* An input may be large. Building a title from it has a budget. Without a title, the flow still
+ * runs. */
 static void its_budget_ends(void **state)
 {
     struct machine *m = *state;
@@ -142,7 +142,7 @@ static void its_budget_ends(void **state)
     buf_append_char(&input, '\0');
     assert_true(buf_is_ok(&input));
     assert_null(machine_row(m, machine_start(m, "ask", input.ptr))->title.ptr);
-    /* A mere path builds nothing, and is cut. */
+    /* A path alone builds no new text, and its value is truncated. */
     assert_int_equal(characters(machine_row(m, machine_start(m, "bare", input.ptr))->title),
                      FLOW_TITLE_CHARS_MAX);
     buf_deinit(&input);

@@ -12,7 +12,7 @@ static const char text[] =
     "\"confirmed_by\":\"approval:ask\"},"
     "{\"key\":\"rest\",\"type\":\"wait\",\"for\":1}]}";
 
-/* Seconds on a day long ago, which a view shows as 2001-09-09T01:46:40.000Z and later. */
+/* Seconds on a past day, which a view shows as 2001-09-09T01:46:40.000Z and later. */
 #define AT(seconds) ((INT64_C(1000000000) + (seconds)) * 1000000)
 
 struct bench {
@@ -20,7 +20,7 @@ struct bench {
     struct arena arena;
     struct flow_step steps[8];
     struct flow_whole whole;
-    const struct json *view; /* the view that was read last */
+    const struct json *view; /* the most recently read view */
     struct buf out;
 };
 
@@ -187,7 +187,7 @@ static void one_that_has_not_begun_its_step(void **state)
     assert_at("/steps/0/startedAt", "null");
 }
 
-/* find completed at the second attempt, and ask waits. */
+/* The step "find" completed at the second attempt, and "ask" waits. */
 static void wait_for_approval(struct bench *b)
 {
     add(b, 0, 1, NULL, "{\"code\":\"timeout\",\"message\":\"m\",\"retryable\":true}", 1);
@@ -334,7 +334,8 @@ static void one_that_completed_with_steps_skipped(void **state)
     assert_at("/flow/currentStep", "\"rest\"");
     assert_at("/flow/completedAt", "\"2001-09-09T01:46:49.000Z\"");
     assert_at("/steps/1/attemptCount", "0");
-    b->whole.flow.step_index = 2; /* it ended in the last step, whichever step the row names */
+    b->whole.flow.step_index = 2; /* the flow ended in its last step, whichever step the row
+                                   * names */
     assert_statuses("completed", "completed", "skipped", "completed", "skipped");
     assert_at("/flow/currentStep", "\"rest\"");
 }

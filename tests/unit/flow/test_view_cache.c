@@ -1,5 +1,5 @@
-/* Cached views: each belongs to one account, each flow has one, their number is limited, and one
- * stays until its reply is sent. */
+/* Cached views: each belongs to one account, each flow has one, their number is limited, and a
+ * view in use stays until its reply is sent. */
 #include <stdlib.h>
 
 #include "flow/internal.h"

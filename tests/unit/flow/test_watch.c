@@ -1,6 +1,6 @@
 /*
- * Watches: notified at once by this process, and within about a second of a change by another one.
- * Without watches, nothing happens at all.
+ * Watches: notified immediately of a change by this process, and within about a second of a change
+ * by another. Without watches, nothing runs.
  */
 #include "flow/internal.h"
 #include "support/pg_call.h"
@@ -110,7 +110,8 @@ static void a_change_elsewhere_is_found(void **state)
     flow_watch_remove(&seen.watch);
 }
 
-/* Flows that wait, fail or begin anywhere, and ids that are not flows; never the same twice. */
+/* Flows that wait, fail or begin on any process, and ids that are not flows; never the same id
+ * twice. */
 static void an_account_is_watched_as_a_whole(void **state)
 {
     struct seen seen = watch_for((struct uuid){{0}}, 0),
@@ -139,7 +140,7 @@ static void an_account_is_watched_as_a_whole(void **state)
     pg_bench_until_true(&bench, is_seen, &seen);
     assert_true(seen.watch.news_rev > (int64_t)1 << 54);
     assert_int_equal(same.count, 1);
-    assert_int_equal(stranger.count, 0); /* it knows that there is none */
+    assert_int_equal(stranger.count, 0); /* the watch knows that there is no such flow */
     flow_watch_wake_all(&service);
     assert_int_equal(same.count, 2);
     assert_int_equal(stranger.count, 1);
@@ -158,8 +159,8 @@ static void a_flow_that_is_gone_is_told_too(void **state)
     flow_watch_remove(&seen.watch);
 }
 
-/* An id of a flow of another account, watched by this account first: the watch ends with "not
- * found", gets no changes, and does not block the owner's watch. */
+/* This account is the first to watch an id that belongs to a flow of another account: the watch
+ * ends with "not found", gets no changes, and does not block the owner's watch. */
 static void another_account_watches_nothing(void **state)
 {
     struct seen foreign = watch_for(flow, 0), ours = watch_for(flow, 9);
@@ -175,7 +176,7 @@ static void another_account_watches_nothing(void **state)
     assert_int_equal(ours.count, 1);
     ours.count = 0;
     ours.watch.rev = 9;
-    pg_bench_until_true(&bench, is_seen, &foreign); /* a poll, which includes ours, too */
+    pg_bench_until_true(&bench, is_seen, &foreign); /* a poll, which also includes our flow */
     assert_int_equal(ours.count, 0);
     flow_watch_remove(&foreign.watch);
     flow_watch_remove(&ours.watch);

@@ -1,5 +1,5 @@
 /*
- * For test_head.c: attacks, good requests and responses, each with the expected verdict.
+ * For test_head.c: attacks, valid requests and responses, each with the expected verdict.
  */
 #ifndef TESTS_UNIT_HTTP_HEAD_PAYLOADS_H
 #define TESTS_UNIT_HTTP_HEAD_PAYLOADS_H

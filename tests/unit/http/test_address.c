@@ -1,6 +1,6 @@
 /*
- * The whole deny registry: first and last address of each block, and the neighbours just outside,
- * which must be free (or belong to the next block).
+ * The whole deny registry: the first and last address of each block, and the adjacent addresses
+ * just outside, which must be allowed (or belong to the next block).
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -32,7 +32,7 @@ static const char *special(const char *text)
     return address_special((struct sockaddr *)&address);
 }
 
-/* below and above: the neighbours, or NULL if they are special as well. */
+/* below and above: the adjacent addresses, or NULL if they are special as well. */
 struct block {
     const char *below, *first, *last, *above, *what;
 };
@@ -155,9 +155,10 @@ static const struct allow_row allow_rows[] = {
     {"localhost:80", "localhost", 80, "127.0.0.1", true},
     {"localhost:80", "localhost", 443, "127.0.0.1", false},
     {"127.0.0.1", "127.0.0.1", 1, "127.0.0.1", true},
-    {"127.0.0.1", "localhost", 1, "127.0.0.1", false},   /* a host is the one in the URL */
-    {"127.0.0.1/32", "localhost", 1, "127.0.0.1", true}, /* a network is the one that the address
-                                                          * belongs to */
+    {"127.0.0.1", "localhost", 1, "127.0.0.1", false},   /* a rule with a host applies to the
+                                                          * host in the URL */
+    {"127.0.0.1/32", "localhost", 1, "127.0.0.1", true}, /* a rule with a network applies to the
+                                                          * address */
     {"127.0.0.1/32", "localhost", 1, "127.0.0.2", false},
     {"10.0.0.0/8", "a", 1, "10.255.0.1", true},
     {"10.0.0.0/8", "a", 1, "11.0.0.1", true},

@@ -1,5 +1,5 @@
 /*
- * Successful calls of the outbound client: what is sent, the forms of replies, bodies.
+ * Successful calls of the outbound client: what is sent, the forms of replies, and bodies.
  */
 #include "support/certs.h"
 #include "support/http_caller.h"
@@ -278,7 +278,7 @@ static const struct reply_row reply_rows[] = {
      PEER_KEEP, 200, "hi", true},
 };
 
-/* Both whole and byte by byte. */
+/* The response is sent whole, and byte by byte. */
 static void replies_of_every_shape_are_understood(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Bad peers of the outbound client: garbage, ambiguous, endless and slow replies, resets at each
- * point; and every deadline.
+ * Misbehaving peers of the outbound client: garbage, ambiguous, endless and slow replies, and
+ * resets at each point. Also every deadline.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ static void assert_result(const struct caller *caller, enum http_call_result res
     assert_true(caller->call.err.code != OK && strlen(caller->call.err.text) > 10);
 }
 
-/* One call with one script. The connection may not be kept. */
+/* Makes one call with one script. The connection may not be kept. */
 static void expect(const struct peer_script *script, const struct http_client_config *config,
                    enum http_call_result result, const char *sentence)
 {
@@ -265,7 +265,7 @@ struct late_row {
     const char *sentence;
 };
 
-/* false: the deadline passed before anything was sent, since the machine was paused. */
+/* false: the machine was paused, so the deadline passed before anything was sent. */
 static bool is_late_as_told(const struct late_row *row)
 {
     struct caller_world world;
@@ -300,7 +300,7 @@ static void every_wait_is_bounded(void **state)
         {{.reply = HEAD "Content-Length: 5\r\n\r\nabc", .then = PEER_DEAF}, 0, 20, 0, "the rest"},
         {{.reply = HEAD "Content-Length: 5\r\n\r\nabc", .then = PEER_DEAF}, 0, 0, 20, "deadline"},
         {{.reply = HEAD "\r\nabc", .then = PEER_DEAF}, 0, 20, 0, "the rest of the reply"},
-        /* bytes keep coming, but the end does not */
+        /* bytes arrive continually, but the end of the reply does not */
         {{.reply = HEAD "\r\nabc", .then = PEER_ENDLESS, .repeat = 1}, 0, 1000, 20, "deadline"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

@@ -85,7 +85,7 @@ static void idle_connections_end_by_time_or_by_the_peer(void **state)
     struct caller_world world;
     caller_world_init(&world, &config, NULL, NULL, keep_ok, 1);
     bool is_kept, is_over;
-    do { /* on a machine that was paused, its time may be over already */
+    do { /* if the machine was paused, its time may already be over */
         uint64_t began_ns = clock_mono_ns();
         get(&world, false);
         is_kept = http_client_stats(world.client).idle == 1;
@@ -176,7 +176,7 @@ static void connections_max_spends_idle_ones_first(void **state)
     http_peer_init(&second, world.loop, silent, 1);
     get(&world, false);
     for (int i = 0; i < 3;
-         i++) { /* the first fits, the second replaces the idle one, the third waits */
+         i++) { /* the first fits, the second replaces the idle connection, and the third waits */
         caller_init(&callers[i], &world, "/");
         snprintf(callers[i].url, sizeof(callers[i].url), "http://127.0.0.1:%u/",
                  http_peer_port(&second));
@@ -292,14 +292,15 @@ static bool may_send(const struct http_call *call)
     return is_sending_allowed;
 }
 
-/* The connection is made, and the next call uses it. */
+/* The connection is completed nevertheless, and the next call uses it. */
 static void what_may_not_be_sent_leaves_its_connection(void **state)
 {
     (void)state;
     struct caller_world world;
     caller_world_init(&world, NULL, NULL, NULL, keep_ok, 1);
     times_asked = 0;
-    for (unsigned i = 0; i < 3; i++) { /* on a new connection, on a kept one, and then it may */
+    for (unsigned i = 0; i < 3; i++) { /* refused on a new connection and on a kept one, then
+                                        * allowed */
         struct caller caller;
         is_sending_allowed = i == 2;
         caller_init(&caller, &world, "/");
@@ -379,7 +380,7 @@ static void it_is_tried_again_once_only_and_never_on_a_fresh_connection(void **s
     caller_world_deinit(&world);
 }
 
-/* Once a byte of the reply has arrived, the peer has acted. */
+/* Once a byte of the reply has arrived, the peer may have acted. */
 static void half_a_reply_is_never_tried_again(void **state)
 {
     (void)state;
@@ -399,7 +400,7 @@ static void half_a_reply_is_never_tried_again(void **state)
 
 /* ---- cancelling and closing ---- */
 
-/* After each number of turns, so in every state of a call; plain and over TLS. */
+/* Cancels after each number of turns, so in every state of a call, without TLS and with it. */
 static void a_call_may_be_cancelled_at_any_time(void **state)
 {
     struct certs *certs = *state;
@@ -464,7 +465,7 @@ static void closing_the_client_ends_its_calls(void **state)
     }
 }
 
-/* Each allocation of a call fails once, and the call always ends with the right error. */
+/* Each allocation of a call fails once, and the call always ends with the correct error. */
 static void failing_memory_is_survived(void **state)
 {
     struct certs *certs = *state;

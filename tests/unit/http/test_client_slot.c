@@ -102,7 +102,7 @@ static void tenants_take_turns_in_an_origin(void **state)
     assert_counts(1, 7);
     assert_result(of_cleo, HTTP_CALL_OK);
     assert_true(of_bert->is_done);
-    assert_true(callers[1].is_done); /* under way, then one of each */
+    assert_true(callers[1].is_done); /* first those under way, then one of each tenant */
     assert_false(callers[2].is_done);
     for (size_t i = 2; i < 6; i++) { /* calls of one tenant stay in order */
         assert_result(&callers[i], HTTP_CALL_OK);
@@ -119,7 +119,7 @@ static void tenants_take_turns_in_the_whole(void **state)
     start_times(6, anna, &world.peer);
     struct caller *of_bert = start(bert, &third);
     assert_counts(1, 6);
-    assert_result(of_bert, HTTP_CALL_OK); /* closes an idle connection of the other origin */
+    assert_result(of_bert, HTTP_CALL_OK); /* it closes an idle connection of the other origin */
     assert_true(callers[1].is_done);
     assert_false(callers[2].is_done);
     for (size_t i = 2; i < 6; i++)
@@ -136,7 +136,7 @@ static void a_full_whole_is_waited_for(void **state)
     start_times(2, anna, &second);
     assert_counts(2, 0);
     struct caller *late = start(bert, &world.peer);
-    assert_result(late, HTTP_CALL_OVERLOADED); /* in time, but not at once */
+    assert_result(late, HTTP_CALL_OVERLOADED); /* before the deadline, but not immediately */
     assert_true(late->call.total_ns >= 20 * 1000000ull);
     assert_false(late->call.is_any_byte_sent);
     end();
@@ -159,7 +159,7 @@ static void a_tenant_that_hangs_leaves_places_in_its_origin(void **state)
     struct http_client_config config = {.calls_per_origin = 8};
     begin(&config, silent);
     start_times(20, anna, &world.peer);
-    assert_counts(7, 13); /* seven eighths: nothing else uses it */
+    assert_counts(7, 13); /* seven eighths, since no other tenant uses it */
     http_peer_scripts(&world.peer, keep_ok, 1);
     assert_result(start(bert, &world.peer), HTTP_CALL_OK);
     assert_result(start(cleo, &world.peer), HTTP_CALL_OK);
@@ -178,8 +178,8 @@ static void a_tenant_that_hangs_leaves_places_in_the_whole(void **state)
     end();
 }
 
-/* 16 slots, 14 for a single tenant: each of two gets 7 of 15 parts, which is 7, and two stay
- * free. */
+/* 16 slots, 14 for a single tenant: each of two tenants gets 7 of 15 parts, which is 7 slots,
+ * and two stay free. */
 static void the_more_take_all_they_get_the_less_each_gets(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void a_share_can_be_set_and_grows_back(void **state)
     begin(&config, silent);
     start_times(2, bert, &world.peer);
     start_times(6, anna, &world.peer);
-    assert_counts(5, 3); /* bert's two, and as many as stay free: three and three */
+    assert_counts(5, 3); /* bert's two slots, and the number that stays free: three and three */
     http_call_cancel(&callers[0].call);
     http_call_cancel(&callers[1].call);
     assert_result(&callers[1], HTTP_CALL_CANCELLED);
@@ -251,7 +251,7 @@ static void calls_cost_no_allocation_for_their_slot(void **state)
     start_times(2, anna, &world.peer); /* bert gets what they leave */
     start_times(1, bert, &second);
     assert_counts(2, 1);
-    /* What their connections need is allocated by then. */
+    /* All memory that their connections need has been allocated by then. */
     while (world.peer.requests < 1 || second.requests < 1)
         (void)loop_turn(world.loop, true);
     http_call_cancel(&callers[1].call);

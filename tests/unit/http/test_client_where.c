@@ -66,7 +66,8 @@ static void the_address_is_what_is_checked(void **state)
     caller_world_init(&world, NULL, &dns, NULL, keep_ok, 1);
     assert_int_equal(address_policy_allow(world.policy, SLICE("allowed.test"), &err), OK);
     fake_address(0, "127.0.0.1");
-    call_name(&caller, &world, "evil.test"); /* plain and not allowed: there is no look-up at all */
+    call_name(&caller, &world, "evil.test"); /* plain HTTP and not allowed, so there is no
+                                              * look-up */
     assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
     assert_false(caller.call.is_any_byte_sent);
     caller_deinit(&caller);
@@ -104,7 +105,7 @@ static void the_address_is_what_is_checked(void **state)
     caller_world_deinit(&world);
 }
 
-/* https, where a name alone is not a reason to refuse. Its addresses are. */
+/* With https, a name alone is no reason to refuse a call, but its addresses are. */
 static void private_addresses_behind_names_are_refused(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void overrides_lead_elsewhere(void **state)
         assert_text(buf_slice(&world.peer.request), want);
         caller_deinit(&caller);
     }
-    /* a connection of an override does not serve calls to the host itself */
+    /* a connection of an override is not used for calls to the host itself */
     caller_get(&caller, &world, "/direct");
     assert_result(&caller, HTTP_CALL_OK);
     assert_false(caller.call.is_reused);
@@ -246,7 +247,8 @@ static void https_is_verified_pooled_and_resumed(void **state)
     assert_true(!caller.call.is_reused && !caller.call.is_resumed);
     caller_deinit(&caller);
     tls_context_unref(fresh);
-    /* and roots that do not know the peer refuse it before a byte is sent */
+    /* with roots that do not include the peer's, the client refuses the peer before it sends a
+     * byte */
     roots.ca_file = certs_path(certs, "other.pem");
     fresh = tls_context_new(&roots, &err);
     http_client_tls_set(world.client, fresh);
@@ -289,7 +291,7 @@ static void a_reply_without_length_needs_close_notify(void **state)
     assert_result(&caller, HTTP_CALL_RESET);
     assert_non_null(strstr(caller.call.err.text, "close_notify"));
     caller_deinit(&caller);
-    caller_get(&caller, &world, "/"); /* its length says that it is complete */
+    caller_get(&caller, &world, "/"); /* its Content-Length shows that it is complete */
     assert_result(&caller, HTTP_CALL_OK);
     caller_deinit(&caller);
     caller_world_deinit(&world);

@@ -1,5 +1,5 @@
-/* http/head, chunk, target, parser: attacks and good messages, each whole, byte by byte, and cut in
- * two at every position, with the same verdict. */
+/* http/head, chunk, target, parser: attacks and valid messages, each sent whole, byte by byte,
+ * and split at every position, with the same verdict. */
 #include "base/buf.h"
 #include "http/head.h"
 #include "http/parser.h"
@@ -134,7 +134,7 @@ struct verdict {
     size_t used;
 };
 
-/* cut: 0 byte by byte, otherwise the first part's length. */
+/* cut: the length of the first part, or 0 for byte by byte. */
 static struct verdict judge(slice bytes, size_t cut)
 {
     struct reader reader;

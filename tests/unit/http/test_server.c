@@ -1,4 +1,4 @@
-/* http/server: requests: keep-alive, pipelining, bodies, Expect, on_head, and what a handler
+/* Requests to http/server: keep-alive, pipelining, bodies, Expect, on_head, and what a handler
  * gets. */
 #include "support/server_app.h"
 
@@ -85,7 +85,7 @@ static void an_idle_connection_holds_no_buffer(void **state)
     }
     buf_shrink(&app.seen, 0);
     loop_turn(app.loop, false);
-    /* two of the server (connection, stream) and the client's stream */
+    /* two blocks of the server (connection, stream) and the client's stream */
     assert_true(mem_live_blocks() - blocks <= 3 * (ARRAY_LEN(clients) - 1));
     for (size_t i = 0; i < ARRAY_LEN(clients); i++)
         client_close(&clients[i]);
@@ -205,21 +205,21 @@ static void continue_is_said_when_the_body_is_wanted(void **state)
     assert_int_equal(client.got.len, 25);
     SEND(&client, "hello");
     client_expect(&client, "\r\n\r\nhello");
-    client_forget(&client); /* a body that does not wait needs no 100 */
+    client_forget(&client); /* a body that is sent without waiting needs no 100 */
     SEND(&client,
          "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nhi");
     client_expect(&client, "\r\n\r\nhi");
     assert_false(client_has(&client, "100 Continue"));
-    client_forget(&client); /* nor does a request without a body */
+    client_forget(&client); /* a request without a body needs no 100 either */
     SEND(&client, "GET /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n");
     client_expect(&client, "\r\n\r\n/echo");
     assert_false(client_has(&client, "100 Continue"));
-    client_forget(&client); /* refused by its head: the final status is sent instead */
+    client_forget(&client); /* refused because of its head, so the final status is sent instead */
     SEND(&client,
          "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
     client_expect(&client, "{\"error\":\"not \\\"here\\\"\\n\"}");
     assert_false(client_has(&client, "100 Continue"));
-    assert_true(client_has(&client, "Connection: close")); /* it is not known whether the body will
+    assert_true(client_has(&client, "Connection: close")); /* it is unknown whether the body will
                                                             * follow */
     client_expect_eof(&client);
     client_close(&client);
@@ -250,7 +250,8 @@ static void a_refused_body_is_dropped(void **state)
     SEND(&client, "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n");
     client_expect(&client, "HTTP/1.1 403 ");
     assert_true(client_has(&client, "Connection: close"));
-    char *body = mem_zalloc(5000000); /* the client still sends, and gets no reset as it does */
+    char *body = mem_zalloc(5000000); /* the client is still sending, and must not get a reset
+                                       * while it does */
     client_send(&client, slice_of(body, 5000000));
     mem_free(body);
     client_expect_eof(&client);
@@ -294,7 +295,7 @@ static void answer_length(struct http_exchange *exchange, void *ctx)
     http_reply(exchange, 200, NULL, 0, exchange->body.len ? exchange->body : SLICE("none"));
 }
 
-/* A key check that needs the database: on_head starts it. The body is accepted later, or never. */
+/* A key check that needs the database, started by on_head. The body is accepted later, or never. */
 static void a_waiting_body_is_accepted_or_refused(void **state)
 {
     static const struct http_handler handler = {.on_head = keep_waiting,

@@ -50,8 +50,8 @@ static void answer_held(struct app *app, size_t way)
     app->held_count = 0;
 }
 
-/* Every script, cut at random positions. The client closes, resets or half closes after some turns,
- * and the handler answers before or after. Nothing is left. */
+/* Every script, cut at random positions. The client closes, resets or half closes after some
+ * turns, and the handler answers before or after that. No memory is left. */
 static void a_client_may_go_in_any_state(void **state)
 {
     struct app app;
@@ -142,7 +142,8 @@ static void a_dropped_stream_is_a_reset(void **state)
     struct client client;
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
-    SEND(&client, "GET /slow HTTP/1.0\r\n\r\n"); /* only a reset distinguishes it from the end */
+    SEND(&client, "GET /slow HTTP/1.0\r\n\r\n"); /* only a reset distinguishes this from a
+                                                  * complete reply */
     WAIT_UNTIL(app.loop, app.held_count);
     http_reply_begin(app.held[0], 200, NULL, 0);
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("half")), OK);
@@ -158,8 +159,8 @@ static void a_dropped_stream_is_a_reset(void **state)
 
 /* ---- memory ---- */
 
-/* Like curl's torture tests: the n-th allocation fails, for every n. There is a correct answer or
- * an end, and no leak. */
+/* Like curl's torture tests: the n-th allocation fails, for every n. There is a correct answer
+ * or the connection ends, and nothing leaks. */
 static void every_allocation_may_fail(void **state)
 {
     static const char *const requests[] = {
@@ -187,7 +188,7 @@ static void every_allocation_may_fail(void **state)
             loop_turn(app.loop, false);
             slice rest = slice_cstr(requests[i] + half);
             if (client.stream)
-                (void)!stream_write(client.stream, &rest, 1); /* may have been cut by now */
+                (void)!stream_write(client.stream, &rest, 1); /* may have been closed by now */
             while (!client.is_closed && !client.is_eof && !client_has(&client, "\r\n\r\n"))
                 loop_turn(app.loop, true);
             is_over = mem_fail_hits() == 0;
@@ -257,7 +258,7 @@ static void a_drain_resets_nobody(void **state)
     SEND(&head, "GET /echo HTTP/1.1\r\nHo");
     SEND(&body, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
     WAIT_UNTIL(app.loop, app.held_count && app.heads == 3);
-    SEND(&late, GET("/echo")); /* is in the socket when the drain begins */
+    SEND(&late, GET("/echo")); /* the request is in the socket when the drain begins */
     int backlog = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

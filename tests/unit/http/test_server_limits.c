@@ -1,5 +1,5 @@
-/* http/server: every limit, every time-out, every refusal. A refused connection ends without a
- * reset. */
+/* Limits of http/server: every limit, every time-out, every refusal. A refused connection ends
+ * without a reset. */
 #include "support/server_app.h"
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void each_limit_has_its_status(void **state)
                          "5\nhello\r\n0\r\n\r\n"),
                    400);
     assert_int_equal(app.requests, 0);
-    struct client client; /* what is just within the limit passes */
+    struct client client; /* a request just within the limit is accepted */
     client_open(&client, &app);
     client_send(&client, long_target(&text, 8192));
     client_send(&client, long_head(&text, 99, 100));
@@ -261,7 +261,7 @@ static bool has_begun(const struct app *app)
            http_head_scan_has_begun(&LIST_ITEM(link, struct http_conn, link)->scan);
 }
 
-/* Opens a connection that gets this far. The time-out of a silent connection runs from accept, and
+/* Opens a connection in that state. The time-out of a silent connection starts at accept, and
  * may be over before the first byte is read if the machine is paused. */
 static void send_in_time(struct client *client, struct app *app, const char *sent)
 {
@@ -314,7 +314,7 @@ static void slow_requests_are_ended(void **state)
         client_close(&client);
     }
     assert_int_equal(app.gone, 4);       /* if the handler has the request */
-    assert_int_equal(app.held_count, 1); /* and may still answer it, though the client has
+    assert_int_equal(app.held_count, 1); /* and may still answer it, although the client has
                                           * disconnected */
     http_reply(app.held[0], 200, NULL, 0, SLICE("late"));
     app.held[0] = NULL;
@@ -338,7 +338,7 @@ static void idle_connections_are_closed_quietly(void **state)
     app_end(&app);
 }
 
-/* A byte now and then does not keep a connection open. */
+/* Single bytes from time to time do not keep a connection open. */
 static void a_trickle_is_too_slow(void **state)
 {
     struct app app;
@@ -386,8 +386,8 @@ static void a_client_that_never_reads_is_cut(void **state)
         }
         assert_int_equal(app.finished, finished + 1);
         stream_read_start(client.stream);
-        WAIT_UNTIL(app.loop, client.is_closed); /* with a reset: the client must not take this for
-                                                 * the whole body */
+        WAIT_UNTIL(app.loop, client.is_closed); /* reset, so that the client does not take this
+                                                 * for the whole body */
         assert_int_equal(client.why.code, ERR_CLOSED);
         assert_true(client.got.len < LEN);
         client_close(&client);
@@ -410,7 +410,7 @@ static void a_slow_reader_that_reads_is_served(void **state)
     app.held[0] = NULL;
     loop_turn(app.loop, false);
     mem_free(body);                    /* borrowed only until the end of the turn */
-    assert_int_equal(app.requests, 1); /* the next waits until this one is read */
+    assert_int_equal(app.requests, 1); /* the next part is sent after this one has been read */
     client_expect(&client, "\r\n\r\n/echo");
     assert_true(client.got.len > LEN);
     client_close(&client);

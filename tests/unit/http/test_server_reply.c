@@ -1,4 +1,5 @@
-/* http/server: replies: without bodies, to HTTP/1.0, streamed, and those that cannot be sent. */
+/* Replies of http/server: without bodies, to HTTP/1.0, streamed, and replies that cannot be
+ * sent. */
 #include "support/server_app.h"
 
 static const struct http_server_config defaults;
@@ -143,9 +144,8 @@ static char *large_body(void)
     return bytes;
 }
 
-/* The body stays where it is until the client has read it, and little of it is buffered in the
- * process.
- */
+/* The body stays in its source until the client has read it, and little of it is buffered in the
+ * process. */
 static void a_large_body_waits_where_it_is(void **state)
 {
     struct app app;
@@ -196,7 +196,7 @@ static void a_large_body_is_let_go_when_its_client_goes(void **state)
     app.held[0] = NULL;
     client_close(&client);
     WAIT_UNTIL(app.loop, releases);
-    client_open(&client, &app); /* a reply without a body does not need it at all */
+    client_open(&client, &app); /* a reply without a body does not need the source */
     SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     WAIT_UNTIL(app.loop, app.held_count == 2);
     http_reply_large(app.held[1], 200, NULL, 0, &body, 1, on_release, &releases);

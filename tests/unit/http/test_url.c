@@ -1,5 +1,5 @@
 /*
- * URLs that a request may go to, and those that are refused instead of repaired.
+ * URLs that a request may go to, and URLs that are refused instead of repaired.
  */
 #include "http/url.h"
 #include "unit.h"
@@ -152,8 +152,8 @@ static void lengths_are_bounded(void **state)
     assert_int_equal(url_parse(slice_of(text, 8 + URL_HOST_MAX + 1), &url, &err), ERR_SYNTAX);
 }
 
-/* Every prefix and every single-byte change of a good URL is either accepted or refused, and never
- * read past its end (ASan checks). */
+/* Every prefix and every single-byte change of a valid URL is either accepted or refused, and
+ * never read past its end (ASan checks). */
 static void no_byte_makes_it_crash(void **state)
 {
     (void)state;

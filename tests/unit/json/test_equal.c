@@ -119,7 +119,7 @@ static void test_order(void **state)
     }
 }
 
-/* Members in opposite orders: 100,000 of them would take 10^10 comparisons one by one. */
+/* Members in opposite orders: comparing 100,000 members one by one would take 10^10 comparisons. */
 static void test_wide_objects(void **state)
 {
     enum { COUNT = 100 * 1000 };

@@ -148,8 +148,8 @@ static void test_hostile_nesting(void **state)
     }
 }
 
-/* The scan of a large text skips strings 8 bytes at a time: brackets in them do not count, and
- * those after them do, wherever quotes and escapes are. */
+/* The scan of a large text skips strings 8 bytes at a time: brackets in strings do not count,
+ * and brackets after them do, wherever quotes and escapes are. */
 static void test_depth_behind_strings(void **state)
 {
     static const char *const endings[] = {"",         "\\\"",    "\\\\",     "\\\"[",
@@ -243,7 +243,7 @@ static void test_wide_array(void **state)
     const struct json *array = try_parse(*state, text, &json_limits_request, &err);
     assert_int_equal(array->count, count);
     assert_int_equal(json_at(array, count - 1)->as.i64, 1);
-    /* If the arena is too small, this is reported before the values are made. */
+    /* If the arena is too small, this is reported before the values are created. */
     struct arena small;
     arena_init(&small, 4 * 1024 * 1024);
     assert_null(try_parse(&small, text, &json_limits_request, &err));
@@ -264,7 +264,7 @@ static void test_large_body(void **state)
     assert_int_equal(value->count, 1024 * 1024);
 }
 
-/* Each allocation in turn fails once: a correct error, and no leak. */
+/* Each allocation in turn fails once: the error is correct, and nothing leaks. */
 static void test_failing_allocations(void **state)
 {
     slice text = wide_object(*state, 60, 60);
@@ -284,7 +284,8 @@ static void test_failing_allocations(void **state)
     assert_true(has_passed);
 }
 
-/* As a browser's TextDecoder and JSON.parse read them. A request with any of them is refused. */
+/* Faults that a provider's reply may have, read as a browser's TextDecoder and JSON.parse read
+ * them. A request with any of them is refused. */
 static void test_provider_text_is_mended(void **state)
 {
     static const struct {
@@ -335,7 +336,7 @@ static void test_provider_text_is_mended(void **state)
     }
 }
 
-/* Each byte of a hostile text becomes three, which is counted beforehand, too. */
+/* Each byte of a hostile text becomes three bytes, which are also counted in advance. */
 static void test_bytes_of_a_mended_text(void **state)
 {
     (void)state;
@@ -352,15 +353,15 @@ static void test_bytes_of_a_mended_text(void **state)
     assert_int_equal(json_str(json_at(value, 0)).len, 300000);
     assert_true(arena.bytes_used <= json_parse_bytes(buf_slice(&text)));
     arena_deinit(&arena);
-    arena_init(&arena, text.len + 1000); /* room for the text, not for its decoded form */
+    arena_init(&arena, text.len + 1000); /* memory for the text, but not for its decoded form */
     assert_null(json_parse(&arena, buf_slice(&text), &json_limits_provider, &err));
     assert_int_equal(err.code, ERR_NOMEM);
     arena_deinit(&arena);
     buf_deinit(&text);
 }
 
-/* The memory that is reserved beforehand from an account's share: never less than the parse
- * takes. */
+/* The memory that is reserved in advance from an account's share: never less than the parser
+ * uses. */
 static void test_bytes_of_a_parse(void **state)
 {
     (void)state;

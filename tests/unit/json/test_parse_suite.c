@@ -1,7 +1,7 @@
 /*
- * JSONTestSuite: every y_ file parses and survives a round trip, and every n_ file is refused. The
- * i_ files (left to the implementation) are read as a browser reads a provider's reply, 32 of 35;
- * only UTF-16 is not. The files are in the corpora; without them the test is skipped.
+ * JSONTestSuite: every y_ file parses and survives a round trip, and every n_ file is refused. Of
+ * the i_ files (left to the implementation), 32 of 35 are parsed as a browser parses a provider's
+ * reply; only UTF-16 is not. The files are in the corpora; without them the test is skipped.
  */
 #include "support/json_test.h"
 

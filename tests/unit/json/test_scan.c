@@ -1,6 +1,6 @@
 /*
- * The walk over text finds what the tree finds, in every valid text of the suite, and reads no byte
- * outside of an invalid one.
+ * A scan of the text finds what the parsed tree has, in every valid text of the suite, and reads no
+ * byte outside of an invalid text.
  */
 #include <dirent.h>
 
@@ -84,7 +84,7 @@ static void walk_beside_tree(struct arena *arena, slice text, const struct json 
     assert_false(json_scan_next(&walk, &key, &value));
 }
 
-/* Every prefix of the text, in a block of memory that ends with it. */
+/* Every prefix of the text, in a block of memory that ends where the prefix does. */
 static void stays_inside(slice text)
 {
     struct json_scan walk;
@@ -115,7 +115,7 @@ static void the_suite_is_walked_as_parsed(void **state)
         if (!text.ptr || text.len > 100000)
             continue;
         stays_inside(text);
-        /* as with stored text, which was written here and has no fault to repair */
+        /* as for stored text, which sluice wrote and which needs no repair */
         struct json_limits limits = json_limits_provider;
         limits.mend_text = false;
         const struct json *tree = json_parse(arena, text, &limits, NULL);

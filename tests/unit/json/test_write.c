@@ -60,7 +60,7 @@ static void test_shown(void **state)
     assert_text(json_excerpt(SLICE(""), &arena), "");
     assert_text(json_excerpt(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
     memset(wide, 0xC3, sizeof(wide));
-    for (size_t i = 2; i < sizeof(wide); i += 2) /* the limit cuts through an e with an accent */
+    for (size_t i = 2; i < sizeof(wide); i += 2) /* the limit would split an e with an accent */
         wide[i] = (char)0xA9;
     wide[0] = 0x61;
     slice cut = json_excerpt(slice_of(wide, sizeof(wide)), &arena);
@@ -141,8 +141,8 @@ static void write_naive(struct buf *out, slice text)
     buf_append_char(out, '"');
 }
 
-/* Every length around the words that are copied at once, with every kind of byte at every position,
- * in a block of exactly that size, so that ASan detects a byte too many. */
+/* Every length around the size of the words that are copied, with every kind of byte at every
+ * position, in a block of exactly that size, so that ASan detects a byte too many. */
 static void test_every_length(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_build(void **state)
                    "\"4\":[0,1,2,3],\"str\":\"s\",\"u\":18446744073709551615}");
 }
 
-/* A parsed container has no spare room: growing it must not write past it. */
+/* A parsed container has no spare capacity: growing it must not write past it. */
 static void test_grow_parsed(void **state)
 {
     struct json *root = parse(*state, "{\"a\":[1,2,3,4],\"b\":5}");

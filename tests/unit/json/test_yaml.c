@@ -1,5 +1,6 @@
 /*
- * YAML to JSON: the core schema, styles, aliases, and what is refused, with its line.
+ * YAML to JSON: the core schema, styles, aliases, and refused documents, with the line of the
+ * fault.
  */
 #include "json/yaml.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /*
- * The request rate of accounts, with a clock of the test's own.
+ * The request rate of accounts, with a clock that the test sets.
  */
 #include "limit/account_rate.h"
 #include "unit.h"
@@ -22,7 +22,7 @@ static struct uuid account(uint32_t number)
     return id;
 }
 
-/* How many of `count` requests are served. */
+/* The number of served requests out of `count`. */
 static unsigned served(uint32_t number, unsigned count, uint64_t now_ns)
 {
     unsigned sum = 0;
@@ -62,7 +62,7 @@ static void accounts_are_bounded(void **state)
         assert_int_equal(served(ACCOUNT_RATE_ACCOUNTS_MAX + i, 1, SECOND), 1);
     assert_int_equal(mem_live_blocks(), blocks);
     assert_int_equal(served(0, 1, SECOND), 0);
-    assert_int_equal(served(1, 1, SECOND), 1); /* no longer cached: it may make more */
+    assert_int_equal(served(1, 1, SECOND), 1); /* no longer cached, so it may make more requests */
 }
 
 int main(void)

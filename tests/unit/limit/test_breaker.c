@@ -1,5 +1,6 @@
 /*
- * Circuits, with a clock of the test's own: when they open, for which accounts, and how they close.
+ * Circuits, with a clock that the test sets: when they open, for which accounts, and how they
+ * close.
  */
 #include "limit/breaker.h"
 #include "unit.h"
@@ -64,7 +65,7 @@ static bool enter(struct breaker_pass *pass, slice origin, struct uuid account)
     return enter_as(pass, &key);
 }
 
-/* One execution; false: it was refused. */
+/* Runs one execution. false: it was refused. */
 static bool vote_as(struct breaker_key key, bool is_failure)
 {
     struct breaker_pass pass;
@@ -101,7 +102,7 @@ static bool is_refused(struct uuid account)
     return is_refused;
 }
 
-/* For how long it is refused. */
+/* The time for which it is refused. */
 static uint64_t refusal_ms(struct uuid account, bool is_of_all)
 {
     struct breaker_pass pass = {0};
@@ -178,7 +179,7 @@ static void its_own_successes_do_not_excuse_an_account(void **state)
     assert_true(is_refused(anna));
 }
 
-/* Open for anna, and its time is over. */
+/* The circuit is open for anna, and its time is over. */
 static void open_and_wait(void)
 {
     begin(&config);
@@ -202,7 +203,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
     assert_true(enter(&more, ORIGIN, anna));
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));
-    breaker_report(&probes[1], true, now); /* one vote among others by now */
+    breaker_report(&probes[1], true, now); /* by now it counts as one result among others */
     breaker_leave(&probes[2]);
     assert_false(is_refused(anna));
     fail_times(8, anna);
@@ -225,10 +226,11 @@ static void a_probe_that_fails_opens_it_for_longer(void **state)
     }
     assert_true(enter(&probe, ORIGIN, anna));
     breaker_report(&probe, false, now);
-    breaker_report(&late, true, now); /* one vote among others by now */
+    breaker_report(&late, true, now); /* by now it counts as one result among others */
     assert_false(is_refused(anna));
     fail_times(9, anna);
-    assert_in_range(refusal_ms(anna, false), 100, 125); /* once closed, it starts from zero */
+    assert_in_range(refusal_ms(anna, false), 100, 125); /* once closed, the circuit counts from
+                                                         * zero */
 }
 
 static void those_under_way_when_it_opens_have_no_second_vote(void **state)
@@ -241,10 +243,10 @@ static void those_under_way_when_it_opens_have_no_second_vote(void **state)
     for (unsigned i = 0; i < 10; i++)
         breaker_report(&early[i], true, now);
     assert_true(is_refused(anna));
-    assert_true(breaker_is_open(&early[10], now)); /* another attempt would be no use */
+    assert_true(breaker_is_open(&early[10], now)); /* another attempt would not help */
     for (unsigned i = 10; i < 19; i++)
         breaker_report(&early[i], true, now);
-    breaker_report(&early[19], false, now); /* not a probe: its answer may be from before */
+    breaker_report(&early[19], false, now); /* not a probe, since its answer may be older */
     assert_true(is_refused(anna));
     now += 125 * MS;
     assert_false(is_refused(anna));
@@ -266,7 +268,7 @@ static void one_account_is_never_the_cause_for_others(void **state)
         assert_true(vote(ORIGIN, bert, false));
 }
 
-/* Each of `count` accounts fails that often. */
+/* Each of `count` accounts fails this many times. */
 static void accounts_fail(unsigned count, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
@@ -303,15 +305,15 @@ static void no_account_counts_twice(void **state)
 {
     (void)state;
     begin(&config);
-    for (unsigned i = 0; i < 4; i++) { /* two that fail, in each half of a window */
+    for (unsigned i = 0; i < 4; i++) { /* two accounts that fail, in each half of a window */
         accounts_fail(2, 3);
         succeed_times(2, bert);
-        assert_true(vote(ORIGIN, bert, true)); /* and one that does now and then */
+        assert_true(vote(ORIGIN, bert, true)); /* and one that fails occasionally */
         assert_false(is_refused(anna));
         now += 500 * MS;
     }
     now += 5000 * MS;
-    accounts_fail(2, 4); /* what is long past does not count */
+    accounts_fail(2, 4); /* old failures do not count */
     assert_false(is_refused(anna));
 }
 
@@ -325,7 +327,7 @@ static void an_account_that_succeeds_goes_on_and_closes_it(void **state)
     assert_true(is_refused(anna));
     assert_true(enter(&pass, ORIGIN, bert));
     assert_false(pass.is_probe);
-    breaker_report(&pass, true, now); /* it applies to this account, too */
+    breaker_report(&pass, true, now); /* the circuit also applies to this account */
     assert_true(is_refused(bert));
     now += 125 * MS;
     assert_true(vote(ORIGIN, bert, false));
@@ -347,7 +349,8 @@ static void probes_are_spread_over_accounts(void **state)
     for (unsigned number = 0; number < 3; number++) {
         assert_true(enter(&probes[number], ORIGIN, account_of(number)));
         assert_true(probes[number].is_probe);
-        assert_false(enter(&more, ORIGIN, account_of(number))); /* one at a time for each account */
+        assert_false(enter(&more, ORIGIN, account_of(number))); /* one probe at a time for each
+                                                                 * account */
     }
     assert_false(enter(&more, ORIGIN, bert));
     breaker_report(&probes[0], true, now);
@@ -358,7 +361,7 @@ static void probes_are_spread_over_accounts(void **state)
     assert_true(enter(&more, ORIGIN, bert));
     assert_true(more.is_probe);
     breaker_leave(&probes[2]);
-    assert_true(is_refused(anna)); /* only an occasional probe is let through */
+    assert_true(is_refused(anna)); /* only an occasional probe is allowed */
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));
 }
@@ -374,7 +377,7 @@ static void what_closes_it_lets_accounts_probe(void **state)
     now += 30 * MS;
     assert_true(vote(ORIGIN, bert, false)); /* a probe */
     assert_true(vote(ORIGIN, account_of(0), true));
-    assert_true(is_refused(account_of(0))); /* it was one probe and no more */
+    assert_true(is_refused(account_of(0))); /* exactly one probe was allowed */
     now += 1000 * MS;
     assert_true(vote(ORIGIN, account_of(0), false));
     assert_false(is_refused(account_of(0)));
@@ -457,7 +460,7 @@ static void memory_is_bounded(void **state)
         assert_true(enter(&passes[i], slice_cstr(text), anna));
         assert_non_null(passes[i].member);
     }
-    assert_true(enter(&more, ORIGIN, anna)); /* all are in use: it is not counted */
+    assert_true(enter(&more, ORIGIN, anna)); /* all slots are in use, so it is not counted */
     assert_null(more.member);
     breaker_report(&more, true, now);
     for (unsigned i = 0; i < 3; i++)
@@ -483,7 +486,7 @@ static void an_account_with_many_hosts_displaces_itself(void **state)
     assert_true(mem_live_blocks() <= blocks + 4 + 1); /* the map grew */
     for (unsigned number = 0; number < 64; number++)
         kept += !vote_as(given(ORIGIN, account_of(number)), true);
-    assert_true(kept >= 56); /* those in the same slot as anna have lost theirs */
+    assert_true(kept >= 56); /* those in the same slot as anna have lost their circuits */
 }
 
 static void many_accounts_are_bounded(void **state)
@@ -538,7 +541,7 @@ static void what_another_process_opened_is_open_here(void **state)
     assert_true(breaker_would_refuse(breaker, &key, now));
     breaker_hear(breaker, &key, true, &closed, now);
     assert_false(breaker_would_refuse(breaker, &key, now));
-    /* refuses for no longer than this process would open it itself: 350 ms plus a quarter */
+    /* refuses calls for no longer than this process itself would: 350 ms plus a quarter */
     breaker_hear(breaker, &key, false, &(struct breaker_news){BREAKER_OPENS, 3600000}, now);
     assert_true(breaker_would_refuse(breaker, &key, now + 436 * MS));
     assert_false(breaker_would_refuse(breaker, &key, now + 437 * MS));

@@ -63,7 +63,7 @@ static void what_is_none_is_refused(void **state)
         "circuit x open 5 all - https://a",
         "circuit " SENDER " open x all - https://a",
         "circuit " SENDER " open 5 all - ",
-        "circuit " SENDER " open 5 all http https://a", /* a host that is in no connection */
+        "circuit " SENDER " open 5 all http https://a", /* a host that no connection has */
         "circuit " SENDER " open 5 nobody - https://a",
         "circuit " SENDER " open 99999999999 all - https://a",
     };

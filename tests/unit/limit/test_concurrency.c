@@ -1,5 +1,5 @@
 /*
- * Executions in flight: those of one account leave room for the others.
+ * Executions in flight: those of one account leave slots for the others.
  */
 #include "limit/concurrency.h"
 #include "base/share.h"

@@ -1,6 +1,6 @@
 /*
- * A process's part of a limit: when it asks for one, what it may use while it waits for an answer,
- * and what happens without an answer. The test answers for the database.
+ * A process's part of a limit: when it asks for a part, what it may use while it waits for an
+ * answer, and what happens without an answer. The test answers for the database.
  */
 #include "limit/lease.h"
 #include "seam/seam.h"
@@ -73,7 +73,7 @@ static int tear_down(void **state)
     return seam_close() ? 0 : -1;
 }
 
-/* Until the queries that are due now have been sent. */
+/* Runs until all scheduled queries have been sent. */
 static void pass(void)
 {
     seam_pass_ms(t.loop, 1);
@@ -106,7 +106,7 @@ static void check_asked(const char *name, int64_t value)
     assert_int_equal(seam_param(asked(), name)->as.i64, value);
 }
 
-/* Like its owner: makes one call, or gets the time to wait for one. */
+/* Acts as the owner of the limit: makes one call, or gets the time to wait for one. */
 static bool call(void)
 {
     lease_fill(&t.lease, now());
@@ -138,7 +138,7 @@ static void a_first_call_asks_at_once(void **state)
     assert_false(call());
 }
 
-/* A process that got more than it wanted asks again soon. One that did not waits for its turn. */
+/* A process that got more than it wanted asks again soon. Any other process waits for its turn. */
 static void one_that_was_refused_asks_at_its_tick_alone(void **state)
 {
     (void)state;
@@ -226,12 +226,12 @@ static void without_an_answer_the_last_part_goes_on(void **state)
     assert_in_range(served, 20 * RATE / 2 - 2, 20 * RATE / 2 + BURST / 2 + 2);
     seam_pass_ms(t.loop, LEASE_TICK_MS + 1);
     assert_true(seam_param(asked(), "used")->as.i64 >=
-                CALLS(served)); /* all of it, once the database is back */
+                CALLS(served)); /* the whole part, once the database is back */
     answer(CALLS(1), 0);
     assert_int_equal(t.lease.part, CALLS(1));
 }
 
-/* Started while the database is unreachable: it acts as a process that is alone. */
+/* A process that starts while the database is unreachable acts as if it were the only one. */
 static void without_a_part_it_has_the_whole(void **state)
 {
     int served = 0;
@@ -248,7 +248,7 @@ static void without_a_part_it_has_the_whole(void **state)
     assert_int_equal(served, BURST);
 }
 
-/* Concurrent calls: none that is under way is returned. */
+/* The part that concurrent calls under way use is not returned. */
 static void calls_under_way_are_kept(void **state)
 {
     (void)state;
@@ -261,7 +261,7 @@ static void calls_under_way_are_kept(void **state)
     t.floor = 1;
     answer(2, 0);
     assert_int_equal(t.lease.part, 2);
-    for (int i = 0; i < 10; i++) { /* as long as it is under way */
+    for (int i = 0; i < 10; i++) { /* as long as the call is under way */
         seam_pass_ms(t.loop, LEASE_TICK_MS);
         check_asked("floor", 1);
         answer(1, 0);

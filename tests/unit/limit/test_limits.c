@@ -1,5 +1,5 @@
 /*
- * A connection's limits: order, bounds, what providers' replies teach, and what is returned.
+ * A connection's limits: order, maximum waits, what providers' replies teach, and what is returned.
  */
 #include "limit/limits.h"
 
@@ -81,7 +81,7 @@ static struct caller *come(int64_t connection_id, uint64_t wait_ms)
     return caller;
 }
 
-/* The time since began_ns is at least this long. How much longer is not known. */
+/* The time since began_ns is at least this long. The exact time is unknown. */
 static void assert_left_ms(int64_t left_ms, int64_t whole_ms, uint64_t began_ns)
 {
     int64_t gone_ms = (int64_t)((clock_mono_ns() - began_ns) / MS) + 1;
@@ -132,7 +132,8 @@ static void begin(struct bench *b, const char *limits, struct limits_config conf
     assert_true(t.loop && t.limits);
 }
 
-/* From the metric that operators read. The line does not exist before the first caller waits. */
+/* Read from the metric that operators use. The line does not exist before the first caller
+ * waits. */
 static unsigned waiting(void)
 {
     struct buf text;
@@ -218,7 +219,7 @@ static void who_would_wait_too_long_is_refused_at_once(void **state)
     assert_left_ms(late->place.retry_after_ms, 10001, began_ns);
     struct caller *patient = come(1, 11000);
     assert_false(patient->is_decided);
-    late = come(1, 11000); /* after the patient one it is twice as long */
+    late = come(1, 11000); /* it waits twice as long, because the patient caller is first */
     assert_true(is_refused(late));
     assert_left_ms(late->place.retry_after_ms, 20001, began_ns);
 }
@@ -228,7 +229,7 @@ static void a_wait_for_a_place_ends_at_its_bound(void **state)
     begin(*state, "{\"in_flight_max\":1}", (struct limits_config){0});
     assert_true(is_free(come(1, 0)));
     struct caller *long_one = come(1, 60000);
-    struct caller *short_one = come(1, 30); /* has less time, but came later */
+    struct caller *short_one = come(1, 30); /* has less time, but arrived later */
     turn_until(&short_one->is_decided);
     assert_true(is_refused(short_one) && short_one->place.retry_after_ms > 0);
     assert_false(long_one->is_decided);
@@ -255,7 +256,7 @@ static void another_attempt_counts(void **state)
     struct caller *first = come(1, 0);
     assert_int_equal(limits_repeat(&first->place), 0);
     assert_int_equal(limits_repeat(&first->place), 0);
-    /* one token more than it has: it goes into debt */
+    /* one token more than it has, so the balance becomes negative */
     assert_left_ms(limits_repeat(&first->place), 10001, began_ns);
     limits_leave(&first->place, true);
     struct caller *next = come(1, 0);
@@ -279,7 +280,7 @@ static void a_provider_that_says_wait_closes_the_connection(void **state)
 {
     begin(*state, "{}", (struct limits_config){0});
     struct caller *first = come(1, 0);
-    tell(first, too_fast(-1)); /* the duration is not known, so nothing is assumed */
+    tell(first, too_fast(-1)); /* the duration is unknown, so nothing is assumed */
     assert_true(is_free(come(1, 0)));
     uint64_t began_ns = clock_mono_ns();
     tell(first, too_fast(40000));
@@ -321,8 +322,8 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     assert_true(is_free(a) && is_free(b) && is_refused(c));
     assert_left_ms(c->place.retry_after_ms, 30000, began_ns);
     limits_leave(&b->place, true);
-    /* one call is left, but the other call in flight may not have been counted yet: none is certain
-     */
+    /* one call is left, but the other call in flight may not have been counted yet, so none is
+     * certain */
     struct caller *own = come(2, 0);
     tell(own, (struct limits_feedback){false, -1, 9, 30000});
     struct caller *second = come(2, 0), *third = come(2, 0);
@@ -368,7 +369,7 @@ static void they_can_be_switched_off(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, bench_setup, end)
 
-/* Replies count, but the manifest's pace does not. */
+/* Limits in replies apply, but the manifest's rate does not. */
 static void it_is_known_until_when_calls_are_refused(void **state)
 {
     begin(*state, "{\"rate_per_s\":0.001,\"burst\":2}", (struct limits_config){0});

@@ -64,7 +64,7 @@ static void accounts_are_served_in_turn(void **state)
     budget_use_end(&uses[0]);
     WAIT_UNTIL(loop, ended == 4);
     assert_int_equal(order[0], 1);
-    assert_int_equal(order[1], 4); /* before the second request of the account that came first */
+    assert_int_equal(order[1], 4); /* before the second request of the account that arrived first */
     assert_int_equal(order[2], 2);
     assert_int_equal(order[3], 3);
     for (size_t i = 1; i < 5; i++)

@@ -1,6 +1,6 @@
 /*
- * The cache: one load for all that wait, how long its result is valid, what is evicted first, and
- * that no request after a change gets a value from before it.
+ * The cache: one load for all waiting requests, how long its result is valid, what is evicted
+ * first, and that no request after a change gets a value from before the change.
  */
 #include "loop/cache.h"
 
@@ -178,7 +178,7 @@ static void a_time_that_is_over_needs_a_load(void **state)
 {
     struct cache cache;
     set_up(&cache, *state, 8);
-    good_ms = 0; /* a failure: it answers the requests that wait for it, and is not cached */
+    good_ms = 0; /* a failure answers the requests that wait for it, and is not cached */
     assert_int_equal(ask(&cache, 0, "a1"), 1);
     assert_null(cache_peek(&cache, SLICE("a1")));
     good_ms = 1;
@@ -251,8 +251,8 @@ static void what_is_forgotten_is_loaded_again(void **state)
     assert_int_equal(drops, loads);
 }
 
-/* A load from before a change answers only the requests from before it, whichever of the two loads
- * ends first. */
+/* A load from before a change answers only requests from before the change, whichever of the two
+ * loads ends first. */
 static void what_is_asked_after_a_change_is_loaded_after_it(void **state)
 {
     for (int is_late_first = 0; is_late_first < 2; is_late_first++) {
@@ -276,7 +276,7 @@ static void what_is_asked_after_a_change_is_loaded_after_it(void **state)
     }
 }
 
-/* Loads under way outlive the cache, and nothing waits for one that only fills it. */
+/* Loads under way outlive the cache, and nothing waits for a load that only fills it. */
 static void a_cache_goes_while_it_loads(void **state)
 {
     struct cache cache;

@@ -1,5 +1,5 @@
-/* loop/dir_watch: written, renamed and removed files, a folder that is removed and made again, a
- * link that is set to another folder, a kernel that refuses to watch. */
+/* loop/dir_watch: written, renamed and removed files, a folder that is removed and created
+ * again, a link that is changed to another folder, and a kernel that refuses to watch. */
 #include "testing.h"
 
 #include <fcntl.h>
@@ -79,7 +79,8 @@ static void files_written_renamed_and_removed_are_told(void **state)
     wait_until_told(loop);
     put(at("catalog/a.json"), "22");
     wait_until_told(loop);
-    put(at("draft"), "333"); /* outside of the folder, as editors or deployments do it */
+    put(at("draft"), "333"); /* written outside of the folder and moved in, as editors or
+                              * deployments do */
     assert_int_equal(rename(at("draft"), at("catalog/a.json")), 0);
     wait_until_told(loop);
     assert_int_equal(unlink(at("catalog/a.json")), 0);

@@ -1,5 +1,5 @@
-/* loop/dns with an injected look-up: cache, single flight, deadlines, cancel, bounds, slots. A slow
- * resolver starves no other look-up. */
+/* loop/dns with an injected look-up: cache, single flight, deadlines, cancel, limits, slots. A
+ * slow resolver starves no other look-up. */
 #include "testing.h"
 
 #include <arpa/inet.h>
@@ -238,7 +238,7 @@ static void a_query_ends_at_its_deadline_and_the_lookup_goes_on(void **state)
     gate_set(true);
     WAIT_UNTIL(*state, later.is_done);
     assert_int_equal(later.query.status, OK);
-    ask(&after, *state, resolver, "slow.example", 0); /* in the cache: it takes no time */
+    ask(&after, *state, resolver, "slow.example", 0); /* in the cache, so it takes no time */
     WAIT_UNTIL(*state, after.is_done);
     assert_int_equal(after.query.status, OK);
     ask(&after, *state, resolver, "other.example", 0);
@@ -275,7 +275,7 @@ static void freeing_ends_what_waits(void **state)
     for (size_t i = 0; i < ARRAY_LEN(askers); i++)
         ask(&askers[i], *state, resolver, hosts[i % 5], 3600000);
     turn_until_asked(*state, askers, ARRAY_LEN(askers));
-    dns_resolver_free(resolver); /* flights are still on their threads */
+    dns_resolver_free(resolver); /* look-ups are still on their threads */
     gate_set(true);
     WAIT_UNTIL(*state, op_count(*state) == 0);
     for (size_t i = 0; i < ARRAY_LEN(askers); i++)
@@ -311,8 +311,8 @@ static void names_and_queries_are_bounded(void **state)
     dns_resolver_free(resolver);
 }
 
-/* Looks it up until the resolver has measured an answer within slow_ms: if the machine is paused,
- * any name is slow once. The cached answer may live 1 ms. */
+/* Looks the name up until the resolver has measured an answer within slow_ms: if the machine is
+ * paused, any name is slow once. The cached answer may live 1 ms. */
 static void become_good(struct loop *loop, struct dns_resolver *resolver, const char *host,
                         uint64_t slow_ms)
 {
@@ -326,8 +326,8 @@ static void become_good(struct loop *loop, struct dns_resolver *resolver, const 
     } while (clock_mono_ns() - began_ns >= slow_ms * 1000000);
 }
 
-/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new hosts too, and every
- * deadline is met. */
+/* 50 calls to 5 hosts whose resolver hangs: other hosts, including new ones, are answered, and
+ * every deadline is met. */
 static void a_slow_resolver_starves_nobody(void **state)
 {
     enum {
@@ -340,30 +340,32 @@ static void a_slow_resolver_starves_nobody(void **state)
         resolver_new(*state, (struct dns_config){.slow_ms = SLOW_MS, .ttl_ms = 1});
     struct asker stuck[50], other;
     become_good(*state, resolver, "good.example", SLOW_MS);
-    do { /* a round whose time was up before its first turn has begun no look-up */
+    do { /* a round whose time was over before its first turn has begun no look-up */
         uint64_t deadline_ns = clock_mono_ns() + 20000000;
         for (size_t i = 0; i < ARRAY_LEN(stuck); i++) {
             ask(&stuck[i], *state, resolver, slow[i % 5], 0);
             stuck[i].deadline_ns = deadline_ns;
         }
-        WAIT_UNTIL(*state, op_count(*state) == 0); /* the gate is closed: all at their deadline */
+        WAIT_UNTIL(*state, op_count(*state) == 0); /* the gate is closed, so all end at their
+                                                    * deadline */
         for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
             assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
     } while (gate_waiting() < AT_ONCE);
     assert_int_equal(gate_waiting(), AT_ONCE);
-    spin_ms(SLOW_MS); /* past the ttl, too: it is looked up again */
+    spin_ms(SLOW_MS); /* even past the ttl, it is looked up again */
     size_t calls = gate_calls();
     ask_and_wait(&other, *state, resolver, "good.example");
     assert_int_equal(other.query.status, OK);
     assert_int_equal(gate_calls(), calls + 1);
 
-    gate_set(true); /* they answer at last, and count as slow from now on */
+    gate_set(true); /* the look-ups end, and their hosts count as slow from now on */
     WAIT_UNTIL(*state, gate_waiting() == 0);
-    for (size_t i = 3; i < 5; i++) /* the look-ups that waited for a slot are done, too */
+    for (size_t i = 3; i < 5; i++) /* the look-ups that waited for a slot have also ended */
         ask_and_wait(&other, *state, resolver, slow[i]);
     gate_set(false);
     spin_ms(2);
-    for (size_t i = 0; i < ARRAY_LEN(stuck); i++) /* the three under way while it was closed */
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++) /* the three that were under way while the gate
+                                                   * was closed */
         ask(&stuck[i], *state, resolver, slow[i % 3], 3600000);
     turn_until_asked(*state, stuck, ARRAY_LEN(stuck));
     ask(&other, *state, resolver, "new.example", 3600000);

@@ -1,4 +1,5 @@
-/* loop/entrance: the order in which several accounts begin. An account that is alone passes. */
+/* loop/entrance: the order in which several accounts begin. An account that is alone does not
+ * wait. */
 #include "base/clock.h"
 #include "loop/internal.h"
 #include "testing.h"
@@ -60,7 +61,7 @@ static void come_many(struct loop *loop)
         come(loop, &guests[i], SLICE("many"));
 }
 
-/* They stay once they have begun. */
+/* Guests stay once they have begun. */
 static void come_to_stay(struct loop *loop, struct guest *from, size_t count, slice account)
 {
     for (size_t i = 0; i < count; i++) {
@@ -136,7 +137,7 @@ static void two_begin_in_turn(void **state)
     while (!first.is_ended);
     assert_true(order <= 1 + A_TURN + 2 * A_TURN_GREEDY);
     size_t before = order;
-    /* arrives after the guests that wait, and begins before them */
+    /* arrives after the waiting guests, and begins before them */
     come(loop, &late, SLICE("other"));
     while (!late.is_ended)
         loop_turn(loop, false);
@@ -167,7 +168,7 @@ static void one_that_waits_is_cancelled(void **state)
         loop_turn(loop, false);
     assert_int_equal(last->begun, 0);
     run_to_the_end(loop);
-    assert_int_equal(order, MANY); /* the other, and all but it */
+    assert_int_equal(order, MANY); /* the other guest, and all except it */
 }
 
 static void without_memory_all_pass(void **state)
@@ -198,7 +199,7 @@ static void who_has_more_than_others_waits_for_its_own(void **state)
         began_ns = clock_mono_ns();
         turn_for(loop, MANY);
         begun = count_begun(guests, MANY);
-        if (begun == YOUNG_MAX) { /* the end of one guest makes room for another */
+        if (begun == YOUNG_MAX) { /* the end of one guest frees a place for another */
             guests[0].stays = false;
             op_release(&guests[0].op);
             turn_for(loop, 4);
@@ -267,8 +268,8 @@ static void a_long_reply_counts_as_several(void **state)
     assert_true(begun[1] <= 1 + A_TURN + A_TURN_GREEDY);
 }
 
-/* As many as all others together, they count as one account among them. However many there are, a
- * probe does not wait for them. */
+/* Requests without an account together count as one account among the others. However many there
+ * are, a probe does not wait for them. */
 static void strangers_share_one_line(void **state)
 {
     struct loop *loop = *state;
@@ -294,7 +295,7 @@ static void strangers_share_one_line(void **state)
     assert_int_equal(order, MANY + 4);
 }
 
-/* Strangers that send many of them slow down the others only by what fits into a turn. */
+/* Strangers that send many probes slow the others down only by what fits into a turn. */
 static void probes_are_never_greedy(void **state)
 {
     enum { TURNS = 5 };

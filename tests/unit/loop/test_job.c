@@ -90,7 +90,7 @@ static void run_pending(struct loop *loop, struct worker *workers, size_t count)
         loop_turn(loop, false);
 }
 
-/* An account with many jobs leaves threads to the others, whose jobs go first. */
+/* An account with many jobs leaves threads to the others, whose jobs run first. */
 static void jobs_go_in_turn_by_account(void **state)
 {
     enum { MANY = 12 };
@@ -109,7 +109,7 @@ static void jobs_go_in_turn_by_account(void **state)
     for (size_t i = 0; i < MANY; i++)
         running += atomic_load(&workers[i].stage) == 1;
     assert_in_range(running, 1, 4);
-    op_cancel(&workers[MANY - 1].op); /* waits: it ends at once, and never runs */
+    op_cancel(&workers[MANY - 1].op); /* still waiting: it ends immediately, and never runs */
     WAIT_UNTIL(loop, workers[MANY - 1].ends);
     assert_int_equal(atomic_load(&workers[MANY - 1].stage), 0);
     while (op_count(loop) > 0) {

@@ -1,4 +1,4 @@
-/* loop/listen: the backlog, descriptors running out, addresses, inherited and Unix sockets. */
+/* loop/listen: the backlog, exhausted descriptors, addresses, and inherited and Unix sockets. */
 #include "tcp_pair.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     struct rlimit before, tight;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     tight = before;
-    tight.rlim_cur = (rlim_t)dup(0); /* the lowest free one: all from here on are in use */
+    tight.rlim_cur = (rlim_t)dup(0); /* the lowest free descriptor: all from here on are in use */
     close((int)tight.rlim_cur);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
     struct sockaddr_in address = loopback(tcp_listener_port(pair.listener));
@@ -46,7 +46,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     uint64_t turns = loop_stats(pair.loop)->turns;
     char byte;
     ssize_t got;
-    do { /* the peer gets an end and does not hang */
+    do { /* the peer's connection is closed and does not hang */
         loop_turn(pair.loop, true);
         got = recv(fds[1], &byte, 1, MSG_DONTWAIT);
     } while (got < 0 && errno == EAGAIN);
@@ -215,7 +215,8 @@ static void one_that_takes_none_hinders_nobody(void **state)
     connect_shared(fds, port);
     uint64_t turns = loop_stats(loop)->turns;
     WAIT_UNTIL(loop, sharer.count == SHARED_CLIENTS);
-    assert_true(loop_stats(loop)->turns - turns < SHARED_CLIENTS); /* it waited, and did not spin */
+    assert_true(loop_stats(loop)->turns - turns < SHARED_CLIENTS); /* the loop waited instead of
+                                                                    * spinning */
     for (size_t i = 0; i < SHARED_CLIENTS; i++)
         close(fds[i]);
     sharer_end(&sharer);
@@ -255,7 +256,7 @@ static void unix_sockets_work_too(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     close(fd);
     pair_listen(&pair, *state, slice_cstr(address));
-    unlink(path); /* and one that a successor made is left alone */
+    unlink(path); /* a file that a successor made is left alone */
     fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     pair_end(&pair);

@@ -56,7 +56,7 @@ static void a_drain_is_bounded_and_the_rest_comes_first(void **state)
     loop_task_queue(loop, &repeat.task);
     loop_task_queue(loop, &repeat.task); /* queued already */
     assert_int_equal(repeat.runs, 0);
-    loop_run(loop); /* continues without anything else to wait for */
+    loop_run(loop); /* continues even if there is nothing else to wait for */
     assert_int_equal(repeat.runs, 3 * LOOP_RUNS_MAX);
 }
 
@@ -67,7 +67,7 @@ enum { BURN_NS = 50 * 1000, BURNS = 200 };
 struct burn {
     struct loop_task task;
     struct loop *loop;
-    uint64_t turn; /* in which it ran; UINT64_MAX: not yet */
+    uint64_t turn; /* the turn in which it ran; UINT64_MAX: not yet */
     bool owes;
     uint64_t takes_ns; /* 0: BURN_NS */
 };
@@ -88,7 +88,7 @@ static void run_burn(struct loop_task *task)
         loop_reserve(burn->loop, BURN_NS);
 }
 
-/* The largest number of these tasks in one turn. All ran, in order. */
+/* The largest number of these tasks that ran in one turn. All ran, in order. */
 static size_t most_burns_a_turn(struct loop *loop, bool owes)
 {
     static struct burn burns[BURNS];
@@ -158,7 +158,7 @@ static void what_threads_have_done_has_its_place_in_the_drain(void **state)
         assert_true(works[i].burn.turn <= turns);
 }
 
-/* The first work finds them ready: making them takes milliseconds. */
+/* The threads already exist for the first work, because creating them takes milliseconds. */
 static void the_pool_has_its_threads_before_it_is_needed(void **state)
 {
     struct loop *loop = *state;
@@ -451,7 +451,7 @@ static enum op_result step_burn(struct op *op)
     return OP_DONE;
 }
 
-/* The environment sets how long a turn may be. The loop is made again with it. before: for
+/* The environment sets the maximum length of a turn, so the loop is created again. before: for
  * unset_limit. */
 static struct loop *loop_with_limit(void **state, const char *limit_ms, char **before)
 {
@@ -492,8 +492,8 @@ static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
 
 enum { LIMIT_MS = 10, OVER_MS = 15, FAR_OVER_MS = 110, PASSED = 1, TAKEN = 2 };
 
-/* That many turns that use that much. TAKEN: more was charged, as by a host that pauses the
- * machine. It is not known for which turn. */
+/* Runs that many turns that use that much CPU time. TAKEN: more was charged, as when a host
+ * pauses the machine. It is unknown for which turn. */
 static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
 {
     uint64_t began_ns = clock_thread_cpu_ns();
@@ -509,7 +509,7 @@ static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
     return loop_turn_limit_passed() ? PASSED : 0;
 }
 
-/* In a process of its own, since exceeding the limit is final. */
+/* Runs in a separate process, since exceeding the limit ends it. */
 static bool is_passed_by(struct loop *loop, unsigned count, uint64_t ms)
 {
     int status, tries = 0;
@@ -582,7 +582,8 @@ int main(void)
         TEST(an_unwatchable_descriptor_is_refused),
         TEST(no_memory_means_no_loop),
         TEST(a_task_that_is_longer_than_a_turn_is_alone_in_it),
-        TEST(a_long_turn_is_seen_and_named), /* last: its mark stays for the process */
+        TEST(a_long_turn_is_seen_and_named), /* must be last, because its mark stays for the
+                                              * process */
     };
     return cmocka_run_group_tests_name("loop/loop", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* loop/op: steps, jumps, stops, holds, cancel in every state, parents, sleeping, the end exactly
- * once. */
+/* loop/op: steps, jumps, stops, holds, cancel in every state, parents, sleeping, and that each
+ * op ends exactly once. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -492,7 +492,8 @@ static void a_stuck_op_prints_itself(void **state)
     WAIT_UNTIL(loop, sample.frees);
 }
 
-/* In any order of releases, cancels and turns: one end, one free, and nothing afterwards. */
+/* For any order of releases, cancels and turns, there is one end, one free, and no call
+ * afterwards. */
 static void random_orders_end_once(void **state)
 {
     struct loop *loop = *state;

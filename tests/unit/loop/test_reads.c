@@ -5,7 +5,7 @@
 
 enum { CROWD = 60, BURN_NS = 50 * 1000, EVERY_MAX = 4 };
 
-/* Ready again as soon as it was read, if it continues. */
+/* A stream that, if it continues, is ready again as soon as it was read. */
 struct one {
     struct loop_reader reader;
     struct loop *loop;
@@ -100,7 +100,8 @@ static void apps_come_before_clients_and_discards_last(void **state)
     assert_false(loop_has_ready(loop));
 }
 
-/* Whatever a crowd does, a stream of another account is read every few turns, in each class. */
+/* However many streams an account has, a stream of another account is read every few turns, in
+ * each class. */
 static void no_crowd_takes_the_turns_of_others(void **state)
 {
     static const struct {
@@ -169,14 +170,14 @@ static void one_that_moves_or_leaves_keeps_no_line(void **state)
     loop_reader_leave(loop, &one.reader);
     assert_false(loop_has_ready(loop));
     loop_reader_ready(loop, &one.reader);
-    mem_fail_at(1, SIZE_MAX); /* without memory it waits with the strangers */
+    mem_fail_at(1, SIZE_MAX); /* an account without memory waits with the strangers */
     loop_reader_move(loop, &one.reader, account_of(4), READ_CLIENTS);
     turn_for(loop, 1);
     mem_fail_at(0, 0);
     assert_int_equal(one.reads, 1);
 }
 
-/* The metrics say how long the streams that were read have waited. */
+/* The metrics report how long streams waited before they were read. */
 static void the_longest_wait_is_told(void **state)
 {
     struct loop *loop = *state;

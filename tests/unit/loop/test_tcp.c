@@ -18,7 +18,8 @@ static void bytes_come_back(void **state)
     assert_int_equal(stream_write(pair.client.stream, parts, 4), OK);
     WAIT_UNTIL(pair.loop, pair.client.got.len == 13);
     assert_memory_equal(pair.client.got.ptr, "one two three", 13);
-    assert_int_equal(pair.client.drained, 0); /* the socket took all: nothing was pending */
+    assert_int_equal(pair.client.drained, 0); /* the socket took all bytes, so nothing was
+                                               * pending */
     struct sockaddr_storage peer;
     assert_int_equal(stream_peer(pair.server.stream, (struct sockaddr *)&peer, sizeof(peer)), OK);
     assert_int_equal(peer.ss_family, AF_INET);
@@ -47,7 +48,7 @@ static char *pattern(size_t len)
     return bytes;
 }
 
-/* More than socket buffers can hold, in parts of odd sizes. The reader is paused at first. */
+/* More bytes than socket buffers can hold, in parts of odd sizes. The reader is paused at first. */
 static void a_slow_reader_gets_all_in_order(void **state)
 {
     struct pair pair;
@@ -141,7 +142,7 @@ static void wait_until_delivered(int fd)
     while (unacknowledged > 0);
 }
 
-/* Half of the peers send again as soon as they were read. */
+/* Half of the peers send again as soon as their bytes were read. */
 static void on_crowd_read(struct stream *stream, void *owner, slice bytes)
 {
     struct reader *reader = owner;
@@ -215,7 +216,8 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
     crowd_begin(&crowd, *state);
     for (size_t i = 0; i < READERS; i++)
         send_byte(&crowd.readers[i]);
-    for (size_t i = 0; i < READERS; i++) /* they are all ready: a busy kernel delivers later */
+    for (size_t i = 0; i < READERS; i++) /* waits until all are ready, since a busy kernel
+                                          * delivers later */
         wait_until_delivered(crowd.readers[i].peer);
     for (size_t i = 0; i < READERS; i++) /* however fast the others send */
         WAIT_UNTIL(crowd.loop, crowd.readers[i].reads > 0);
@@ -285,7 +287,8 @@ static const struct stream_events guest_events = {
     NULL, on_guest_read, on_crowd_eof, NULL, on_guest_closed,
 };
 
-/* Accepted in the order of their arrival: the stream of that port that has none yet. */
+/* Connections are accepted in the order of arrival: finds the stream of that port that has none
+ * yet. */
 static void on_guest_accepted(struct stream *stream, void *owner)
 {
     struct inn *inn = owner;
@@ -402,7 +405,8 @@ static void a_refused_connect_is_told_later(void **state)
     struct end end = {0};
     struct sockaddr_in address = loopback(0);
     socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* keeps the port ours, but answers no connection */
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* keeps the port reserved, but accepts no
+                                               * connection */
     assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
     struct err err = {0};

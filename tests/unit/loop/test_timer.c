@@ -105,7 +105,8 @@ static void on_chain(struct timer *timer)
     assert_false(chain->is_inside);
     chain->is_inside = true;
     if (--chain->left)
-        timer_start(timer, 0); /* long past: must run neither inside nor in this pass */
+        timer_start(timer, 0); /* long overdue: it must run neither inside this callback nor in
+                                * this pass */
     chain->is_inside = false;
 }
 
@@ -147,7 +148,7 @@ static void on_count(struct timer *timer)
     CONTAINER_OF(timer, struct probe, timer)->fired++;
 }
 
-/* Its time has come before the turn begins, as if the machine was paused: poll must not wait for
+/* The timer expires before the turn begins, as if the machine was paused: poll must not wait for
  * later timers. */
 static void one_that_is_due_ends_a_turn_that_may_block(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * A wait that can never succeed ends soon and prints what waits (support/wait.h). A wait that may
- * still succeed continues.
+ * A wait that can never succeed ends soon and prints the waiting ops (support/wait.h). A wait that
+ * may still succeed continues.
  */
 #include "loop/testing.h"
 
@@ -47,7 +47,7 @@ static void wait_for_a_timer_of_a_minute(struct loop *loop)
     WAIT_UNTIL(loop, !timer_is_armed(&timer));
 }
 
-/* Its output before it was aborted. */
+/* The output of the process before it aborted. */
 static void run_in_vain(void (*run)(struct loop *loop), char *text, size_t text_bytes)
 {
     int ends[2], status;

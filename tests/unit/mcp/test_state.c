@@ -1,4 +1,4 @@
-/* mcp/state: a sealed state opens for its caller and in its time, and does not open once it was
+/* mcp/state: a sealed state opens for its caller until it expires, and does not open if it was
  * altered. */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -134,7 +134,7 @@ static void it_does_not_open_late(void **unused)
     assert_false(opens(reseal(text, INT64_MIN)));
 }
 
-/* Whatever the machines' clocks say, both use the database's time. */
+/* Whatever the clocks of the machines say, both use the database's time. */
 static void two_machines_agree_when_it_ends(void **unused)
 {
     uint64_t boot_ns = clock_boot_ns();

@@ -1,4 +1,4 @@
-/* mcp/words: texts of sluice about its routes, in the form for a client that has tools. */
+/* mcp/words: texts of sluice about its routes, reworded for a client that has tools. */
 #include "api/request.h"
 #include "mcp/words.h"
 #include "unit.h"

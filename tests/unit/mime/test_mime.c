@@ -178,7 +178,7 @@ static void check_lines(const char *message)
     }
 }
 
-/* Header text without its folding, its encoded words decoded. */
+/* The text of a header without folding, with its encoded words decoded. */
 static const char *decoded_header(struct bench *b, const char *message, const char *field)
 {
     const char *at = strstr(message, field);
@@ -256,14 +256,15 @@ static const char *decoded_body(struct bench *b, const char *message)
     }
     assert_int_equal(decode_base64(&out, buf_slice(&digits)), OK);
     if (is_base64)
-        buf_append_cstr(&out, "\r\n"); /* the message's last line end is not a part of the digits */
+        buf_append_cstr(&out, "\r\n"); /* the line end of the message's last line is not a part
+                                        * of the digits */
     const char *text = arena_cstr(&b->arena, buf_slice(&out));
     buf_deinit(&out);
     buf_deinit(&digits);
     return text;
 }
 
-/* A person's text that resembles an encoded word must be read as it was written. */
+/* A person's text that resembles an encoded word must be decoded to the original text. */
 static void looks_of_encoded_words_are_encoded(void **state)
 {
     assert_message(*state, "{\"subject\":\"=?utf-8?q?x?=\"}",

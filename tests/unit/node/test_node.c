@@ -28,7 +28,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Time passes until the node sends that query. */
+/* Lets time pass until the node sends that query. */
 static struct pg_query *await(struct machine *m, const char *name)
 {
     for (unsigned i = 0; i < 200; i++) {
@@ -67,7 +67,7 @@ static void a_lease_is_renewed_before_it_ends(void **state)
     assert_int_equal(seam_i64(beat, "lease_ms"), NODE_LEASE_MS);
 }
 
-/* It counts from before the statement was sent, less a margin, however long the answer took. */
+/* The lease starts before the statement was sent, less a margin, however long the answer took. */
 static void a_lease_counts_from_before_it_was_asked_for(void **state)
 {
     struct machine *m = *state;
@@ -83,8 +83,8 @@ static void a_lease_counts_from_before_it_was_asked_for(void **state)
     assert_false(node_may_write(m->node.node));
 }
 
-/* Each kind of failure of a heartbeat: it is sent again soon, and the lease does not change until
- * then. */
+/* After each kind of failure, the heartbeat is sent again soon, and the lease does not change
+ * until then. */
 static void a_heartbeat_that_fails_is_sent_again(void **state)
 {
     struct machine *m = *state;
@@ -100,7 +100,7 @@ static void a_heartbeat_that_fails_is_sent_again(void **state)
     assert_int_equal(m->store.nodes.count, 1);
 }
 
-/* Others may have taken over its work. From then on it is another node. */
+/* Other nodes may have taken over its work, so from then on the process is another node. */
 static void a_lease_that_ran_out_makes_another_node_of_it(void **state)
 {
     struct machine *m = *state;
@@ -134,7 +134,7 @@ static double clock_offset(void)
     return value;
 }
 
-/* Lines of the log that contain that. */
+/* The number of log lines that contain this text. */
 static unsigned lines_with(int log, const char *words)
 {
     static char text[64 * 1024];
@@ -148,8 +148,8 @@ static unsigned lines_with(int log, const char *words)
     return count;
 }
 
-/* It is logged once when it begins and once when it ends, and shared times use the database's clock
- * all the time. */
+/* A wrong clock is logged once when the error begins and once when it ends. Shared times always
+ * use the clock of the database. */
 static void a_clock_that_is_off_is_reported(void **state)
 {
     struct machine *m = *state;
@@ -191,7 +191,7 @@ static bool is_replayed(struct machine *m)
     return m->run.out.is_replayed;
 }
 
-/* Keys expire by the database's clock. A node's clock may be wrong. */
+/* Keys expire by the database's clock, since a node's clock may be wrong. */
 static void a_key_outlives_the_clock_of_a_node(void **state)
 {
     struct machine *m = *state;
@@ -222,8 +222,8 @@ static void add_claim(struct machine *m, struct uuid owner, unsigned number, boo
                                      .started_at = seam_store_now() - INT64_C(60000000)}};
 }
 
-/* Those of a node whose lease is over. If there are more than one scan returns, several scans take
- * them. */
+/* Claims of a node whose lease has expired. If there are more than one scan returns, several
+ * scans take them. */
 static void claims_of_the_dead_are_ended(void **state)
 {
     struct machine *m = *state;
@@ -235,7 +235,7 @@ static void claims_of_the_dead_are_ended(void **state)
     size_t bound = 0;
     for (size_t i = 0; i < m->store.claims.count; i++)
         bound += m->store.claims.items[i].is_bound;
-    /* a write may have been done: its key keeps an unknown outcome; a read's key is free */
+    /* a write may have been done, so its key keeps an unknown outcome; the key of a read is free */
     assert_int_equal(m->store.claims.count, bound);
     assert_int_equal(bound, CLAIM_RECOVER_MAX / 2 + 3);
     assert_int_equal(m->store.executions.count, bound);
@@ -257,7 +257,7 @@ static void a_scan_that_fails_is_made_again_later(void **state)
     }
 }
 
-/* Those of its own that no run here knows. One that belongs to a run stays. */
+/* Claims of the node itself that no run here knows. A claim that belongs to a run stays. */
 static void orphans_are_ended_and_runs_are_not(void **state)
 {
     struct machine *m = *state;

@@ -1,5 +1,6 @@
 /*
- * Claims without a run: a claim that was committed late is ended according to what is known of it.
+ * Claims without a run: a claim that was committed late is ended according to what is known about
+ * it.
  */
 #include "seam/walk.h"
 #include "unit.h"
@@ -32,14 +33,14 @@ static void start_write(struct seam_bench *b, const char *key)
     seam_settle(b->node.loop);
 }
 
-/* The run continues until it has ended, with everything answered. */
+/* The run continues until it has ended, with every query and call answered. */
 static void let_end(struct seam_bench *b)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     assert_true(seam_walk_until_ended(&walk, &b->run));
 }
 
-/* The claim as it is after its statement was done once more. */
+/* The claim as it is after its statement has run once more. */
 static struct row_claim copy_claim(struct seam_bench *b)
 {
     assert_int_equal(b->store.claims.count, 1);
@@ -86,7 +87,7 @@ static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
     assert_true(b->store.executions.items[0].is_succeeded);
 }
 
-/* Its provider may have received it: its key says so. */
+/* The provider may have received the call, and the key records that. */
 static void a_write_that_nothing_is_known_of_ends_as_unknown(void **state)
 {
     struct seam_bench *b = *state;

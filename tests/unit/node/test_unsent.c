@@ -1,5 +1,5 @@
 /*
- * Claims that were given up before anything was sent: the latest of them are remembered.
+ * Claims that were abandoned before anything was sent: the latest of them are remembered.
  */
 #include "node/unsent.h"
 #include "unit.h"

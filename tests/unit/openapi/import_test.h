@@ -1,5 +1,5 @@
 /*
- * What the tests of the importer share: documents in single quotes, an import, and checks of the
+ * Shared by the tests of the importer: documents in single quotes, an import, and checks of the
  * manifest and of the report.
  */
 #ifndef UNIT_CATALOG_IMPORT_TEST_H
@@ -9,7 +9,7 @@
 #include "openapi/import.h"
 #include "unit.h"
 
-/* A document with `paths` and more top-level members. ' is written for ". */
+/* A document with `paths` and more top-level members. ' replaces ". */
 #define DOCUMENT(version, paths, more)                                    \
     "{'openapi':'" version "','info':{'title':'Pet Shop','version':'1'}," \
     "'servers':[{'url':'https://api.example.com/v1/'}],'paths':{" paths "}" more "}"
@@ -83,7 +83,7 @@ static inline void import(struct bench *b, const char *document)
     import_with(b, document, "");
 }
 
-/* The value at the pointer, compared with JSON whose " are '. */
+/* Compares the value at the pointer with JSON in which ' replaces ". */
 static inline void check_at(struct bench *b, const char *pointer, const char *expected, int line)
 {
     const struct json *value = json_pointer(b->manifest, slice_cstr(pointer));

@@ -171,8 +171,8 @@ static void servers_become_base_url(void **state)
        "'additionalProperties':false}");
     SAYS(NOTE, "2 servers are described; the first is used");
     AT("/not_done_statuses", "[401,403,404,405,413,415,429]");
-    /* The scheme and empty values are not asked for. Variables without a default, or with one that
-     * cannot be part of an address, are. */
+    /* The person is not asked for the scheme or for empty values, but for variables without a
+     * default, or with a default that cannot be part of an address. */
     import(b, SERVERS("[{'url':'{scheme}://{shop}.example.com/{path}','variables':{'scheme':{"
                       "'default':'https','enum':['https','http']},'shop':{'default':'your shop'},"
                       "'path':{'default':''}}}]"));
@@ -188,7 +188,7 @@ static void servers_become_base_url(void **state)
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }
 
-/* No path can follow a query, and "..", in any form, leads to another path. */
+/* A path cannot be appended to a query, and "..", in any form, leads to another path. */
 static void a_server_has_a_plain_path(void **state)
 {
     static const char *const dots[] = {
@@ -404,7 +404,7 @@ static void faulty_overrides(void **state)
 
 /* ---- faults of the document ---- */
 
-/* A title says "API" and the like of every description. The id is made from the rest. */
+/* Many titles contain "API" or similar words, so the id is built from the rest. */
 static void a_title_becomes_an_id(void **state)
 {
     static const struct {
@@ -485,7 +485,7 @@ static void nonsense_inside(void **state)
     }
 }
 
-/* The n-th allocation fails, for every n: there is an error, never a crash or a leak. */
+/* The n-th allocation fails, for every n: there is an error, but never a crash or a leak. */
 static void memory_runs_out(void **state)
 {
     struct bench *b = *state;

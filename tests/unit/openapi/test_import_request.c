@@ -330,7 +330,7 @@ static void depth_is_bounded(void **state)
     buf_deinit(&text);
 }
 
-/* Nothing is refused that the document allows, and clients of models get a type. */
+/* Everything that the document allows is accepted, and clients of models get a type. */
 static void an_array_says_what_its_items_are(void **state)
 {
     struct bench *b = *state;
@@ -353,7 +353,7 @@ static void an_array_says_what_its_items_are(void **state)
        "'items':{'$ref':'#/$defs/any_json'}}");
 }
 
-/* Open if the document does not close it, so that nothing is refused that the vendor accepts. */
+/* Open unless the document closes it, so that everything that the vendor accepts is accepted. */
 static void a_body_is_closed_where_the_document_says_so(void **state)
 {
     struct bench *b = *state;
@@ -367,7 +367,7 @@ static void a_body_is_closed_where_the_document_says_so(void **state)
                        ""));
     AT(INPUT "additionalProperties", "false");
     ABSENT("/actions/0/request/body/others");
-    /* a schema that says what other members may be stays complete */
+    /* a schema that describes its other members is complete as it is */
     import(b, DOCUMENT("3.1.0",
                        BODY("{'type':'object','additionalProperties':{'type':'integer'},"
                             "'properties':{'a':{'type':'string'}}}"),

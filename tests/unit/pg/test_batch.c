@@ -1,5 +1,5 @@
-/* Batches of 1 to 1000 queries give the same results in both modes. Errors find only the guilty
- * query. */
+/* Batches of 1 to 1000 queries give the same results in both modes. An error affects only the
+ * query that caused it. */
 #include <stdlib.h>
 
 #include "support/pg_call.h"
@@ -116,7 +116,7 @@ static void check_lists(struct pg_bench *bench, size_t count)
 {
     struct todo saved[4];
     memcpy(saved, todo, sizeof(saved));
-    for (size_t i = 0; i < 4; i++) /* the same twice, and one without a row */
+    for (size_t i = 0; i < 4; i++) /* the same row twice, and one that does not exist */
         todo[i].account = items_account((uint8_t[]){0, 1, 0, 77}[i]);
     start_all(bench, 4, start_list);
     for (size_t i = 0; i < 4; i++) {
@@ -142,7 +142,7 @@ static void round_trip(enum pg_mode mode, size_t count)
     plan(count);
     pg_bench_open(&bench, &config, true);
 
-    start_all(&bench, count, start_take); /* new: each returns its own row */
+    start_all(&bench, count, start_take); /* new rows: each query returns its own row */
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(calls[i].query.rows.count, 1);
         assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 1), todo[i].id);
@@ -165,7 +165,7 @@ static void round_trip(enum pg_mode mode, size_t count)
         assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 2 * todo[i].n);
     pg_calls_end(calls, count);
     for (size_t i = 0; i < count; i += 2)
-        todo[i].id = -todo[i].id; /* half of them do not exist */
+        todo[i].id = -todo[i].id; /* half of the rows do not exist */
     start_all(&bench, count, start_drop);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(calls[i].query.rows.count, i % 2);
@@ -205,7 +205,7 @@ static double metric_now(const char *line)
 
 /* ---- reads that share an answer ---- */
 
-/* n of an account's row, and the number of queries so far. */
+/* Column n of an account's row, and the number of queries until then. */
 static const struct pg_column shared_params[] = {PG_ARG("account_id", PG_UUID),
                                                  PG_ARG("id", PG_I64)};
 static const struct pg_column shared_columns[] = {PG_ARG("n", PG_I64), PG_ARG("asked", PG_I64)};
@@ -225,7 +225,7 @@ static void start_shared(struct pg_call *call)
     submit(call, &item_shared);
 }
 
-/* count calls of one turn for `different` rows, and one that does not exist. */
+/* `count` calls in one turn for `different` rows, and one for a row that does not exist. */
 static void share(enum pg_mode mode, size_t count, size_t different)
 {
     struct pg_bench bench;
@@ -305,7 +305,7 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend_stmts[t->id]);
 }
 
-/* How many of that many reads were on the connection of the first. */
+/* The number of these reads that ran on the connection of the first. */
 static size_t on_first(struct pg_bench *bench, size_t count, bool are_different)
 {
     size_t same = 0;
@@ -368,7 +368,7 @@ static size_t done_of(const struct pg_call *some, size_t count)
     return done;
 }
 
-/* 200 of one wait, then four of another. */
+/* 200 queries of one account wait, then four of another. */
 static void start_two_accounts(struct pg_bench *bench, void (*start)(struct pg_call *call))
 {
     for (size_t i = 0; i < 204; i++)
@@ -579,8 +579,8 @@ static const struct pg_stmt widest = {
     .no_account = "it reads no table",
 };
 
-/* Each parameter counts differently, so one that is passed as text or instead of another is
- * noticed. */
+/* Each parameter has a different weight, so one that is passed as text or in another's position
+ * is detected. */
 static void make_widest(void)
 {
     size_t len = (size_t)snprintf(widest_sql, sizeof(widest_sql),

@@ -1,4 +1,4 @@
-/* Parameters from a struct, and rows into one. */
+/* Query parameters from a struct, and rows into a struct. */
 #include "pg/bind.h"
 #include "unit.h"
 
@@ -95,7 +95,7 @@ static void test_members_become_parameters(void **state)
     assert_true(slice_eq_cstr(params[LAST].as.bytes, "end"));
 }
 
-/* An absent value is NULL if its column says so, and only then. */
+/* An absent value is NULL if and only if its column says so. */
 static void test_what_is_absent(void **state)
 {
     struct pg_value params[PARAMS];

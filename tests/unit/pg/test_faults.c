@@ -155,8 +155,8 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 20);
 }
 
-/* A batch that waits for a lock delays the other connections only briefly, and only its own rows:
- * the second change of one of them waits, that of another row does not. */
+/* A batch that waits for a lock delays the other connections only briefly, and blocks only its
+ * own rows: a second change of one of these waits, a change of another row does not. */
 static void test_a_slow_batch_holds_back_its_rows_only(void **state)
 {
     struct pg_bench bench;
@@ -251,9 +251,8 @@ static void test_a_large_read_holds_back_no_small_one(void **state)
     pg_bench_close(&bench);
 }
 
-/* A query that may have been done is sent as the statement that checks first. One that was rolled
- * back is not.
- */
+/* A query that may have been done is sent again as the statement that checks first. A query that
+ * was rolled back is not. */
 static void test_the_second_sending_looks_first(void **state)
 {
     struct pg_bench bench;
@@ -303,8 +302,7 @@ static void test_killed_and_not_replayable_is_unknown(void **state)
     assert_int_equal(items_ask(conninfo, "select sum(n)::bigint from t.item"), 0);
 }
 
-/* Puts run in a ring while the server dies and comes back: each is followed by another when it is
- * done. */
+/* Puts run in a ring while the server dies and comes back: when one is done, the next is sent. */
 struct crowd {
     struct pg_bench bench;
     int64_t next_id, acknowledged, unknown;
@@ -317,8 +315,8 @@ static void start_fresh(struct pg_call *call)
     submit(call, &item_put);
 }
 
-/* Records what is done, and keeps `count` calls under way. Each acknowledged id is recorded in
- * acked[id]. */
+/* Records completed calls, and keeps `count` calls under way. Each acknowledged id is recorded
+ * in acked[id]. */
 static void crowd_step(struct crowd *crowd, size_t count, uint8_t *acked, size_t acked_max)
 {
     for (size_t i = 0; i < count; i++) {
@@ -388,7 +386,7 @@ static void test_restarts_lose_nothing(void **state)
     pg_calls_wait(&crowd.bench, calls, CROWD);
     crowd_step(&crowd, CROWD, acked, 0);
     pg_bench_close(&crowd.bench);
-    assert_int_equal(crowd.unknown, 0); /* all were replayable and had time */
+    assert_int_equal(crowd.unknown, 0); /* all could be replayed and had time */
     check_nothing_lost(acked, crowd.acknowledged);
     mem_free(acked);
 }
@@ -426,7 +424,7 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     open_with_rows(&bench, &config, 3);
     struct pg_sync *lock = lock_row();
     assert_int_equal(pg_sync_run(lock, "update t.item set n = 100 where id = 1", &err), OK);
-    start_all(&bench, 3, start_add); /* a set: blocked on row 1, which has a new version by then */
+    start_all(&bench, 3, start_add); /* a set, blocked on row 1, which has a new version by then */
     pg_bench_until_true(&bench, somebody_waits, NULL);
     assert_int_equal(pg_sync_run(lock, "commit", &err), OK);
     pg_calls_wait(&bench, calls, 3);
@@ -438,7 +436,8 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
 }
 
 /* If a query was sent before, a later failure does not undo what it may have done: the caller is
- * not assured that nothing was done. Values that are refused were refused the first time, too. */
+ * not assured that nothing was done. If its values are refused, they were already refused the
+ * first time. */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {
     struct pg_bench bench;
@@ -477,8 +476,8 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend);
 }
 
-/* A statement's first use comes after the command that fails, and its second use is on its way by
- * then. Neither the session nor the statement is at fault. */
+/* The first use of a statement comes after the command that fails, and its second use is under
+ * way by then. Neither the session nor the statement is at fault. */
 static void test_a_skipped_preparation_is_made_up_for(void **state)
 {
     struct pg_bench bench;
@@ -608,13 +607,13 @@ static void test_queue_is_bounded(void **state)
     pg_call_start(&bench, &calls[17], start_other_put, NULL);
     pg_calls_wait(&bench, &calls[17], 1);
     assert_int_equal(pg_pool_pending(bench.pool), 11);
-    calls[15].is_again = true; /* there is no room for it, but it may have been done before */
+    calls[15].is_again = true; /* the queue is full, but the query may have been done before */
     pg_call_start(&bench, &calls[15], start_put, NULL);
     pg_calls_wait(&bench, &calls[15], 1);
     assert_int_equal(calls[15].query.status, ERR_CLOSED);
     pg_call_end(&calls[15]);
     calls[15].is_again = false;
-    pg_pool_free(bench.pool); /* ends the ten: nothing was sent */
+    pg_pool_free(bench.pool); /* the ten queries end, and nothing was sent */
     bench.pool = NULL;
     pg_calls_wait(&bench, calls, 15);
     for (size_t i = 0; i < 15; i++)
@@ -647,8 +646,9 @@ static void start_result(struct pg_call *call)
     submit(call, &result);
 }
 
-/* Once a query has waited for a connection in vain, queries that a client waits for fail at once.
- * Work that was done is still stored, and other queries keep their time. */
+/* Once a query has timed out waiting for a connection, queries that a client waits for fail
+ * immediately. Results of completed work are still stored, and other queries keep their
+ * deadlines. */
 static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
 {
     struct pg_bench bench;

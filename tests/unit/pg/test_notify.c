@@ -68,7 +68,7 @@ static void test_heard_by_all_and_coalesced(void **state)
     pg_bench_until_true(&bench, has_wanted, &two);
     assert_string_equal(two.last, "key:2");
     assert_int_equal(one.count, 2);             /* the duplicate was not sent */
-    pg_notify_send(two.notify, SLICE("key:1")); /* later it is a new notification */
+    pg_notify_send(two.notify, SLICE("key:1")); /* a later one is a new notification */
     wanted = 3;
     pg_bench_until_true(&bench, has_wanted, &one);
     memset(large, 'x', sizeof(large));

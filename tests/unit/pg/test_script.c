@@ -1,4 +1,4 @@
-/* A script is cut where PostgreSQL would cut it. */
+/* A script is split where PostgreSQL would split it. */
 #include "base/embed.h"
 #include "pg/script.h"
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* The database's address: addresses that are refused, several hosts, names that take long. */
+/* The database's address: refused addresses, several hosts, and names whose look-up takes long. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ static void start_show(struct pg_call *call)
     pg_submit(call->bench->pool, &call->query, &call->op);
 }
 
-/* The operator's conninfo overrides. A role's settings do not. */
+/* The operator's conninfo takes precedence. A role's settings do not. */
 static void test_settings_of_a_session(void **state)
 {
     static const char *const wants[] = {"7777ms", "1s", "force_generic_plan", "off"};
@@ -106,8 +106,8 @@ static void wait_for_gate(void)
     pthread_mutex_unlock(&gate);
 }
 
-/* Replaces the C library's function, for libpq too: "slow.test" is 127.0.0.1 once the gate is open.
- * Otherwise only numbers are known. */
+/* Replaces the C library's function, for libpq too: "slow.test" is 127.0.0.1 once the gate is
+ * open. Other names fail, and numeric addresses resolve. */
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                 struct addrinfo **result)
 {

@@ -1,6 +1,6 @@
 /*
- * Members whose null means that they are absent: what is dropped, what stays, and that the work is
- * bounded.
+ * Members whose null means that they are absent: which are dropped, which stay, and that the work
+ * is limited.
  */
 #include "support/json_test.h"
 
@@ -33,7 +33,7 @@ static const char *dropped(struct arena *arena, const char *schema, const char *
 #define TEXT   "{\"type\":\"string\"}"
 #define CLOSED ",\"additionalProperties\":false}"
 
-/* Each: schema, instance, the instance after the removal. */
+/* Each entry: schema, instance, the instance after the removal. */
 static const char *const cases[][3] = {
     /* an optional member that does not accept null */
     {"{\"properties\":{\"a\":" TEXT ",\"b\":" TEXT "}" CLOSED, "{\"a\":null,\"b\":\"x\"}",
@@ -55,11 +55,11 @@ static const char *const cases[][3] = {
     {"{\"additionalProperties\":true}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"properties\":{\"a\":" TEXT "},\"patternProperties\":{\"^a\":{}}}", "{\"a\":null}",
      "{\"a\":null}"},
-    /* an entry of a map, which is present by choice: its null is a mistake, or intended */
+    /* an entry of a map, which is always optional: its null is a mistake, or intended */
     {"{\"patternProperties\":{\"^x\":" TEXT "}" CLOSED, "{\"x1\":null}", "{\"x1\":null}"},
     {"{\"additionalProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"unevaluatedProperties\":" TEXT "}", "{\"a\":null}", "{\"a\":null}"},
-    /* a member that is not declared: its sender has to get an error */
+    /* an undeclared member: its sender has to get an error */
     {"{\"properties\":{\"a\":" TEXT "}" CLOSED, "{\"A\":null}", "{\"A\":null}"},
     {"{\"properties\":{\"a\":" TEXT "}}", "{\"b\":null}", "{\"b\":null}"},
     {"{\"properties\":{\"a\":false}}", "{\"a\":null}", "{\"a\":null}"},
@@ -69,7 +69,7 @@ static const char *const cases[][3] = {
     {"{\"required\":[\"a\"],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}", "{\"a\":null}"},
     {"{\"allOf\":[{\"required\":[\"a\"]}],\"properties\":{\"a\":" TEXT "}}", "{\"a\":null}",
      "{\"a\":null}"},
-    /* required by an alternative is not required */
+    /* a member that only an alternative requires is not required */
     {"{\"properties\":{\"a\":" TEXT ",\"b\":" TEXT "},\"oneOf\":[{\"required\":[\"a\"]},"
      "{\"required\":[\"b\"]}]}",
      "{\"a\":null,\"b\":\"x\"}", "{\"b\":\"x\"}"},
@@ -107,7 +107,7 @@ static void test_cases(void **state)
     }
 }
 
-/* If nothing is dropped, the result is the very same value, and costs no memory. */
+/* If nothing is dropped, the result is the same value and takes no memory. */
 static void test_nothing_to_drop(void **state)
 {
     const struct schema *schema =

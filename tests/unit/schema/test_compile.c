@@ -1,6 +1,6 @@
 /*
- * Compiling: errors with their positions, references across documents, limits, memory; and the
- * parts: keywords, URI resolution, the meta-schemas.
+ * Compiling: errors with their positions, references across documents, limits and memory. Also the
+ * parts: keywords, URI resolution and the meta-schemas.
  */
 #include "support/json_test.h"
 
@@ -103,7 +103,7 @@ static void test_bundled_documents(void **state)
                 "minimum");
 }
 
-/* The meta-schemas describe themselves, and refuse what is not a schema. */
+/* The meta-schemas describe themselves, and refuse a value that is not a schema. */
 static void test_meta_schemas(void **state)
 {
     struct err err;
@@ -146,7 +146,7 @@ static void test_deep_chains(void **state)
     buf_append_cstr(&text, "\"d20000\":{\"type\":\"null\"}}}");
     const char *chain = arena_cstr(*state, buf_slice(&text));
     buf_deinit(&text);
-    /* Compiled without recursion. Validation goes as deep as allowed, and no deeper. */
+    /* Compiled without recursion. Validation recurses to the allowed depth, and no deeper. */
     const struct schema *schema = try_compile(*state, chain, &err);
     assert_non_null(schema);
     assert_false(schema_validate(schema, &json_null, NULL));

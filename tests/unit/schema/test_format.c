@@ -131,7 +131,7 @@ static void test_bad(void **state)
     check(*state, bad, ARRAY_LEN(bad), false);
 }
 
-/* Any prefix of a good text is checked without a read past its end, and is not always good. */
+/* Any prefix of a valid text is checked without a read past its end, and some prefix is invalid. */
 static void test_prefixes(void **state)
 {
     size_t refused = 0;

@@ -1,5 +1,5 @@
 /*
- * Patterns: what ECMA-262 allows, its meaning, and what is refused, with the position.
+ * Patterns: what ECMA-262 allows, its meaning, and refused patterns, with the position.
  */
 #include "support/json_test.h"
 

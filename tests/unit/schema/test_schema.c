@@ -1,6 +1,6 @@
 /*
- * Validation as callers use it: the messages, the limits, and that a valid instance costs no
- * allocation. test_suite.c tests what is valid at all.
+ * Validation as callers use it: the messages, the limits, and that a valid instance needs no
+ * allocation. test_suite.c tests which instances are valid.
  */
 #include "support/json_test.h"
 
@@ -37,7 +37,7 @@ static const char *violations(struct arena *arena, const char *schema, const cha
 
 /* ---- lengths ---- */
 
-/* Texts of every length modulo 8, and past the 255 rounds that a lane can count. */
+/* Texts of every length modulo 8, and longer than the 255 rounds that a lane can count. */
 static void test_character_counts(void **state)
 {
     static const char *const letters[] = {"x", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
@@ -281,7 +281,7 @@ static void test_report_without_memory(void **state)
 
 /* ---- cost ---- */
 
-/* Every keyword once. While the instance is valid, there may be no allocation at all. */
+/* Each keyword is used once. A valid instance must not cause an allocation. */
 static void test_valid_without_allocation(void **state)
 {
     const struct schema *schema = compile(

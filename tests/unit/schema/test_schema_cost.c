@@ -1,9 +1,9 @@
 /*
- * The cost of a validation: no schema, pattern or instance holds the loop for more than 50 ms of
- * CPU; and the cost of one of usual size. The release build of this program keeps this limit and
- * prints the figures (`make bench-micro`, and a part of `make test`). With sanitizers, which are
- * many times slower, it shows that every case ends, within a limit that is looser by the same
- * factor.
+ * The cost of a validation: no schema, pattern or instance blocks the loop for more than 50 ms of
+ * CPU time. Also the cost of a validation of usual size. The release build of this program keeps
+ * this limit and prints the figures (`make bench-micro`, and a part of `make test`). With
+ * sanitizers, which are many times slower, it shows that every case ends, within a limit that is
+ * looser by the same factor.
  */
 #include <string.h>
 
@@ -14,11 +14,13 @@
 
 enum {
     HELD_MS_MAX = 50 * BUILD_SLOWNESS,
-    COMPILE_MS_MAX = 250 * BUILD_SLOWNESS, /* when a manifest loads, not while requests wait */
-    BUSY_ROOM = 3,                         /* factor that allows for a machine with other work */
+    COMPILE_MS_MAX = 250 * BUILD_SLOWNESS, /* spent when a manifest is loaded, not while requests
+                                            * wait */
+    BUSY_ROOM = 3,                         /* the factor that allows for a machine with other
+                                            * work */
     DEEP = 500,
     LEVELS = 40,
-    /* With sanitizers, making such instances takes long. */
+    /* With sanitizers, building such instances takes long. */
     MANY = BUILD_SLOWNESS == 1 ? 1000 * 1000 : 100 * 1000,
 };
 

@@ -1,5 +1,5 @@
 /*
- * Any number of integrations with 50 actions each, for tests of the cost of size.
+ * Any number of integrations with 50 actions each, for tests of how the cost grows with the size.
  */
 #ifndef TEST_CATALOG_SYNTHETIC_H
 #define TEST_CATALOG_SYNTHETIC_H

@@ -17,7 +17,7 @@ enum {
     INTENTS_BYTES_MAX = 256 * 1024,
     INTENTS_MAX = 1000,
     ROUNDS = BUILD_SLOWNESS == 1 ? 20 : 1,
-    /* The limits. That of loading leaves room for a machine that is busy with other work. */
+    /* The limits. The limit for loading leaves room for a machine that is busy with other work. */
     BUSY_ROOM = 3,
     SEARCH_US_MAX = 300 * BUILD_SLOWNESS,
     LOAD_MS_MAX = 1000 * BUSY_ROOM * BUILD_SLOWNESS,
@@ -78,8 +78,8 @@ static void read_set(struct bench *b, const char *name)
     }
 }
 
-/* What people ask for, in words and in sentences, with typing mistakes and with queries of other
- * kinds. */
+/* Queries that people send, in words and in sentences, with typing mistakes, and queries of
+ * other kinds. */
 static void read_intents(struct bench *b)
 {
     static const char *const others[] = {
@@ -91,7 +91,7 @@ static void read_intents(struct bench *b)
         "search for a customer by name in app 7",
         "please list every branch that a colleague moved to the archive last week and share the "
         "names",
-        /* as long as is read, with every word known and in the core */
+        /* of the maximum parsed length, with every word known and in the core */
         "create list get update delete search archive restore move share invoice customer "
         "ticket "
         "branch channel create list get update delete search archive restore move share "

@@ -1,8 +1,8 @@
 /*
  * Search: exact names, words, typing mistakes, beginnings, relevance, words that are only mentioned
- * or are unwanted, order, limits, hostile queries, failing memory. It has a small catalog of its
- * own, so that a new manifest changes nothing here. test_search_quality.c measures the ranking with
- * the real one.
+ * or are unwanted, order, limits, hostile queries, failing memory. It has its own small catalog, so
+ * a new manifest changes nothing here. test_search_quality.c measures the ranking with the real
+ * catalog.
  */
 #include "catalog/search.h"
 #include "search/reading.h"
@@ -158,7 +158,7 @@ static void one_typing_mistake_is_forgiven(void **state)
     assert_first(*state, "creaxe spredsheet", "tables_create_spreadsheet");
     assert_first(*state, "xpolish", "twin_a_polish");
     assert_nothing(*state, "pxlixh"); /* two */
-    assert_nothing(*state, "bost");   /* in a short word, another letter makes another word */
+    assert_nothing(*state, "bost");   /* a changed letter in a short word makes another word */
     assert_nothing(*state, "kpost");
 }
 
@@ -183,7 +183,8 @@ static void what_has_no_known_word_finds_nothing(void **state)
         assert_nothing(*state, queries[i]);
 }
 
-/* There is no minimum: one known word finds what has it, whatever other words there are. */
+/* There is no minimum: one known word finds the documents that contain it, whatever the other
+ * words are. */
 static void one_known_word_is_enough(void **state)
 {
     struct bench *b = *state;
@@ -244,7 +245,7 @@ static void fitting_hits_are_those_of_high_relevance(void **state)
     assert_int_equal(catalog_hits_keep_fitting(b->hits, b->count), b->count);
 }
 
-/* The subject of a letter, its recipient and its date do not say what to do. */
+/* The subject, recipient and date of a letter do not say what to do. */
 static void what_is_told_does_not_count(void **state)
 {
     struct bench *b = *state;
@@ -271,7 +272,7 @@ static void what_is_connected_comes_first_among_near_equals(void **state)
     run(b, &request);
     assert_int_equal(b->count, 2);
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_b_polish"));
-    request.query = SLICE("send a letter"); /* but not before a better one */
+    request.query = SLICE("send a letter"); /* but not before a better hit */
     run(b, &request);
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_send_letter"));
     request.query = SLICE("twin_a_polish");
@@ -332,7 +333,7 @@ static void a_search_can_be_narrowed(void **state)
     assert_null(b->hits[0].action);
 }
 
-/* To order a list that a person has chosen: nothing is dropped, whatever the query. */
+/* Used to order a list that a person has chosen, so nothing is dropped, whatever the query is. */
 static void a_list_can_be_ranked_whole(void **state)
 {
     struct bench *b = *state;
@@ -379,7 +380,7 @@ static void the_best_are_kept_whatever_the_limit(void **state)
     }
 }
 
-/* For any bytes: no fault, within the limits, and no block left. */
+/* For any bytes, there is no fault, the limits are kept, and no block is left. */
 static void hostile_queries_do_no_harm(void **state)
 {
     struct bench *b = *state;

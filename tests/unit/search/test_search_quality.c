@@ -1,14 +1,14 @@
 /*
- * How often search finds what is meant: the share of the committed intents whose action is first,
- * or among the first five, of all built-in integrations and actions, and of these together with
+ * How well search finds what is meant: the share of the committed intents whose action is first, or
+ * among the first five, of all built-in integrations and actions, and of these together with
  * GitHub's own description imported (npm's @octokit/openapi, over 1,000 operations). The tuning set
- * is asserted, and the held-out one is reported as well. Sentences are in one file. A hash of each
+ * is asserted, and the held-out set is also reported. Sentences are in one file. A hash of each
  * decides whether it is for tuning or is only measured. SLUICE_MISSES=1 prints the misses of the
  * tuning set.
  *
  * The import describes our own GitHub actions a second time. If two descriptions are of one
  * operation (the same method and path), either may be found first, and both count. An operation
- * that only does nearly the same does not.
+ * that does only nearly the same does not count.
  */
 #include <stdlib.h>
 
@@ -58,7 +58,8 @@ struct figure {
     unsigned pairs, not_applicable, first, in_first_five, high, empty;
 };
 
-/* The lines of a set that are used: by a hash of the words, so that a new line moves no other. */
+/* The used lines of a set, selected by a hash of the words, so that a new line does not affect
+ * the others. */
 enum part { PART_ALL, PART_TUNING, PART_MEASURED };
 
 static bool is_of_part(slice words, enum part part)
@@ -184,7 +185,8 @@ static double percent(unsigned part, unsigned all)
     return 100.0 * part / all;
 }
 
-/* Prints the share that was found, and asserts that it is at least that many percent. */
+/* Prints the share of intents that were found, and asserts that it is at least that many
+ * percent. */
 static void check_figure(const char *what, const struct figure *figure, double first_min,
                          double in_five_min)
 {
@@ -198,7 +200,7 @@ static void check_figure(const char *what, const struct figure *figure, double f
     assert_int_equal(figure->empty, 0);
 }
 
-/* The limits of the held-out set are what was found before sentences were supported. */
+/* The limits of the held-out set are the shares from before sentences were supported. */
 static void judge_sets(struct bench *b)
 {
     struct figure tuning =
@@ -234,8 +236,8 @@ static void sentences_find_their_actions(void **state)
     check_figure("sentences measured only", &measured, 80, 95);
 }
 
-/* The limits of the tuning sentences are what was found when they were written, with 374 actions.
- * The limits of the measured sentences are what is found among 789. */
+/* The limits of the tuning sentences are the shares when they were written, with 374 actions.
+ * The limits of the measured sentences are the shares with 789 actions. */
 static void hard_sentences_find_as_many_as_before(void **state)
 {
     static const char hard[] = "search_sentences_hard.txt";
@@ -485,7 +487,7 @@ static void another_app_or_channel_is_low(void **state)
         {"post on LinkedIn that we are hiring", "slack", NULL, ""},
         {"tweet it on Twitter", "slack", NULL, ""},
         {"book a Zoom meeting", "google_calendar", NULL, ""},
-        /* a mention alone does not ask for a channel */
+        /* a mention of a channel is not a request for one */
         {"create a task from this email", "asana gmail", "asana_create_task", NULL},
         {"translate the text of the page", "", NULL, NULL},
     };

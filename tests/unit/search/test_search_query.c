@@ -1,6 +1,6 @@
 /*
  * Parsing a query: which words are the core of the request, which refine it, which are only
- * mentioned, and which mean nothing. It uses the built-in catalog, but only its common words.
+ * mentioned, and which have no meaning. It uses the built-in catalog, but only its common words.
  */
 #include "catalog/search.h"
 #include "search/reading.h"
@@ -23,7 +23,7 @@ static int setup(void **state)
     arena_init(&b->arena, 16 * 1024 * 1024);
     b->catalog = catalog_load_all(NULL, &b->report);
     *state = b;
-    /* the first search makes the stemmer */
+    /* the first search creates the stemmer */
     return b->catalog && catalog_search(b->catalog, &b->arena, &request, &hits, &count) == OK ? 0
                                                                                               : -1;
 }
@@ -122,8 +122,8 @@ static void what_is_told_is_payload(void **state)
     assert_read(b, "delete the user's message, it's rude", "delete user message", "rude", "");
 }
 
-/* The person after a verb of saying is not part of the request either. "to", "for" and "if" open
- * the message. */
+/* The person after a verb such as "tell" is not part of the request either. "to", "for" and "if"
+ * begin the message. */
 static void what_somebody_shall_do_is_payload(void **state)
 {
     struct bench *b = *state;
@@ -133,7 +133,7 @@ static void what_somebody_shall_do_is_payload(void **state)
     assert_read(b, "invite the team to the channel", "invite team", "channel", "");
 }
 
-/* Words for the way and the time are not payload, though they occur inside the payload. */
+/* Words for the way and the time are not payload, although they occur inside it. */
 static void how_and_when_it_is_said_counts(void **state)
 {
     struct bench *b = *state;
@@ -238,7 +238,7 @@ static void payload_is_core_where_it_is_all_there_is(void **state)
     assert_read(*state, "xyzzy about invoice", "xyzzy invoice", "", "");
 }
 
-/* For any bytes: within the limits, and every source is within the text. */
+/* For any bytes, the limits are kept, and every source is within the text. */
 static void hostile_text_is_read_within_its_limits(void **state)
 {
     struct bench *b = *state;

@@ -1,4 +1,5 @@
-/* serve/list: the arguments that a list accepts, the errors for others, and where pages end. */
+/* serve/list: the arguments that a list accepts, the errors for other arguments, and where pages
+ * end. */
 #include "base/clock.h"
 #include "serve/list.h"
 #include "unit.h"

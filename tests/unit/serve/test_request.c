@@ -18,7 +18,7 @@
 
 struct room {
     struct serve serve;
-    struct app app; /* provides its clients; the server belongs to the room */
+    struct app app; /* provides the clients; the server belongs to the room */
     size_t begun, ended, gone, came, finished;
     enum op_end end;
     unsigned status;
@@ -176,7 +176,8 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
         fail_msg("%s", err.text);
 }
 
-/* In any case: no request is under way, each that began has ended, and each was finished once. */
+/* In any case, no request is under way, each request that began has ended, and each was finished
+ * once. */
 static void room_end(struct room *room)
 {
     WAIT_UNTIL(room->app.loop, room->serve.active == 0 && room->ended == room->begun);
@@ -214,7 +215,7 @@ static void a_body_is_waited_for(void **state)
     assert_int_equal(room.came, 1);
     assert_int_equal(room.end, OP_ENDED_DONE);
     assert_int_equal(room.status, 200);
-    assert_string_equal(room.route, "/{word}"); /* known though the op has ended */
+    assert_string_equal(room.route, "/{word}"); /* known even after the op has ended */
     client_forget(&client);
     SEND(&client, GET("/body")); /* an empty body counts like one that has arrived */
     client_expect(&client, "Content-Length: 0\r\n");
@@ -237,7 +238,7 @@ static void an_answer_before_the_body_is_the_only_one(void **state)
     client_open(&client, &room.app);
     SEND(&client, POST("/head", "6"));
     client_expect(&client, "HTTP/1.1 403 ");
-    SEND(&client, "abcdef" GET("/body")); /* dropped; the connection is kept or closed */
+    SEND(&client, "abcdef" GET("/body")); /* dropped, and the connection is kept or closed */
     WAIT_UNTIL(room.app.loop, client_has(&client, "HTTP/1.1 200 ") || client.is_eof);
     assert_int_equal(client_count(&client, "HTTP/1.1 403 "), 1);
     assert_false(client_has(&client, "HTTP/1.1 500 "));
@@ -293,7 +294,8 @@ static void a_client_that_goes_ends_its_op(void **state)
     assert_true(room.gone <= 3);
 }
 
-/* Cancelled from inside, with its client still connected: the client gets the end at once. */
+/* Cancelled by the server, with its client still connected: the client's connection ends
+ * immediately. */
 static void a_cancelled_op_drops_its_exchange(void **state)
 {
     struct room room;
@@ -376,7 +378,7 @@ static void what_the_server_refuses_ends_the_op(void **state)
         WAIT_UNTIL(room.app.loop, room.ended == 1);
         assert_int_equal(room.end, OP_ENDED_CANCELLED);
         assert_int_equal(room.gone, 1);
-        client_expect_eof(&client); /* and not a reset: it can read the reason */
+        client_expect_eof(&client); /* not a reset, so the client can read the reason */
         assert_int_equal(client_count(&client, "HTTP/1.1 "), 1);
         client_close(&client);
         room_end(&room);
@@ -406,7 +408,7 @@ static void no_memory_is_said(void **state)
     room_end(&room);
 }
 
-/* Each allocation in turn fails: there is one answer or none, and nothing is left. */
+/* Each allocation in turn fails: there is one answer or none, and no memory is left. */
 static void failing_allocations(void **state)
 {
     static const slice body = SLICE_INIT("{}");
@@ -415,7 +417,7 @@ static void failing_allocations(void **state)
         struct client client;
         room_begin(&room, *state, defaults);
         client_open(&client, &room.app);
-        assert_true(buf_reserve(&client.got, 4096)); /* the failure is in the server */
+        assert_true(buf_reserve(&client.got, 4096)); /* the failure was caused by the server */
         SEND(&client, POST("/body", "2"));
         mem_fail_at(n, 1);
         WAIT_UNTIL(room.app.loop,

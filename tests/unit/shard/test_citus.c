@@ -79,7 +79,7 @@ static void test_a_server_is_set_as_the_tables_are(void **state)
                  false,
                  "the tables of this database are distributed by Citus: set database-batch to "
                  "sharded");
-    /* 's' of a local table: Citus knows it only for its references */
+    /* 's' for a local table, which Citus knows only because of its references */
     check_server("insert into pg_dist_partition values ('sluice.account', 'n', 's')", true,
                  "not distributed yet: sluice.account, sluice.flow: run `sluice migrate --citus`");
     check_server("update pg_dist_partition set repmodel = 't' where partmethod = 'n'; "

@@ -81,7 +81,7 @@ static const struct pg_stmt kind_of_shard = {
     .spread_order = "id",
 };
 
-/* For the coordinator, with an error that the database makes up. */
+/* Sent to the coordinator, with an error that the database invents. */
 static const struct pg_column fail_columns[] = {PG_ARG("count", PG_I64)};
 static const struct pg_stmt fail_write = {
     .name = "fail_write",
@@ -253,7 +253,7 @@ static void test_each_account_is_asked_where_it_lies(void **state)
     pg_bench_close(&bench);
 }
 
-/* The pool notices it by the guards of the next batch, which is not lost. */
+/* The guards of the next batch detect the change, and the batch is not lost. */
 static void test_a_moved_shard_is_followed(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void readdress(const char *host, unsigned port)
     items_tell(conninfo, sql);
 }
 
-/* A pool that does not reach its node loads the node's address. */
+/* A pool that cannot reach its node loads the node's address again. */
 static void test_a_node_with_another_address_is_followed(void **state)
 {
     (void)state;
@@ -451,7 +451,7 @@ static void test_queries_under_way_follow_their_node(void **state)
     pg_bench_close(&bench);
 }
 
-/* Of all nodes that ever existed, those with shards count. */
+/* Of all nodes that ever existed, only those with shards count. */
 static void test_nodes_without_shards_are_let_go(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void test_a_split_shard_is_followed(void **state)
     pg_bench_close(&bench);
 }
 
-/* Queries of every state: on their way to an unreachable node, in flight, part of a spread. */
+/* Queries in every state: on their way to an unreachable node, in flight, and part of a spread. */
 static void test_a_pool_is_freed_under_way(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void test_a_pool_is_freed_under_way(void **state)
     pg_bench_close(&bench);
 }
 
-/* A cancelled caller is let go once the parts have ended. */
+/* A cancelled caller is released once the parts have ended. */
 static void test_a_spread_is_cancelled(void **state)
 {
     (void)state;
@@ -559,7 +559,7 @@ static void test_a_write_that_lost_a_node_is_unknown(void **state)
     pg_bench_close(&bench);
 }
 
-/* The process ids of the backends that are connected now. */
+/* The process ids of the backends that are connected at the moment. */
 static size_t backends(int pids[PG_LANES_MAX])
 {
     size_t count = 0;

@@ -122,7 +122,7 @@ static inline struct flow new_flow(void)
                          .updated_at = now};
 }
 
-/* A running flow of ours, its first step begun. */
+/* A running flow of this node whose first step has begun. */
 static inline void begin(void)
 {
     flow = new_flow();
@@ -131,7 +131,7 @@ static inline void begin(void)
     pg_call_end(&calls[0]);
 }
 
-/* Ends one that waits for a person. */
+/* Ends a flow that waits for a person. */
 static inline struct flow_reject new_reject(slice error)
 {
     return (struct flow_reject){.account_id = account,
@@ -172,7 +172,7 @@ static inline void park(enum flow_waiting why, int64_t wake_at)
     assert_int_equal(moved(), OK);
 }
 
-/* Its pause is over: the next step begins, or the flow ends. */
+/* The pause of the flow is over: the next step begins, or the flow ends. */
 static inline void wake_into(enum flow_status status)
 {
     finish_into(status);

@@ -1,4 +1,4 @@
-/* Export and erasure reach every row of an account, also in tables that do not exist yet. */
+/* Export and erasure reach every row of an account, including tables that do not exist yet. */
 #include "base/buf.h"
 #include "json/json.h"
 #include "store/account_rows.h"
@@ -12,7 +12,7 @@ static const char *conninfo;
 static struct uuid account, other;
 static struct pg_sync *sync;
 
-/* What a future migration might add: references in a chain, bytes, a partitioned table. */
+/* Tables that a future migration might add: references in a chain, bytes, a partitioned table. */
 static const char later_tables[] =
     "create table sluice.later (account_id uuid not null references sluice.account, "
     "id bigint not null, secret bytea, doc json, odd_name text, primary key (account_id, id));"
@@ -136,8 +136,8 @@ static void test_erase(void **state)
     assert_int_equal(rows_of(other), ALL_ROWS);
 }
 
-/* A row of another account refers to ours, which none of our tables allows. This is reported, and
- * not retried forever. */
+/* A row of another account refers to this account's row, which none of our tables allows. This
+ * is reported, and not retried forever. */
 static void test_erase_gives_up(void **state)
 {
     struct err err;

@@ -1,5 +1,4 @@
-/* The kinds of audit events: each has one name, from which it is found again, and a group of
- * neighbours. */
+/* The kinds of audit events: each has one unique name, and a group of related kinds. */
 #include "store/audit.h"
 #include "unit.h"
 
@@ -14,7 +13,7 @@ static void test_names_are_found_again(void **state)
     assert_int_equal(audit_kind_find(SLICE("")), AUDIT_KIND_COUNT);
 }
 
-/* A list of groups, each followed by its kinds, is made in one pass. */
+/* A list of groups, each followed by its kinds, can be built in one pass. */
 static void test_a_groups_kinds_are_together(void **state)
 {
     (void)state;

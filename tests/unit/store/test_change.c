@@ -1,4 +1,4 @@
-/* Payloads of hints. A hint is sent with its transaction. */
+/* The payloads of hints. A hint is sent together with its transaction. */
 #include "pg/notify.h"
 #include "store/change.h"
 #include "support/pg_call.h"

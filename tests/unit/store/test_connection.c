@@ -1,4 +1,4 @@
-/* Connections: compare-and-set, defaults, HOT updates; also accounts and audit. */
+/* Connections: compare-and-set, defaults, HOT updates. Also accounts and audit events. */
 #include "base/clock.h"
 #include "store/audit.h"
 #include "store/connection.h"
@@ -143,7 +143,8 @@ static void test_a_bound(void **state)
     wanted_max = 5; /* three exist */
     for (size_t i = 0; i < 2; i++) {
         connection = connection_of(SLICE("gmail"), SLICE("bounded"));
-        for (int round = 0; round < 2; round++) { /* another one with its id leaves it alone */
+        for (int round = 0; round < 2; round++) { /* another connection with its id does not
+                                                   * change it */
             assert_int_equal(run(start_insert), OK);
             assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
             assert_int_equal(is_own, round == 0);
@@ -175,14 +176,15 @@ static void test_compare_and_set(void **state)
     assert_int_equal(run(start_dead), OK);
     assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 2);
-    /* the same statement with the same token, as after a lost connection: the same answer */
+    /* the same statement with the same token, as after a lost connection, gets the same answer */
     pg_submit(bench.pool, &calls[0].query, &calls[0].op);
     while (pg_pool_pending(bench.pool))
         loop_turn(bench.loop, true);
     assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 2);
     pg_call_end(&calls[0]);
-    assert_int_equal(run(start_refresh), OK); /* another one with the old revision: too late */
+    assert_int_equal(run(start_refresh), OK); /* another statement with the old revision is too
+                                               * late */
     assert_int_equal(store_rev_result(&calls[0].query, &rev), ERR_NOTFOUND);
     done();
     assert_int_equal(run(start_get), OK);
@@ -204,7 +206,7 @@ static void test_compare_and_set(void **state)
     assert_true(slice_eq(connection_identity_text(&got.identity), SLICE("ada@example.com")));
     done();
     wanted_rev = 3;
-    credentials.is_grant_new = true; /* by a person whose name is not known */
+    credentials.is_grant_new = true; /* changed by a person whose name is unknown */
     assert_int_equal(run(start_refresh), OK);
     credentials.is_grant_new = false;
     done();

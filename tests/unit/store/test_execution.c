@@ -10,7 +10,7 @@ static void test_claim_finish_replay(void **state)
                           "\"n\":12345678901234567890123,\"a\":1.0}}");
     assert_int_equal(claim_now(SLICE("key-1")), CLAIM_WON);
     struct uuid id = claim.execution_id;
-    run(start_claim); /* a replay of the same statement has won, too */
+    run(start_claim); /* a replay of the same statement has also won */
     assert_int_equal(outcome_of(&calls[0]).state, CLAIM_WON);
     done();
     assert_int_equal(claim_now(SLICE("key-1")), CLAIM_IN_FLIGHT); /* another execution's */
@@ -52,7 +52,7 @@ static void start_get_summary(struct pg_call *call)
     store_execution_get_summary(call->bench->pool, &call->query, &call->op, account, execution.id);
 }
 
-/* A large summary is not loaded with its row, nor with its key. By itself it is loaded
+/* A large summary is loaded neither with its row nor with its key, but only by itself, and then
  * completely. */
 static void test_a_large_summary_is_read_by_itself(void **state)
 {
@@ -108,7 +108,7 @@ static void test_release_frees_the_key(void **state)
     done();
 }
 
-/* Another node's claim: the same run, with a new owner. */
+/* A claim by another node: the same run, with a new owner. */
 static void test_a_claim_of_another_owner_stays(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void test_write_without_a_key(void **state)
     done();
 }
 
-/* Its first sending is still under way: the result is stored, and by us. */
+/* The first sending is still under way: the result is stored, and by this node. */
 static void test_the_second_sending_sees_the_first(void **state)
 {
     static const char lock[] = "select 1 from sluice.idempotency_key for update";
@@ -327,7 +327,7 @@ static void start_item_find(struct pg_call *call)
     store_claim_find(call->bench->pool, &call->query, &call->op, account, slice_cstr(item->key));
 }
 
-/* A third keeps its key, a third returns it, and a third has none. */
+/* One third keeps its key, one third returns it, and one third has none. */
 static void start_item_finish(struct pg_call *call)
 {
     struct item *item = call->arg;
@@ -429,7 +429,7 @@ static void test_sets_of_everything(void **state)
     assert_int_equal(count_of("idempotency_key"), SET / 2);
     for (size_t i = 0; i < SET; i++)
         items[i].execution.id = uuid_v7();
-    start_items(start_item_finish); /* no such claim: all of them are fenced */
+    start_items(start_item_finish); /* the claim does not exist, so all of them are fenced */
     for (size_t i = 0; i < SET; i++)
         assert_int_equal(store_hit_result(&calls[i].query), ERR_NOTFOUND);
     pg_calls_end(calls, SET);

@@ -1,6 +1,6 @@
 /* Calls of flows in the list of executions: which calls are listed, in which order and between
- * which executions, what is known of calls whose flow was deleted, and how rows that do not say
- * what they called are filled in; in both modes. */
+ * which executions, what is known of calls whose flow was deleted, and how rows without the name
+ * of the called action are filled in. In both modes. */
 #include "base/clock.h"
 #include "store/execution.h"
 #include "store/flow.h"
@@ -15,8 +15,8 @@ static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account, other, key, version, ids[FLOWS];
-static int64_t begin; /* when the first step begins, in whole seconds; step n of flow i begins
-                         n * 10 + i seconds later */
+static int64_t begin; /* the beginning of the first step, in whole seconds; step n of flow i
+                       * begins n * 10 + i seconds later */
 
 static struct store_page page;
 static struct execution_filter filter;
@@ -132,7 +132,7 @@ static size_t calls_of(const char *app_id, const char *action_id)
     return count;
 }
 
-/* By the rows' contents, whatever the templates say. */
+/* Decided by the contents of the rows, whatever the templates say. */
 static void test_of_an_app_and_an_action(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void insert_flow_of_other(void)
 }
 
 /* A thousand executions are read, and none of them has succeeded: the page ends there and says
- * where. Failed executions are found without reading others. */
+ * where to continue. Failed executions are found without reading others. */
 static void test_a_long_search_ends(void **state)
 {
     struct execution *list;
@@ -208,7 +208,7 @@ static void test_a_long_search_ends(void **state)
     filter = (struct execution_filter){.with_calls = true};
 }
 
-/* One microsecond may have more than a page, or a scan. */
+/* One microsecond may have more rows than a page, or than a scan. */
 static void test_calls_of_one_moment_are_all_listed(void **state)
 {
     enum { CALLS = 300 };
@@ -243,7 +243,7 @@ static void test_calls_of_one_moment_are_all_listed(void **state)
     other = first;
 }
 
-/* Steps that are not calls, and steps that are not filled in. With many flows, all the youngest
+/* Steps that are not calls, and steps that are not filled in. With many flows, all the newest
  * steps may be such steps. */
 static void test_other_steps_hide_no_call(void **state)
 {
@@ -270,9 +270,8 @@ static void test_other_steps_hide_no_call(void **state)
     other = first;
 }
 
-/* Each in its position by time, and neither hides the other. Without calls there are only
- * executions.
- */
+/* Executions and calls are each listed by their time, and neither hides the other. Without calls
+ * there are only executions. */
 static void test_beside_executions(void **state)
 {
     struct execution *list;
@@ -356,9 +355,8 @@ static int64_t count_of(const char *where)
     return items_ask(conninfo, sql);
 }
 
-/* As the previous version of the program wrote them: a call, a step that is not a call, and one
- * whose flow was deleted.
- */
+/* Rows as the previous version of the program wrote them: a call, a step that is not a call, and
+ * a step whose flow was deleted. */
 static void test_rows_that_do_not_say_it_are_filled_in(void **state)
 {
     struct flow_step_unfilled *list, one;
@@ -392,7 +390,7 @@ static void test_rows_that_do_not_say_it_are_filled_in(void **state)
         pg_call_end(&call);
     }
     assert_int_equal(tools, FLOWS - 1);
-    /* a row that is filled in is left unchanged */
+    /* a row that has been filled in does not change */
     one.integration_id = SLICE("other");
     assert_int_equal(pg_call_run(&bench, &call, start_fill, &one), OK);
     pg_call_end(&call);
@@ -404,7 +402,7 @@ static void test_rows_that_do_not_say_it_are_filled_in(void **state)
 
 /* ---- the rows ---- */
 
-/* insert: from what is in k. */
+/* insert: SQL that inserts values computed from k. */
 static void tell(const char *insert, size_t i)
 {
     char sql[4096], owner[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1], a_key[UUID_TEXT_LEN + 1];

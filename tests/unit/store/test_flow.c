@@ -1,5 +1,5 @@
-/* Flows: every transition is fenced, harmless to repeat, and reports what it lost to. In both batch
- * modes. */
+/* Flows: every transition is fenced, can be repeated without harm, and reports what it lost to.
+ * In both batch modes. */
 #include "flow_test.h"
 
 static struct flow_item item;
@@ -41,8 +41,8 @@ static void start_remove(struct pg_call *c)
     store_flow_remove(c->bench->pool, &c->query, &c->op, &ref, due_until);
 }
 
-/* A start that goes as far as it can by itself: one statement. The flow is then taken like any
- * parked flow. */
+/* A start that runs as far as possible without a wait: one statement. The flow is then taken
+ * like any parked flow. */
 static void test_a_start_may_be_parked(void **state)
 {
     (void)state;
@@ -112,8 +112,8 @@ static void start_loading(struct pg_call *c)
     store_flow_load(c->bench->pool, &c->query, &c->op, account, flow.id, c->arg != NULL);
 }
 
-/* With and without a trace or a title, each sent twice: the load returns what the first sending
- * had. */
+/* With and without a trace or a title, each sent twice: the load returns the values of the first
+ * sending. */
 static void test_a_start_keeps_its_trace_and_title(void **state)
 {
     static const char *const traces[] = {
@@ -162,7 +162,7 @@ static int64_t count_keyed(const char *table, const char *condition)
 
 static const char keyed[] = "template_key = 'keyed'";
 
-/* At the same moment, by two processes. */
+/* Two processes do this at the same moment. */
 static void test_starts_with_one_key_make_one_flow(void **state)
 {
     static struct flow racers[40];
@@ -204,7 +204,7 @@ static void test_starts_with_one_key_make_one_flow(void **state)
     key = title = SLICE_NONE;
 }
 
-/* A set of starts, some of which have keys that are taken. Then the keys expire. */
+/* A set of starts, some of which have keys that are already bound. Then the keys expire. */
 static void test_a_key_of_a_start(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void test_a_key_of_a_start(void **state)
     flow = new_flow();
     flow.template_key = SLICE("again");
     struct uuid first = flow.id;
-    for (int i = 0; i < 3; i++) { /* the second is a replay, the third another request */
+    for (int i = 0; i < 3; i++) { /* the second is a replay, the third is another request */
         calls[0].is_again = i == 1;
         if (i == 2)
             flow.id = uuid_v7();
@@ -235,7 +235,7 @@ static void test_a_key_of_a_start(void **state)
     key = SLICE_NONE;
 }
 
-/* One whose row is refused leaves its key free. */
+/* A start whose row is refused leaves its key free. */
 static void test_a_start_that_is_refused_takes_no_key(void **state)
 {
     (void)state;
@@ -413,7 +413,7 @@ static void test_items_share_a_commit_and_are_fenced(void **state)
     uuid_format(flow.id, id);
     snprintf(sql, sizeof(sql),
              "select count(distinct xmin::text) from sluice.flow_item where flow_id = '%s'", id);
-    assert_true(items_ask(conninfo, sql) <= 4); /* by two writers, two batches each at most */
+    assert_true(items_ask(conninfo, sql) <= 4); /* by two writers, with at most two batches each */
     item = items[0];
     run(start_item, NULL);
     assert_int_equal(store_hit_result(&calls[0].query), OK); /* a replay */

@@ -1,4 +1,5 @@
-/* Whole flows, lists of flows and revisions: what is read is what was written, in both modes. */
+/* Whole flows, lists of flows and revisions: the read values equal the written values, in both
+ * modes. */
 #include "store/flow_read.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
@@ -234,7 +235,7 @@ static void test_revisions_of_many_in_one_go(void **state)
 
 /* ---- the rows ---- */
 
-/* insert: from what is in k. */
+/* insert: SQL that inserts values computed from k. */
 static void tell(const char *insert, size_t i)
 {
     char sql[4096], owner[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
@@ -247,7 +248,7 @@ static void tell(const char *insert, size_t i)
     items_tell(conninfo, sql);
 }
 
-/* Waiting, completed and failed in turn, of two templates in turn. rev counts. */
+/* The states waiting, completed and failed alternate, as do two templates. rev counts up. */
 #define FLOW                                                                                      \
     "insert into sluice.flow select account, flow, (array['tasks','other'])[n % 2 + 1], "         \
     "gen_random_uuid(), 'agent', (array['waiting','completed','failed'])[n % 3 + 1], n + 1, "     \

@@ -91,7 +91,7 @@ static void test_cancel(void **state)
     run(start_cancel, NULL);
     assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
                      OK);
-    assert_int_equal(got.rev, rev); /* a cancelled one does not change */
+    assert_int_equal(got.rev, rev); /* a cancelled flow does not change */
     assert_true(was_cancelled);
     pg_call_end(&calls[0]);
     finish_into(FLOW_RUNNING);
@@ -118,7 +118,7 @@ static void test_resume_of_a_failed_one(void **state)
     assert_int_equal(got.attempt, 1);
 }
 
-/* The flow's revision. It is taken as the scan found it. */
+/* The flow's revision. The flow is taken as the scan found it. */
 static size_t orphans_of(struct uuid owner)
 {
     struct flow_ref *refs;
@@ -161,7 +161,7 @@ static void test_adoption(void **state)
     finish_into(FLOW_RUNNING);
     assert_int_equal(moved(), ERR_NOTFOUND); /* the zombie */
 
-    begin(); /* a flow whose owner had left cleanly */
+    begin(); /* a flow whose owner had shut down cleanly */
     run(start_leave, NULL);
     pg_call_end(&calls[0]);
     assert_int_equal(orphans_of(node), 1);

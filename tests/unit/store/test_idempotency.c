@@ -123,8 +123,8 @@ static int64_t left_s(const char *key_text)
     return items_ask(conninfo, sql);
 }
 
-/* A key is valid from the statement on, and for longer than what it guards. After the run's end, it
- * lives long enough for the callers that wait for the run to load it. */
+/* A key is valid from the statement on, and for longer than the run that it guards. After the
+ * run's end, it lives long enough for the callers that wait for the run to load it. */
 static void test_the_life_of_a_key(void **state)
 {
     const struct {
@@ -187,7 +187,8 @@ static void test_expired_keys(void **state)
     expired = list[0];
     expired.key = SLICE("old");
     done();
-    assert_int_equal(claim_now(SLICE("old")), CLAIM_WON); /* changes hands before it is removed */
+    assert_int_equal(claim_now(SLICE("old")), CLAIM_WON); /* it gets a new owner before it is
+                                                           * removed */
     run(start_expire);
     done();
     run(start_find);

@@ -1,6 +1,6 @@
 /*
- * Statements in the background: how many there may be, when they are sent again, what their owner
- * is notified of, and what is left when the owner is freed.
+ * Statements in the background: their maximum number, when they are sent again, the results that
+ * their owner gets, and what is left when the owner is freed.
  */
 #include "base/clock.h"
 #include "seam/seam.h"
@@ -16,7 +16,7 @@ struct bench {
     struct pg_pool *pool;
     struct store_laters laters;
     size_t sent, ended, cancelled;
-    size_t again; /* that many results do not satisfy it */
+    size_t again; /* it rejects that many results */
 };
 
 struct note {

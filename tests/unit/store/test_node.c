@@ -1,4 +1,4 @@
-/* Nodes: which are fenced, and what is recovered when one dies. */
+/* Nodes: which nodes are fenced, and what is recovered when a node dies. */
 #include "execution_test.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static bool sweep(void)
     return is_any;
 }
 
-/* The claims of dead nodes; none if no node is dead. The caller ends the call. */
+/* The claims of dead nodes, or none if no node is dead. The caller ends the call. */
 static size_t recoverable(struct claim **list)
 {
     struct node_dead dead;
@@ -161,7 +161,7 @@ static void test_recovery_and_fences(void **state)
     assert_true(slice_eq(outcome.summary, SLICE("{\"status\":\"failed\"}")));
     done();
 
-    assert_false(sweep()); /* not dead for an hour yet */
+    assert_false(sweep()); /* dead for less than an hour */
     items_tell(conninfo, "update sluice.node set lease_until = now() - interval '2 h' "
                          "where lease_until <= now()");
     assert_true(sweep()); /* it owns the other claim */

@@ -1,6 +1,6 @@
 /*
  * Which node may refresh a token, the end of a grant with its single audit event, OAuth clients,
- * and authorizations under way, which are taken once, by the session that began them.
+ * and authorizations under way, which are used once, by the session that began them.
  */
 #include "base/clock.h"
 #include "store/connection.h"
@@ -127,7 +127,8 @@ static void test_a_claim_runs_out(void **state)
     make_connection();
     lease_ms = 0;
     assert_int_equal(claim(uuid_v7()), OK);
-    assert_int_equal(claim(uuid_v7()), OK); /* at once: the lease of the other was over */
+    assert_int_equal(claim(uuid_v7()), OK); /* immediately, because the lease of the other node
+                                             * was over */
     lease_ms = LEASE_MS;
     wanted_rev++;
     assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* not of this revision */
@@ -206,7 +207,7 @@ static int set_result(void (*start)(struct pg_call *call))
     return result;
 }
 
-/* Events of one connection, by their contents. */
+/* The events of one connection, identified by their contents. */
 static int64_t events_of(int64_t id, const char *kind, const char *means)
 {
     char text[400];
@@ -235,11 +236,11 @@ static void test_what_a_person_changes(void **state)
         make_connection();
         ids[i] = connection.id;
     }
-    for (size_t i = 0; i < 5; i++) { /* in any order: there is one default */
+    for (size_t i = 0; i < 5; i++) { /* in any order, there is exactly one default */
         pg_call_start(&bench, &calls[i], start_default, &ids[i]);
     }
     pg_calls_wait(&bench, calls, 5);
-    size_t winners = 0; /* two at the very same moment: the unique index may refuse one */
+    size_t winners = 0; /* two at exactly the same moment: the unique index may refuse one */
     for (size_t i = 0; i < 5; i++) {
         winners += calls[i].query.status == OK;
         assert_true(calls[i].query.status == OK || calls[i].query.status == ERR_INVALID);
@@ -263,7 +264,7 @@ static void test_what_a_person_changes(void **state)
     wanted_account = account;
     assert_int_equal(set_result(start_delete), OK);
     assert_int_equal(count_of("", connection.id), 0);
-    /* one event for each change that was made, and no other */
+    /* one event for each change that was made, and no others */
     assert_true(events_of(connection.id, "connection.default_set", "") >= 2);
     assert_int_equal(events_of(connection.id, "connection.renamed", ""), 1);
     assert_int_equal(events_of(connection.id, "connection.removed", ",\"by\":\"dashboard\""), 1);
@@ -346,7 +347,7 @@ static void test_clients(void **state)
     assert_int_equal(store_oauth_client_list_sync(sync, &arena, account, &list, &count, &err), OK);
     assert_int_equal(count, 1);
     struct oauth_client mine = list[0];
-    /* the walk of a rotation: clients with a secret under another key */
+    /* the scan of a key rotation: clients with a secret sealed with another key */
     assert_int_equal(store_oauth_client_stale_sync(sync, &arena, SLICE("key0"), (struct uuid){{0}},
                                                    SLICE_NONE, &list, &count, &err),
                      OK);

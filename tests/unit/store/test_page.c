@@ -1,4 +1,4 @@
-/* Pages of executions and audit events: order, filters, where a page stops, and what it reads. */
+/* Pages of executions and audit events: order, filters, where a page ends, and what it reads. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -35,7 +35,8 @@ static void start_audit_list(struct pg_call *c)
     store_audit_list(c->bench->pool, &c->query, &c->op, account, &page, kind, actor);
 }
 
-/* Pages backwards from before until the range is read. Returns how many executions it met. */
+/* Reads pages backwards from `before` until the range is read. Returns the number of executions
+ * that it found. */
 static size_t walk(struct uuid since, struct uuid before, size_t count_max, size_t *pages)
 {
     struct execution *list;
@@ -71,7 +72,8 @@ static void test_all_in_order(void **state)
     assert_int_equal(pages, 1);
 }
 
-/* A filter that matches few: no page reads more than it may, and each says where it stopped. */
+/* A filter that matches few rows: no page reads more than its limit, and each says where it
+ * ended. */
 static void test_filters(void **state)
 {
     size_t pages;
@@ -184,8 +186,8 @@ static long rows_of(slice line)
     return at < 0 ? 0 : strtol(line.ptr + at + strlen("actual rows="), NULL, 10);
 }
 
-/* From how many partitions a page reads rows: pruned partitions are not executed. The results of
- * two scans are sorted, at most as many of each as are wanted. */
+/* The number of partitions from which a page reads rows: pruned partitions are not executed. The
+ * results of two scans are sorted, each with at most the requested number of rows. */
 static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
 {
     struct err err;
@@ -273,7 +275,7 @@ static void test_partitions_are_pruned(void **state)
 
 /* ---- ---- */
 
-/* Executions n of a day, the youngest with the largest n, the same for each account. */
+/* Executions n of a day, where the largest n is the newest. They are the same for each account. */
 #define FILL_DAY                                                                             \
     "insert into sluice.execution select a.id, (lpad(to_hex(%lld + n), 12, '0') || "         \
     "'70008000000000000000')::uuid, case when %s then 'notion' else 'gmail' end, 'get', 7, " \
@@ -292,7 +294,7 @@ static void fill_day(int64_t day_ms, const char *is_notion, const char *is_faile
     items_tell(conninfo, sql);
 }
 
-/* As many calls of one flow, of today. */
+/* The same number of calls of one flow, today. */
 static void fill_calls(void)
 {
     char sql[1024], text[UUID_TEXT_LEN + 1];

@@ -1,5 +1,5 @@
 /*
- * Reads the statement table and the system catalogs, and proves the claims of src/README.md "The
+ * Reads the statement table and the system catalogs, and verifies the claims of src/README.md "The
  * database": keys and statements have account_id, and plans find rows by key, whatever the
  * statistics say.
  */
@@ -288,7 +288,7 @@ static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, co
  * include account_id. A statement without an account may scan small tables, or a limited range. */
 static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
 {
-    /* Used by a command, which has it planned for each call. */
+    /* Used by a command, which plans it for each call. */
     if (strcmp(stmt->name, "flow_explain_account") == 0)
         return;
     for (size_t i = 0; i < rows->count; i++) {
@@ -296,7 +296,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         slice next = i + 1 < rows->count ? pg_get_bytes(rows, i + 1, 0) : SLICE("");
         if (has(line, "Hash Join") || has(line, "Merge Join") || has(line, "Bitmap"))
             fail_plan(stmt, rows, "a join or scan that is not pinned");
-        /* A partial index's condition need not be checked in the rows. */
+        /* Rows need not be checked against the condition of a partial index. */
         if (strstr(stmt->sql, "x.status = 'failed'") && has(line, "Filter: ") &&
             has(line, "status = 'failed'"))
             fail_plan(stmt, rows, "a walk over what has succeeded");
@@ -416,7 +416,7 @@ static void test_plans_on_large_tables(void **state)
     check_all_plans();
 }
 
-/* The list of approvals does not walk over the account's flows that wait for a time. */
+/* The list of approvals does not scan the account's flows that wait for a time. */
 static void test_plans_with_many_timers(void **state)
 {
     (void)state;

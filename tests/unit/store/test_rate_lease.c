@@ -1,4 +1,4 @@
-/* Leases of limits: the holders of one limit never have more than the limit together. */
+/* Leases of limits: all holders of a limit together never have more than the limit. */
 #include "store/rate_lease.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
@@ -35,8 +35,8 @@ static int64_t read_number(const char *sql)
     return items_ask(conninfo, sql);
 }
 
-/* All leases and the level are from that many milliseconds ago. Below 0, they do not age, so that
- * no test depends on its speed. */
+/* Makes all leases and the level that many milliseconds old. Below 0, they do not age, so no
+ * test depends on its speed. */
 static void let_pass(int ms)
 {
     char sql[300];
@@ -102,7 +102,7 @@ static void test_sums_stay_within_the_limit(void **state)
     }
 }
 
-/* If all want more than there is: by need, and all of it is given. */
+/* If all want more than is available, it is divided by need, and all of it is given. */
 static void test_parts_follow_the_need(void **state)
 {
     const int64_t needs[HOLDERS] = {RATE, RATE, RATE, 3 * RATE};
@@ -118,7 +118,7 @@ static void test_parts_follow_the_need(void **state)
     assert_true(parts() > RATE - HOLDERS && parts() <= RATE);
 }
 
-/* A silent holder has no part once its lease is over. */
+/* A silent holder loses its part when its lease is over. */
 static void test_a_lease_ends_by_itself(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void test_a_lease_ends_by_itself(void **state)
     assert_int_equal(read_number("select cardinality(holders) from sluice.rate_lease"), 1);
 }
 
-/* All share one burst: a used part is missing until the rate has restored it, and the part that
- * another may have used since its last message is not given twice. */
+/* All holders share one burst: a used part is missing until the rate has restored it, and a part
+ * that another holder may have used since its last message is not given twice. */
 static void test_one_burst_for_all(void **state)
 {
     struct rate_lease_ask ask = of(0, RATE);
@@ -152,7 +152,8 @@ static void test_one_burst_for_all(void **state)
     assert_int_equal(take(ask).held, BURST);
 }
 
-/* More was used than there was, like the calls that a list's pages make: it becomes a debt. */
+/* More was used than was available, for example by the calls for the pages of a list: the
+ * difference becomes a debt. */
 static void test_what_is_owed_is_paid(void **state)
 {
     struct rate_lease_ask ask = of(0, RATE);
@@ -164,7 +165,7 @@ static void test_what_is_owed_is_paid(void **state)
     assert_true(read_number("select level from sluice.rate_lease") < 0);
 }
 
-/* A number of concurrent calls: only whole calls are leased, and none in use is taken back. */
+/* A number of concurrent calls: only whole calls are leased, and no call in use is revoked. */
 static void test_calls_at_the_same_time(void **state)
 {
     struct rate_lease_ask ask = of(0, 2);

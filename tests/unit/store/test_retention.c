@@ -1,4 +1,4 @@
-/* Partitions that are made and dropped, and the schema's version. */
+/* Partitions that are created and dropped, and the schema's version. */
 #include "base/embed.h"
 #include "pg/migrate.h"
 #include "store/retention.h"
@@ -83,7 +83,7 @@ static void test_dropped_by_age(void **state)
                      9);
 }
 
-/* Each kind has its own age. */
+/* Each kind has its own retention time. */
 static void test_the_audit_trail_is_kept_longer(void **state)
 {
     (void)state;

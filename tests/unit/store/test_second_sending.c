@@ -1,5 +1,5 @@
-/* A transition that is sent again while its first sending is still under way learns the result of
- * the first: it was done, by us. In both batch modes. */
+/* If a transition is sent again while its first sending is still under way, it learns the result
+ * of the first: it was done, by this node. In both batch modes. */
 #include "flow_test.h"
 #include "support/pg_second.h"
 
@@ -108,7 +108,8 @@ static void test_of_who_ends_it(void **state)
     pg_call_end(&calls[0]);
 }
 
-/* A transition that was not first has lost, as always: another's change is not taken for ours. */
+/* A transition that was not first has lost, as always: the change of another node is not
+ * mistaken for ours. */
 static void test_what_others_did_is_not_ours(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tallies: rows that are summed, what is read and cached of them, and rows merged into longer
- * periods once they are old. */
+/* Tallies: rows that are summed, which of them are read and cached, and rows that are merged
+ * into longer periods once they are old. */
 #include "base/clock.h"
 #include "store/tally_cache.h"
 #include "support/pg_call.h"
@@ -16,7 +16,7 @@ static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account;
-static int64_t hour; /* the begin of the last whole one */
+static int64_t hour; /* the beginning of the last complete period */
 
 static void start_add(struct pg_call *call)
 {
@@ -98,7 +98,7 @@ static void end_all(size_t count)
     pg_calls_end(calls, count);
 }
 
-/* Many processes add to one row at a time, each its own calls. */
+/* Many processes add to one row concurrently, each its own calls. */
 static void test_rows_add_up(void **state)
 {
     struct tally_row rows[CALLS_MAX];
@@ -172,7 +172,7 @@ static void check_sums(void)
     pg_call_end(calls);
 }
 
-/* The sums are equal whether the database adds up or the rows are read as they are. */
+/* The sums are equal whether the database computes them or reads the rows one by one. */
 static void test_sums(void **state)
 {
     struct tally_sum *s;
@@ -192,7 +192,7 @@ static void test_sums(void **state)
     is_added_up = false;
 }
 
-/* Half of the row that begins before, and half of the step that includes now. */
+/* Half of the row that begins before the range, and half of the step that includes now. */
 static void test_the_time_before_is_estimated_by_shares(void **state)
 {
     const int64_t h = 3600 * (int64_t)1000000;
@@ -208,7 +208,8 @@ static void test_the_time_before_is_estimated_by_shares(void **state)
     struct tally_sum before;
     (void)state;
     assert_int_equal(tally_sums_before(list, ARRAY_LEN(list), &range, 27 * h + h / 4, &before), 4);
-    assert_int_equal(before.succeeded, 40 + 100 + 100); /* 20 to 24 of 18 to 24 */
+    assert_int_equal(before.succeeded, 40 + 100 + 100); /* the part from 20 to 24 of the row from
+                                                         * 18 to 24 */
     assert_int_equal(before.failed, 4 + 2);
     assert_int_equal(before.blocked, 2);
     assert_int_equal(tally_sums_before(list + 4, 2, &range, 27 * h, &before), 0);
@@ -267,7 +268,7 @@ static void start_fold(struct pg_call *call)
     store_tally_fold(call->bench->pool, &call->query, &call->op, call->arg);
 }
 
-/* All that are due in one set. Returns their number. */
+/* Merges all rows that are old enough in one set. Returns their number. */
 static size_t fold(void)
 {
     struct tally_old *list, old[CALLS_MAX];
@@ -323,7 +324,8 @@ static int64_t rows_at(int64_t slot)
     return ask(sql);
 }
 
-/* Hours, then six of them, then days. Late rows get the length for their age at once. */
+/* Rows become hours, then six hours, then days. A late row gets the length for its age
+ * immediately. */
 static void test_rows_become_longer_as_they_grow_old(void **state)
 {
     int64_t long_us = 60 * MINUTE_US, now = clock_wall_us();
@@ -338,7 +340,7 @@ static void test_rows_become_longer_as_they_grow_old(void **state)
     assert_int_equal(rows_at(quarter - 17 * long_us), 6);
     assert_int_equal(fold(), 0);
     items_tell(conninfo, "update sluice.tally set slot = slot - interval '24 hours'");
-    assert_int_equal(fold(), 2); /* the first hour is where the six will be */
+    assert_int_equal(fold(), 2); /* the first hour is where the row of six hours will be */
     assert_int_equal(ask("select count(*) from sluice.tally"), 1);
     assert_int_equal(rows_at(quarter - 42 * long_us), 12);
     items_tell(conninfo, "delete from sluice.tally");
@@ -399,7 +401,7 @@ static int64_t end_cached(size_t i)
     return calls_found;
 }
 
-/* Until all are read: if there are many, a second query is sent. */
+/* Reads until all rows are read: if there are many, a second query is sent. */
 static void wait_cached(size_t count)
 {
     pg_calls_wait(&bench, calls, count);
@@ -439,7 +441,8 @@ static void test_sums_of_what_is_over_are_cached(void **state)
     items_tell(conninfo, "delete from sluice.tally");
     add(row_of(hour + 65 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
     assert_int_equal(read_cached(), 603);
-    assert_int_equal(read_cached(), 603); /* not added to the cache, as its time is not over */
+    assert_int_equal(read_cached(), 603); /* not added to the cache, because its period is not
+                                           * over */
     cache_now += 10 * MINUTE_US;
     assert_int_equal(read_cached(), 603); /* now it is */
     add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
@@ -463,7 +466,7 @@ static void test_few_rows_are_not_cached(void **state)
     assert_int_equal(read_cached(), 0);
 }
 
-/* Each adds new rows to its own copy. */
+/* Each process adds new rows to its own copy. */
 static void test_two_that_read_at_once_count_nothing_twice(void **state)
 {
     (void)state;
@@ -480,7 +483,7 @@ static void test_two_that_read_at_once_count_nothing_twice(void **state)
     assert_int_equal(read_cached(), 1200);
 }
 
-/* The database adds up what exceeds TALLY_ROWS_MAX. Earlier times are cached with the rest. */
+/* The database sums the rows beyond TALLY_ROWS_MAX. Earlier times are cached with the rest. */
 static void test_many_rows_are_added_up_by_the_database(void **state)
 {
     (void)state;

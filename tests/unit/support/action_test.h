@@ -6,8 +6,8 @@
 
 #include "support/catalog_test.h"
 
-/* `auth` and `more` (further members, each preceded by a comma) of the integration, `request` and
- * `rest` of its one action demo_act, whose input may be anything. */
+/* The integration gets `auth` and `more` (further members, each preceded by a comma). Its only
+ * action, demo_act, gets `request` and `rest`, and accepts any input. */
 static inline const struct catalog_action *bench_action(struct bench *b, const char *auth,
                                                         const char *more, const char *level,
                                                         const char *request, const char *rest)

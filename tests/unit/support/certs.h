@@ -1,5 +1,5 @@
 /*
- * A local certificate authority for tests: made with Mbed TLS in a folder of its own, so that no
+ * A local certificate authority for tests, created with Mbed TLS in a separate folder, so that no
  * test needs the openssl program and no key is in the repository.
  */
 #ifndef TESTS_SUPPORT_CERTS_H

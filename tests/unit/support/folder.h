@@ -68,7 +68,7 @@ static inline void file_read(const char *path, char *out, size_t cap)
     fclose(file);
 }
 
-/* The output of a function to a FILE. */
+/* The text that a function writes to a FILE. */
 struct capture {
     FILE *file;
     char text[TEST_TEXT_MAX];

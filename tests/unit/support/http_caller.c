@@ -41,7 +41,8 @@ void caller_world_deinit(struct caller_world *world)
 static enum op_result step_call(struct op *op)
 {
     struct caller *caller = CONTAINER_OF(op, struct caller, op);
-    if (caller->deadline_in_ms) /* the turn's clock does not move: it has not passed yet */
+    if (caller->deadline_in_ms) /* the clock of a turn does not move, so the time has not passed
+                                 * yet */
         caller->call.deadline_ns = loop_now_ns(op->loop) + caller->deadline_in_ms * 1000000ull;
     caller->start_code = http_call_start(caller->client, &caller->call, op);
     return caller->start_code == OK ? OP_WAIT : OP_NEXT;

@@ -29,18 +29,18 @@ struct caller {
     struct http_client *client;
     struct http_call call; /* fill it between caller_init and caller_start */
     char url[256];
-    unsigned deadline_in_ms; /* not 0: call.deadline_ns is this much after the call's start */
+    unsigned deadline_in_ms; /* not 0: call.deadline_ns is set to the start of the call plus this */
     int start_code;
     bool is_done;
     enum op_end end;
 };
 
-/* A GET of "http://127.0.0.1:PORT" and path (https if the peer has TLS). */
+/* A GET of "http://127.0.0.1:PORT" followed by path (https if the peer has TLS). */
 void caller_init(struct caller *caller, struct caller_world *world, const char *path);
 /* From an op's first step. */
 void caller_start(struct caller *caller, struct caller_world *world, size_t arena_bytes_max);
 void caller_wait(struct caller *caller);
-/* Lets the op go, and waits until its memory is freed. */
+/* Releases the op, and waits until its memory is freed. */
 void caller_deinit(struct caller *caller);
 /* init, start, wait. */
 void caller_get(struct caller *caller, struct caller_world *world, const char *path);

@@ -75,7 +75,7 @@ static void play_start(struct peer_connection *connection)
     play(&connection->task);
 }
 
-/* The length of the whole request at the front of in; 0: it is not complete yet. */
+/* The length of the whole request at the beginning of `in`, or 0 if it is not complete yet. */
 static size_t request_length(const struct buf *in, bool is_on_head)
 {
     ptrdiff_t end = slice_find(buf_slice(in), SLICE("\r\n\r\n"));

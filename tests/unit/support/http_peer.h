@@ -1,6 +1,6 @@
 /*
  * A scripted HTTP server in the test's own loop, for the outbound client: it reads whole requests
- * and answers each as its script says, well or badly. Plain or over TLS.
+ * and answers each as its script says, correctly or not. Without TLS or with it.
  */
 #ifndef TESTS_SUPPORT_HTTP_PEER_H
 #define TESTS_SUPPORT_HTTP_PEER_H

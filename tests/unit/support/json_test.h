@@ -1,5 +1,5 @@
 /*
- * Shared by the tests of JSON: parsing of literals, whole files.
+ * Shared by the tests of JSON: parsing of literals and of whole files.
  */
 #ifndef TEST_JSON_JSON_TEST_H
 #define TEST_JSON_JSON_TEST_H

@@ -1,6 +1,6 @@
 /*
  * Two ends of a connection in one loop, for tests of streams: received bytes are collected, events
- * are counted, and waits are for conditions.
+ * are counted, and every wait is for a condition.
  */
 #ifndef TESTS_SUPPORT_PEERS_H
 #define TESTS_SUPPORT_PEERS_H

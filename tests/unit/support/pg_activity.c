@@ -1,6 +1,6 @@
 /*
- * See pg_activity.h. A session that has a request in its socket and was not scheduled since is idle
- * in pg_stat_activity, but its process is not asleep: both are checked.
+ * See pg_activity.h. A session that has a request in its socket and has not been scheduled since is
+ * idle in pg_stat_activity, but its process is not asleep, so both are checked.
  */
 #include "support/pg_activity.h"
 
@@ -34,7 +34,7 @@ static bool is_asleep(pid_t postmaster)
     return all;
 }
 
-/* Our own session is left out. So are times, which say nothing about what happens next. */
+/* Our own session is left out, and so are times, which say nothing about what happens next. */
 static const char sessions_sql[] =
     "select pid, coalesce(state, 'begins'), coalesce(wait_event_type || '/' || wait_event, "
     "'running'),"

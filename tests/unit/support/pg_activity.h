@@ -1,5 +1,6 @@
 /*
- * What PostgreSQL does for this program, for a wait that may be in vain (support/wait.h).
+ * The work that PostgreSQL does for this program, for a wait that may never succeed
+ * (support/wait.h).
  */
 #ifndef SUPPORT_PG_ACTIVITY_H
 #define SUPPORT_PG_ACTIVITY_H

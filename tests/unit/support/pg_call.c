@@ -1,5 +1,6 @@
 /*
- * The op of a test's call: submit, wait, then idle until the test has read the result.
+ * The op of a test's call: it submits the query, waits, and is then idle until the test has read
+ * the result.
  */
 #include "support/pg_call.h"
 
@@ -22,7 +23,7 @@ static void submit(struct pg_call *call)
 static enum op_result step_submit(struct op *op)
 {
     struct pg_call *call = call_of(op);
-    if (call->is_submitted) /* by the first call, which has its answer */
+    if (call->is_submitted) /* already done by the first call, which has its answer */
         return OP_NEXT;
     for (size_t i = 0; i <= call->with_next; i++)
         submit(call + i);

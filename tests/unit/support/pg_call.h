@@ -17,21 +17,21 @@ struct pg_bench {
     struct pg_pool *pool;
 };
 
-/* The caller sets config->conninfo and the rest; dns is filled in. wait: for a first connection.
- */
+/* The caller sets config->conninfo and other members; dns is filled in. wait: for a first
+ * connection. */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
-/* As pg_bench_open, with a pool that another room makes. */
+/* Like pg_bench_open, with a pool that another room creates. */
 typedef struct pg_pool *pg_pool_maker(struct loop *loop, const struct pg_pool_config *config,
                                       struct err *err);
 void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
                       const struct pg_pool_config *config, bool wait);
-/* Frees all and asserts that nothing is left. */
+/* Frees everything and asserts that no memory is left. */
 void pg_bench_close(struct pg_bench *bench);
 /* Turn the loop until *flag, or is_true(arg): support/wait.h. */
 #define pg_bench_until(bench_, flag_)               WAIT_UNTIL((bench_)->loop, *(flag_))
 #define pg_bench_until_true(bench_, is_true_, arg_) WAIT_UNTIL((bench_)->loop, is_true_(arg_))
 
-/* One query in an op of its own. Zeroed before use; call_start fills query->params and submits. */
+/* One query in its own op. Zeroed before use; call_start fills query->params and submits it. */
 struct pg_call {
     struct op op;
     struct pg_query query;
@@ -40,23 +40,23 @@ struct pg_call {
     void *arg;
     size_t with_next; /* pg_calls_start only: how many further calls are submitted with this one */
     bool is_submitted;
-    bool is_again; /* it may have been done already: pg_query.is_unknown */
+    bool is_again; /* it may already have been done: pg_query.is_unknown */
     bool is_done;  /* the query has ended; its results stay until pg_call_end */
     bool is_freed; /* the op's memory may be freed */
 };
 
 void pg_call_start(struct pg_bench *bench, struct pg_call *call,
                    void (*start)(struct pg_call *call), void *arg);
-/* Starts count calls in one turn, so that they may share a batch: a turn may end after each op if
- * the machine is paused for a millisecond. args[i * arg_bytes] is the argument of calls[i]. */
+/* Starts `count` calls in one turn, so that they may share a batch. If the machine is paused for
+ * a millisecond, a turn may end after each op. args[i * arg_bytes] is the argument of calls[i]. */
 void pg_calls_start(struct pg_bench *bench, struct pg_call *calls, size_t count,
                     void (*start)(struct pg_call *call), void *args, size_t arg_bytes);
-/* Starts, waits, and returns the query's status. */
+/* Starts the call, waits, and returns the query's status. */
 int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(struct pg_call *call),
                 void *arg);
 /* Waits until `count` calls are done. */
 void pg_calls_wait(struct pg_bench *bench, struct pg_call *calls, size_t count);
-/* Lets the op go and waits until its memory is freed. The call may be used again. */
+/* Releases the op and waits until its memory is freed. The call may be used again. */
 void pg_call_end(struct pg_call *call);
 void pg_calls_end(struct pg_call *calls, size_t count);
 

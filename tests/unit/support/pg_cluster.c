@@ -56,7 +56,7 @@ static void nap(void)
 
 /* ---- children ---- */
 
-/* In the child: becomes another user if root, and dies with the parent. */
+/* Runs in the child: becomes another user if it is root, and dies with the parent. */
 static void become_child(const char *log_path)
 {
     if (geteuid() == 0) {
@@ -67,7 +67,7 @@ static void become_child(const char *log_path)
     prctl(PR_SET_PDEATHSIG, SIGQUIT); /* after setuid, which clears it */
     if (getppid() != cluster.owner)
         _exit(97);
-    setpgid(0, 0); /* a Ctrl-C at the terminal is meant for the test */
+    setpgid(0, 0); /* Ctrl-C at the terminal is meant for the test */
     int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (log >= 0) {
         dup2(log, STDOUT_FILENO);
@@ -155,7 +155,7 @@ static void remove_dir(const char *dir)
         wait_for(pid);
 }
 
-/* Removes what killed programs left. The name contains the program's pid. */
+/* Removes what killed programs left. The name of a folder contains the pid of its program. */
 static void remove_stale_dirs(const char *prefix)
 {
     char pattern[128];
@@ -173,7 +173,7 @@ static void remove_stale_dirs(const char *prefix)
 
 static void make_dir(void)
 {
-    char prefix[96]; /* its length bounds that of the socket's name */
+    char prefix[96]; /* its length limits the length of the socket's name */
     const char *base = getenv("TMPDIR");
     snprintf(prefix, sizeof(prefix), "%.64s/sluice-pg-", base && base[0] ? base : "/tmp");
     remove_stale_dirs(prefix);
@@ -187,7 +187,7 @@ static void make_dir(void)
         die("no user postgres to run the server as", "install the package postgresql");
 }
 
-/* From tests/cluster.sh, for the newest PostgreSQL that is installed. */
+/* Created by tests/cluster.sh, for the newest installed PostgreSQL. */
 static bool copy_data(const char *data)
 {
     char from[256];

@@ -20,7 +20,7 @@ struct race {
     const char *conninfo;
 };
 
-/* Or has its answer, which it then got too early. */
+/* The second query waits, or it already has its answer, which is then too early. */
 static bool waits_for_the_first(void *arg)
 {
     const struct race *race = arg;

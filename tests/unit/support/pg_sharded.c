@@ -10,7 +10,7 @@
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 
-/* A lock of a shard's metadata is an advisory lock of its id. */
+/* The lock of a shard's metadata is an advisory lock on the id of the shard. */
 #define CATALOGS                                                                                 \
     "set allow_system_table_mods = on; "                                                         \
     "create table pg_catalog.pg_dist_node (groupid int, nodename text, nodeport int, "           \

@@ -46,10 +46,11 @@ void app_end(struct app *app);
 
 void client_open(struct client *client, struct app *app);
 void client_send(struct client *client, slice bytes);
-/* Turns until the received bytes contain text (count times). Fails if the peer ends before. */
+/* Turns the loop until the received bytes contain text (count times). Fails if the peer closes
+ * before that. */
 void client_expect(struct client *client, const char *text);
 void client_expect_times(struct client *client, const char *text, size_t count);
-/* Turns until the server's FIN. Fails on a reset. */
+/* Turns the loop until the server's FIN arrives. Fails on a reset. */
 void client_expect_eof(struct client *client);
 bool client_has(const struct client *client, const char *text);
 size_t client_count(const struct client *client, const char *text);

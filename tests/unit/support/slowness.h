@@ -1,7 +1,7 @@
 /*
- * How much slower than the release a test build may be (sanitizers, no optimisation, coverage). The
- * release build must keep limits on CPU time. Other builds have limits that are looser by this
- * factor.
+ * How much slower than the release build a test build may be (sanitizers, no optimisation,
+ * coverage). The release build must keep the limits on CPU time. Other builds have limits that are
+ * looser by this factor.
  */
 #ifndef TEST_SUPPORT_SLOWNESS_H
 #define TEST_SUPPORT_SLOWNESS_H
@@ -12,8 +12,8 @@
 #define BUILD_SLOWNESS 1
 #endif
 
-/* A host that pauses the machine makes some kernels charge that to the running process. Work that
- * takes too long is measured again, this often, and fails if it is too slow each time. */
+/* If a host pauses the machine, some kernels charge that time to the running process. Work that
+ * takes too long is measured again up to this many times, and fails if it is too slow each time. */
 enum { MEASURED_TIMES_MAX = 5 };
 
 #endif

@@ -13,7 +13,7 @@
 struct pair {
     struct loop *loop;
     struct tcp_listener *listener;
-    struct tls_server *server;   /* counted here; NULL: the accepted side stays plain */
+    struct tls_server *server;   /* holds a reference; NULL: the accepted side has no TLS */
     struct tls_context *context; /* counted here */
     slice name;                  /* server_name of the client */
     struct end client, accepted; /* accepted: the TLS session or the plain stream */

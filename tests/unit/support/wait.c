@@ -22,7 +22,7 @@
 enum {
     ROUND_MS = 20,
     QUIET_ROUNDS = 50,
-    CHECK_ROUNDS = 5, /* between two checks of work outside of the loop */
+    CHECK_ROUNDS = 5, /* the time between two checks of work outside of the loop */
     CHECKS = 3,
     TIMER_MS_MAX = 5000,
     NOTE_MS = 3000,
@@ -47,8 +47,8 @@ static bool has_timer_soon(const struct loop *loop)
             loop->slots[0].armed_ns < clock_mono_ns() + TIMER_MS_MAX * UINT64_C(1000000));
 }
 
-/* A connection that is being made, or bytes that the peer's kernel has not accepted: a lost segment
- * is sent again after a second or more. */
+/* A connection that is being made, or bytes that the peer's kernel has not acknowledged: a lost
+ * segment is sent again after a second or more. */
 static bool is_sending(int fd)
 {
     struct tcp_info info;
@@ -71,8 +71,7 @@ static bool has_bytes_under_way(void)
     return found;
 }
 
-/* A child that is not PostgreSQL may do anything at any time. So may one that cannot be
- * identified. */
+/* A child that is not PostgreSQL may do anything at any time, and so may an unidentified child. */
 static bool has_other_children(void)
 {
     char path[64], name[64];
@@ -91,7 +90,7 @@ static bool has_other_children(void)
     return found;
 }
 
-/* Why the wait may still end; NULL: nothing can end it. */
+/* The reason why the wait may still end; NULL: nothing can end it. */
 static const char *may_still_end(const struct wait *wait)
 {
     const struct loop *loop = wait->loop;
@@ -145,7 +144,7 @@ static void print_wait(const struct wait *wait, const char *why)
     fflush(stderr);
 }
 
-/* The test that called, if the build has a sanitizer that can tell. */
+/* Finds the calling test, if the build has a sanitizer that can report it. */
 extern void __sanitizer_print_stack_trace(void) __attribute__((weak));
 
 _Noreturn static void end_in_vain(const struct wait *wait, const char *why)
@@ -180,7 +179,7 @@ void wait_turn(struct wait *wait)
 {
     struct loop *loop = wait->loop;
     uint64_t turns = loop->stats.turns;
-    (void)loop_turn(loop, false); /* what is due without I/O, such as freeing */
+    (void)loop_turn(loop, false); /* runs deferred work that needs no I/O, such as freeing */
     if (loop->stats.turns != turns) {
         wait->quiet = 0;
         if (clock_mono_ns() - wait->began_ns > LAST_MS * UINT64_C(1000000))

@@ -43,8 +43,8 @@ void wait_turn(struct wait *wait);
             wait_turn(&wait_);                                       \
     } while (0)
 
-/* Work that the loop does not know of: whether it is still under way. Describes it in out (may be
- * NULL), a line each. Set by the code that starts PostgreSQL. */
+/* Whether work that the loop does not know of is still under way. Describes the work in out (may
+ * be NULL), one line each. Set by the code that starts PostgreSQL. */
 extern bool (*wait_for_database)(FILE *out);
 
 #endif

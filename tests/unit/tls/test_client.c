@@ -79,9 +79,9 @@ static void a_name_is_required(void **state)
 }
 
 struct matrix_row {
-    const char *cert, *name; /* what is served, what is requested */
+    const char *cert, *name; /* the certificate that is served, and the requested name */
     const char *ca;          /* NULL: ca.pem */
-    const char *want;        /* part of the message; NULL: accepted */
+    const char *want;        /* a part of the message; NULL: accepted */
 };
 
 static const struct matrix_row matrix[] = {
@@ -129,7 +129,7 @@ static void certificates_are_judged(void **state)
             if (pair.client.why.code != ERR_CRYPTO || !strstr(pair.client.why.text, row->want))
                 fail_msg("%s as %s: %s", row->cert, row->name, pair.client.why.text);
             assert_int_equal(pair.context->sessions.by_key.count, 0);
-            /* the server notices that it was refused, and gets no byte of a request */
+            /* the server notices the refusal, and gets no byte of a request */
             WAIT_UNTIL(pair.loop, pair.accepted.closed);
             assert_int_equal(pair.accepted.got.len, 0);
         }
@@ -173,7 +173,7 @@ static bool connect_and_ping(struct pair *pair)
 {
     pair_connect(pair);
     pair_wait_open(pair);
-    pair_send(pair->accepted.stream, "x"); /* TLS 1.3: the tickets come before it */
+    pair_send(pair->accepted.stream, "x"); /* in TLS 1.3, the tickets arrive before it */
     WAIT_UNTIL(pair->loop, pair->client.got.len == 1);
     bool is_resumed = tls_client_info(pair->client.stream).is_resumed;
     pair_close(pair);
@@ -212,15 +212,15 @@ static void the_second_connection_resumes(void **state)
         assert_false(connect_and_ping(&pair));
         assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(connect_and_ping(&pair));
-        assert_true(connect_and_ping(&pair)); /* the new session can be resumed, too */
+        assert_true(connect_and_ping(&pair)); /* the new session can also be resumed */
         assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(count_handshakes("full") - full == 1);
         assert_true(count_handshakes("resumed") - resumed == 2);
-        /* another name is another session, though the server is the same */
+        /* another name has another session, even if the server is the same */
         pair.name = SLICE("x.wild.test");
         assert_false(connect_and_ping(&pair));
         assert_int_equal(pair.context->sessions.by_key.count, 2);
-        /* and a name that is not in the certificate cannot use a session to connect */
+        /* a session cannot be used to connect under a name that is not in the certificate */
         pair.name = SLICE("evil.test");
         pair_connect(&pair);
         WAIT_UNTIL(pair.loop, pair.client.closed);
@@ -260,7 +260,7 @@ static void resumption_can_be_off_and_contexts_do_not_share(void **state)
     assert_int_equal(pair.context->sessions.by_key.count, 0);
     struct tls_config on = {.ca_file = certs_path(certs, "ca.pem")};
     struct err err;
-    for (int i = 0; i < 2; i++) { /* a reload: the new context knows no session */
+    for (int i = 0; i < 2; i++) { /* after a reload, the new context has no sessions */
         tls_context_unref(pair.context);
         pair.context = tls_context_new(&on, &err);
         assert_non_null(pair.context);

@@ -248,8 +248,8 @@ static void a_reset_reaches_the_other_side(void **state)
     pair_deinit(&pair);
 }
 
-/* Each allocation fails once, in our code and in the library: a correct end, and nothing is
- * left. */
+/* Each allocation fails once, in our code and in the library: the session ends correctly, and no
+ * memory is left. */
 static void failing_memory_is_survived(void **state)
 {
     (void)state;

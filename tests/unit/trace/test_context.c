@@ -40,7 +40,7 @@ static void what_is_read_is_written(void **state)
     struct trace_context context;
     assert_true(trace_parent_read(slice_cstr(good), &context));
     assert_string_equal(trace_parent_write(&context, room).ptr, good);
-    /* a later version, and unknown flags, become what this version knows */
+    /* a later version and unknown flags are reduced to what this version knows */
     assert_true(trace_parent_read(
         SLICE("cc-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-fd-what"), &context));
     assert_string_equal(trace_parent_write(&context, room).ptr, good);
@@ -60,7 +60,7 @@ static void states(void **state)
     assert_false(trace_state_fits(SLICE("a=1\r\nX-Injected: 1")));
     assert_false(trace_state_fits(SLICE("a=\xc3\xbc")));
     assert_false(trace_state_fits(SLICE("nothing")));
-    /* a value that fits may be sent in a header, and no reader takes it for something else */
+    /* an accepted value may be sent in a header, and no reader takes it for something else */
     static const slice malformed[] = {
         SLICE_INIT(" a=1"),    SLICE_INIT("a=1 "), SLICE_INIT("\ta=1"), SLICE_INIT("a=1,b"),
         SLICE_INIT("=1"),      SLICE_INIT("a="),   SLICE_INIT("a=1=2"), SLICE_INIT("a b=1"),

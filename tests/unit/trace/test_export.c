@@ -1,6 +1,6 @@
 /*
  * The tracer: which traces are recorded, the queue and its limits, and what a receiver may do.
- * tests/e2e/traces.test.mjs tests that the output is OTLP.
+ * tests/e2e/traces.test.mjs checks that the output is valid OTLP.
  */
 #include "json/json.h"
 #include "support/http_peer.h"
@@ -96,7 +96,7 @@ static void put_span(struct bench *b, slice name)
     trace_span_close(b->tracer);
 }
 
-/* A parent's flag can only forbid. The operator decides how much is recorded. */
+/* A parent's flag can only prevent recording. The operator decides how much is recorded. */
 static void the_ratio_decides_and_a_parent_may_forbid(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void spans_are_sent_together(void **state)
     bench_close(&b);
 }
 
-/* One export never ends. The queue fills up, and what does not fit is dropped. */
+/* One export never ends. The queue fills up, and further spans are dropped. */
 static void a_full_queue_drops(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void a_full_queue_drops(void **state)
     bench_close(&b);
 }
 
-/* By bytes, long before there are too many. */
+/* The limit in bytes is reached long before the limit on the number of spans. */
 static void large_spans_fill_it_sooner(void **state)
 {
     (void)state;
@@ -273,7 +273,8 @@ static void a_drain_sends_what_is_there(void **state)
     bench_close(&b);
 }
 
-/* Stopped with an export under way and spans queued: all are counted, and nothing is left. */
+/* Stopped with an export under way and spans queued: all spans are counted, and no memory is
+ * left. */
 static void a_stop_cuts_what_is_under_way(void **state)
 {
     (void)state;

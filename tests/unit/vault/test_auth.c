@@ -108,7 +108,7 @@ static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t e
     return make_bound_key(key, scopes, expires_at, SLICE_NONE);
 }
 
-/* Revokes the key as another process would that does not notify this process. */
+/* Revokes the key like another process that does not notify this one. */
 static void revoke(const struct api_key *key)
 {
     char id[UUID_TEXT_LEN + 1], sql[200];
@@ -190,12 +190,12 @@ static void test_addresses(void **state)
         assert_int_equal(asker.check.grant.scopes, is_allowed ? SCOPE_ALL : 0);
         assert_int_equal(asker.was_at_once, i > 0); /* one query for all */
     }
-    /* a link's visitor does not hold the key */
+    /* the visitor of a link does not have the key */
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.check.grant.is_bound);
     assert_int_equal(ask_from(&bench, auth, &asker, broken.text, "10.1.2.3"), ERR_REFUSED);
     assert_true(asker.check.is_elsewhere);
-    /* nothing is said about a key that has expired */
+    /* nothing is revealed about a key that has expired */
     assert_int_equal(ask_from(&bench, auth, &asker, old.text, "10.2.0.1"), ERR_REFUSED);
     assert_false(asker.check.is_elsewhere);
     pg_bench_until_true(&bench, has_only_links, bench.loop);
@@ -222,11 +222,11 @@ static void test_single_flight_and_cancel(void **state)
     struct asker askers[CHECKS];
     struct vault_key key;
     (void)state;
-    vault_key_new(&key); /* unknown: no later use is recorded */
+    vault_key_new(&key); /* the key is unknown, so no later use is recorded */
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);
-    /* no answer before one of them was cancelled */
+    /* no answer before one of the ops was cancelled */
     assert_int_equal(
         pg_sync_run(sync, "begin; lock table sluice.api_key in access exclusive mode", &err), OK);
     double before = misses();
@@ -286,7 +286,7 @@ static void ask_early(void *arg)
     ask_start(&it->bench, it->auth, &it->asker, it->key.text);
 }
 
-/* A request after the revocation is refused, though a look-up from before it is under way. */
+/* A request after the revocation is refused, even while an earlier look-up is under way. */
 static void test_revoked_under_way(void **state)
 {
     struct early it;
@@ -324,7 +324,7 @@ static void test_forget_one_account(void **state)
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.was_at_once);
     assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
-    assert_false(asker.was_at_once); /* whose key it is now is not known */
+    assert_false(asker.was_at_once); /* the new owner of the key is unknown */
     vault_auth_forget(auth, account_id);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
     assert_false(asker.was_at_once);
@@ -354,8 +354,8 @@ static const struct vault_caller *caller_of(const struct vault_key *key)
     return &caller;
 }
 
-/* A guard is notified once when its key is refused. Guards of other keys, and those that stopped,
- * are not. */
+/* A guard is notified once when its key is refused. Guards of other keys, and guards that
+ * stopped, are not. */
 static void test_guards_are_told(void **state)
 {
     struct pg_bench bench;
@@ -379,8 +379,8 @@ static void test_guards_are_told(void **state)
     assert_int_equal(stopped.told + others.told, 0);
     vault_guard_stop(&first.guard); /* does no harm */
     vault_guard_stop(&others.guard);
-    first.told = 0; /* it is also notified of a key that is refused already, and of one that
-                     * expires */
+    first.told = 0; /* it is also notified of a key that has already been refused, and of a key
+                     * that expires */
     struct vault_key expiring;
     make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
     vault_guard_start(auth, &first.guard, caller_of(&key));
@@ -405,7 +405,7 @@ static void test_cache_is_bounded(void **state)
     assert_int_equal(ask(&bench, auth, &asker, keys[19].text), ERR_REFUSED);
     assert_true(asker.was_at_once);
     assert_int_equal(ask(&bench, auth, &asker, keys[0].text), ERR_REFUSED);
-    assert_false(asker.was_at_once); /* it was the least recently used */
+    assert_false(asker.was_at_once); /* this key was the least recently used */
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }

@@ -140,7 +140,8 @@ static void an_account_is_made_and_changed(void **state)
     assert_int_equal(change(&off, NULL), OK);
     assert_int_equal(change(&look, NULL), OK); /* which enables nothing */
     assert_int_equal(count("account", "disabled_at is not null and mark = 'AB'"), 1);
-    assert_int_equal(change(&off, NULL), OK); /* as it is already: no event */
+    assert_int_equal(change(&off, NULL), OK); /* the row already has this value, so there is no
+                                               * event */
     assert_int_equal(events("account.disabled"), 1);
     assert_int_equal(change(&on, NULL), OK);
     assert_int_equal(events("account.enabled"), 1);

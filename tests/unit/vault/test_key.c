@@ -35,7 +35,7 @@ static void test_new_keys(void **state)
         assert_true(vault_key_hash(slice_cstr(one.text), hash));
         assert_memory_equal(hash, one.hash, sizeof(hash));
         buf_clear(&bytes);
-        /* after sk_ comes base64url of exactly 32 bytes: no unused bits at its end */
+        /* sk_ is followed by base64url of exactly 32 bytes, without unused bits at its end */
         assert_int_equal(decode_base64url(&bytes, slice_from(slice_cstr(one.text), 3)), OK);
         assert_int_equal(bytes.len, 32);
     }

@@ -1,4 +1,4 @@
-/* Sealing: what can be opened, what cannot, and the ring of master keys. */
+/* Sealing: what can be opened and what cannot, and the ring of master keys. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -91,7 +91,7 @@ static void test_rotation(void **state)
     assert_int_equal(id.len, VAULT_KEY_ID_LEN);
     assert_int_equal(open_at(both, &place, id, buf_slice(&sealed)), OK);
     assert_int_equal(open_at(after, &place, id, buf_slice(&sealed)), ERR_NOTFOUND);
-    /* the other key's id does not help: it is bound, too */
+    /* the id of the other key does not help, because it is also authenticated */
     assert_int_equal(open_at(both, &place, vault_ring_key_id(both), buf_slice(&sealed)),
                      ERR_CRYPTO);
     assert_true(slice_eq(vault_ring_key_id(both), vault_ring_key_id(after)));
@@ -172,7 +172,7 @@ static void test_key_files(void **state)
     buf_deinit(&text);
 }
 
-/* Each allocation in turn fails: no crash, no leak, and a correct answer. */
+/* Each allocation in turn fails: there is no crash and no leak, and the answer is correct. */
 static void test_failing_allocations(void **state)
 {
     (void)state;

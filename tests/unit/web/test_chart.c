@@ -1,5 +1,6 @@
 /*
- * Columns of a chart: the scale, values that are too small or too large to draw, and what is drawn.
+ * Columns of a chart: the scale, values that are too small or too large to draw, and the drawn
+ * shapes.
  */
 #include "base/embed.h"
 #include "unit.h"

@@ -31,7 +31,7 @@ static void test_verbs(void **state)
             fail_msg("%s is %.*s with %.*s, %s", cases[i].tool, SLICE_ARG(effect_verb(action)),
                      SLICE_ARG(effect_icon(action)), effect_is_final(action) ? "for good" : "not");
     }
-    /* An app that was removed from the catalog. */
+    /* An app that has been removed from the catalog. */
     assert_null(effect_verb(NULL).ptr);
     assert_false(effect_is_final(NULL));
     catalog_unref(catalog);

@@ -1,6 +1,6 @@
 /*
- * The language of pages: what is written, and what the compiler refuses, with the position; and
- * every page of the dashboard with data in which each text is hostile.
+ * The language of pages: the output, the errors of the compiler with their positions, and every
+ * page of the dashboard with data in which each text is hostile.
  */
 #include "base/embed.h"
 #include "unit.h"
@@ -247,7 +247,7 @@ static void test_what_the_compiler_refuses(void **state)
 static void test_rendering_is_bounded(void **state)
 {
     (void)state;
-    /* A file that uses itself ends, whatever its data. */
+    /* A file that includes itself terminates, whatever its data. */
     assert_int_equal(compile("<data>{\"a\":null}</data><use file=\"other\" with=\"a\"/>",
                              "<data>null</data><b><use file=\"other\"/></b>"),
                      OK);
@@ -260,7 +260,7 @@ static void test_rendering_is_bounded(void **state)
                 ""),
         OK);
     assert_int_equal(render("{\"l\":[0,1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9]}"), ERR_LIMIT);
-    /* An expression that fails says which. */
+    /* If an expression fails, the error names it. */
     assert_int_equal(compile("<data>{\"a\":\"\"}</data>${length(a)}", ""), OK);
     assert_int_not_equal(render("{\"a\":1}"), OK);
     assert_non_null(strstr(err.text, "page: ${length(a)}"));
@@ -360,7 +360,7 @@ static struct json fill(const struct json *sample, slice text, bool flag)
             slice key = json_str(&sample->as.members[i].key);
             bool is_time = slice_ends_with(key, SLICE("_at")) ||
                            slice_ends_with(key, SLICE("At")) || slice_eq_cstr(key, "at");
-            /* Times are made here, to the millisecond. Everything else may be anything. */
+            /* Times are formatted here, to the millisecond. Everything else may have any value. */
             slice filled = is_time ? SLICE("2026-01-31T23:59:59.000Z") : text;
             json_object_set(&arena, &made, key, fill(&sample->as.members[i].value, filled, flag));
         }
@@ -370,8 +370,8 @@ static struct json fill(const struct json *sample, slice text, bool flag)
     }
 }
 
-/* Tags, names of attributes, and the beginnings of URLs. They are parsed strictly: the compiler
- * writes every value in double quotes, and a value that is not escaped breaks this. */
+/* Tags, names of attributes, and the beginnings of URLs. Parsed strictly: the compiler writes
+ * every value in double quotes, and a value that is not escaped fails the test. */
 static void read_skeleton(slice page, struct buf *skeleton)
 {
     for (size_t i = 0; i < page.len; i++) {

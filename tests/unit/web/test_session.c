@@ -1,6 +1,6 @@
 /*
- * Cookies: an intact one is accepted. One that was changed in any bit, is too old, or is from
- * another account or another master key is not.
+ * Cookies: an intact cookie is accepted. A cookie that was changed in any bit, is too old, or is
+ * from another account or another master key is not.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -68,10 +68,10 @@ static void test_there_and_back(void **state)
     assert_int_equal(strlen(back.csrf), SESSION_CSRF_LEN);
     assert_true(back.until_ms == session.until_ms);
     assert_null(back.link_token.ptr);
-    assert_false(back.is_open); /* the key is still to be checked */
+    assert_false(back.is_open); /* the key remains to be checked */
 }
 
-/* A link's cookie opens only the link's pages, and a sign-in's cookie no link. */
+/* A link's cookie opens only the link's pages, and a sign-in's cookie opens no link. */
 static void test_a_link_is_no_sign_in(void **state)
 {
     struct web_session back;
@@ -107,7 +107,8 @@ static void test_any_bit_changed_is_refused(void **state)
     buf_deinit(&bytes);
 }
 
-/* The first 16 bytes are the account's id, in clear. Another account's id does not open it. */
+/* The first 16 bytes are the account's id in plain text. With another account's id, the cookie
+ * cannot be opened. */
 static void test_moved_to_another_account_it_is_refused(void **state)
 {
     struct web_session back;

@@ -1,5 +1,5 @@
 /*
- * JSON for people: its name, in short, whole, and cut.
+ * JSON shown to people: its name, in short, whole, and truncated.
  */
 #include <math.h>
 
@@ -56,7 +56,7 @@ static void test_headlines(void **state)
                    NULL);
 }
 
-/* The object that was begun, as text. */
+/* The object that has been begun, as text. */
 static void check_json(struct json_writer *w, const char *want)
 {
     json_close(w, '}');

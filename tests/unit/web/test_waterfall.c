@@ -1,5 +1,5 @@
 /*
- * Bars of a waterfall: on one scale, with pauses shortened, always within the picture.
+ * Bars of a waterfall: on one scale, with shortened pauses, always within the picture.
  */
 #include "base/id.h"
 #include "unit.h"
@@ -31,7 +31,7 @@ static void test_work_has_its_length(void **state)
     check(2, 400, 600);
 }
 
-/* Eight seconds of work with two days in between, which take a fifth of the width. */
+/* Eight seconds of work with a pause of two days in between, which takes a fifth of the width. */
 static void test_a_pause_is_shortened_and_a_short_one_is_not(void **state)
 {
     const struct waterfall_span spans[] = {
@@ -53,7 +53,7 @@ static void test_a_pause_is_shortened_and_a_short_one_is_not(void **state)
     check(1, 400, 100);
 }
 
-/* As between two steps while the flow had no owner. */
+/* Like the time between two steps in which the flow had no owner. */
 static void test_a_gap_is_a_pause(void **state)
 {
     const struct waterfall_span spans[] = {
