@@ -86,7 +86,7 @@ static void pause_ms(long ms)
     nanosleep(&wait, NULL);
 }
 
-/* Waits until the command has ended, no child is left at all, or the time is up. Returns true if no
+/* Waits until the command has ended, no child is left, or the time is over. Returns true if no
  * child is left. */
 static bool reap(pid_t command, int *status, bool *is_ended, long long until_ms)
 {

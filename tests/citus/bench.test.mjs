@@ -1,5 +1,5 @@
-// `make bench-citus` works: it measures rates of sharded mode and of one PostgreSQL, here at sizes
-// that prove nothing, and leaves no files. On the release build.
+// `make bench-citus` works: it measures the rates of sharded mode and of one PostgreSQL, at sizes
+// too small to be meaningful here, and leaves no files. On the release build.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { BenchRun } from '../e2e/support/bench.mjs';

@@ -1,8 +1,9 @@
-// Nodes of the database are killed under a mixed load: a worker, the coordinator, all of them. One
-// comes back at another address. No confirmed write is made twice, no acknowledged result is lost,
-// and once a node is back its accounts are served. This is a short run. SOAK_SECONDS=300 kills a
-// node every ten seconds for that long, on the release build, under 100 executions and 50 flow
-// starts a second (SOAK_RATE: rounds of two and one). Alone: it keeps both processors busy.
+// Nodes of the database are killed under a mixed load: a worker, the coordinator, and all of them.
+// One comes back at another address. No confirmed write is made twice, no acknowledged result is
+// lost, and once a node is back its accounts are served. This is the short form. SOAK_SECONDS=300
+// kills a node every ten seconds for that long, on the release build, under 100 executions and 50
+// flow starts per second (SOAK_RATE: rounds of two executions and one start). It runs alone,
+// because it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause } from '../e2e/support/client.mjs';

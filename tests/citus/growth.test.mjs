@@ -1,5 +1,5 @@
-// A cluster grows while it serves: a busy account's shard moves and is split, a worker is added,
-// and the shards are rebalanced. No request is refused, and nothing is lost.
+// A cluster grows while it serves requests: a busy account's shard moves and is split, a worker is
+// added, and the shards are rebalanced. No request is refused, and nothing is lost.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from '../e2e/support/client.mjs';
@@ -39,8 +39,9 @@ test('a busy shard moves there and back', async (t) => {
   assert.deepEqual(mixed.refusals, []);
 });
 
-// Onto the other worker. With a part on the shard's own node, Citus 13.2 waits forever if a row is
-// changed between the replication slot and the part's primary key, and a busy shard's rows are.
+// Splits onto the other worker. If a part stays on the shard's own node, Citus 13.2 waits forever
+// when a row is changed between the creation of the replication slot and that of the part's primary
+// key, as happens in a busy shard.
 test('a busy shard is split', async (t) => {
   const [{ id }] = mixed.accounts;
   const row = await cluster.sql(

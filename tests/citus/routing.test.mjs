@@ -1,5 +1,5 @@
-// Every statement on a cluster, with EXPLAIN (test_routing.c), and how many touch one shard under a
-// mixed load, by the nodes' own counts.
+// The plan of every statement on a cluster, from EXPLAIN (test_routing.c), and the share of
+// statements that touch one shard under a mixed load, by the nodes' own counts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause } from '../e2e/support/client.mjs';
@@ -24,9 +24,9 @@ test('the plan of every statement', async (t) => {
   assert.equal(code, 0, stdout + stderr);
 });
 
-// A scan of all shards is one statement that touches more than one, though each shard sees one of
-// its own. Scans run by time and the others by rounds, so the share is measured at a given rate,
-// whatever this machine's is.
+// A scan of all shards is one statement that touches several shards, although each shard sees one
+// statement. Scans run by time and the others by rounds, so the share is measured at a fixed rate,
+// whatever the speed of this machine is.
 test('of all statements at least 99 of 100 touch one shard', async (t) => {
   const { cluster } = stack;
   await cluster.sql('create extension pg_stat_statements');

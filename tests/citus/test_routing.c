@@ -30,7 +30,7 @@ static struct pg_sync *open_sync(const char *conninfo)
     return sync;
 }
 
-/* With the settings of a server's connections. Group 0 is the coordinator. */
+/* Uses the settings of a server's connections. Group 0 is the coordinator. */
 static struct pg_sync *open_node(int64_t group)
 {
     static char conninfo[1024];
@@ -144,7 +144,8 @@ static bool goes_to_a_shard(const struct pg_stmt *stmt)
     return !stmt->is_copied && pg_stmt_account_at(stmt) < PG_PARAMS_MAX;
 }
 
-/* In both modes, on a shard of each node: what a server sends for an account, or for a shard. */
+/* Checks, in both modes and on a shard of each node, what a server sends for an account, or for
+ * a shard. */
 static void test_one_shard(void **state)
 {
     unsigned of_account = 0, of_each = 0;

@@ -1,6 +1,6 @@
-// A database that was distributed by an older version is migrated: what later migrations change and
-// add reaches the shards, and the schema equals that of a database that was migrated first and then
-// distributed.
+// Migrates a database that an older version distributed: the changes and additions of later
+// migrations reach the shards, and the schema equals that of a database that was migrated first and
+// then distributed.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, readdir } from 'node:fs/promises';
@@ -33,7 +33,7 @@ async function schema(name) {
   return [...new Set(rows.replace(/_\d{6}\b/g, '').split('\n'))].sort();
 }
 
-// The first migrations, recorded as `sluice migrate` does, and their tables distributed.
+// Applies the first migrations, recorded as `sluice migrate` does, and distributes their tables.
 async function makeOld() {
   const files = (await readdir(folder)).filter((name) => /^\d{4}_/.test(name)).sort();
   await cluster.sql('drop schema sluice cascade');

@@ -1,7 +1,7 @@
 /*
  * Any output under any budget: the answer is valid JSON, stays within the budget, and lists each
- * cut with its position and a way to read on. The input is a budget in decimal, a line break, and
- * the output's JSON.
+ * cut with its position and a way to read the rest. The input is a budget in decimal, a line break,
+ * and the output's JSON.
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ static size_t size_of(const struct json *value)
     return size;
 }
 
-/* Reading on from a cut returns everything that it left out. */
+/* Reading the rest after a cut returns everything that was left out. */
 static void check_cut(struct arena *arena, slice summary, const struct json *whole,
                       const struct json *cut)
 {

@@ -88,7 +88,7 @@ static void run_template(struct arena *arena, slice text, const struct json *roo
         check_fault(budget.fault, &err);
 }
 
-/* Cuts the document off the input. Returns SLICE_NONE if there is none. */
+/* Splits the document off the input. Returns SLICE_NONE if there is none. */
 static slice take_document(slice *source)
 {
     ptrdiff_t at = slice_find(*source, SLICE("\n---\n"));

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t steps[] = {1, 2 + data[0] % 7u, bytes.len / 2 + 1};
     for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         unsigned pieces = judge(bytes, steps[i], &used);
-        /* TLS has to refuse bytes in a later piece than the head's end. */
+        /* TLS has to refuse bytes that arrive in a later piece than the end of the head. */
         check(pieces == whole || (whole == 0 && has_more && pieces >= 200 && pieces < 300));
     }
     check(mem_live_blocks() == 0);

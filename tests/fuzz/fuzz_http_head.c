@@ -1,7 +1,7 @@
 /*
  * Any bytes as an HTTP message, in any pieces: there is one verdict, no byte is read past its
  * piece, and an accepted message contains nothing that a second parser could read in another way.
- * The first byte says whether it is a request (even) or a response, and where the bytes are cut.
+ * The first byte says whether it is a request (even) or a response, and where the bytes are split.
  */
 #include <stdlib.h>
 
@@ -144,7 +144,7 @@ static void feed(struct reader *reader, slice bytes)
     }
 }
 
-/* In pieces of `step` bytes, each in a block of its own. */
+/* Parsed in pieces of `step` bytes, each in its own block. */
 static struct outcome judge(slice bytes, size_t step)
 {
     struct reader *reader = mem_zalloc(sizeof(*reader));

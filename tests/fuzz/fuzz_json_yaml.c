@@ -1,6 +1,7 @@
 /*
- * Any text as YAML: it is refused with a message, or becomes a value within both limits that is
- * read back from JSON as the same. A second run gives the same, and no memory is left allocated.
+ * Any text as YAML: it is refused with a message, or becomes a value within both limits that is the
+ * same after it is written and parsed as JSON. A second run gives the same result, and no memory is
+ * left allocated.
  */
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Small, so that a short input reaches them. */
+/* The limits are low, so that a short input reaches them. */
 enum {
     INPUT_MAX = 16 * 1024,
     DEPTH_MAX = 24,

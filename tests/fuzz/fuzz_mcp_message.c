@@ -19,7 +19,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* Those that a server would accept. */
+/* Headers that a server would accept. */
 static void read_headers(slice *text, struct http_head *head)
 {
     while (text->len > 0) {
@@ -50,7 +50,7 @@ static bool says(const struct http_head *head, const char *name, slice wanted)
     return is_same;
 }
 
-/* A result for it has the id of the request. */
+/* A result for the message has the id of the request. */
 static void check_id(struct arena *arena, const struct mcp_message *message)
 {
     struct mcp_result result;

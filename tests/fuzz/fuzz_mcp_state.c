@@ -78,7 +78,7 @@ static void open_sealed(slice plain)
     check(slice_eq(state.filled, slice_from(plain, FIXED_LEN)));
 }
 
-/* For this caller, for a time in the future. */
+/* Sealed for this caller, with an expiry in the future. */
 static void open_own(slice rest)
 {
     struct buf plain;

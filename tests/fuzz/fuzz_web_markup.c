@@ -46,7 +46,7 @@ static size_t split(slice text, struct markup_source *sources)
     return count;
 }
 
-/* Depth is that of a parsed text. */
+/* The depth is that of a parsed text. */
 static struct json fill(struct arena *arena, const struct json *sample)
 {
     struct json made = *sample;
@@ -82,7 +82,7 @@ static void write_page(const struct markup_set *set, const struct markup *page, 
     buf_deinit(&out);
 }
 
-/* Such a file may use itself many times before it ends. */
+/* A file that includes itself may do so many times before it ends. */
 static bool may_repeat(slice text)
 {
     ptrdiff_t first = slice_find(text, SLICE("<use"));

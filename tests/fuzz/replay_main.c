@@ -34,7 +34,7 @@ static int replay_file(const char *path)
     uint8_t *data = malloc(INPUT_BYTES_MAX);
     size_t size = data == NULL ? 0 : fread(data, 1, INPUT_BYTES_MAX, file);
     fclose(file);
-    /* Exactly as large as the input, so that a read past its end is found. */
+    /* A block exactly as large as the input, so that a read past its end is found. */
     uint8_t *exact = malloc(size == 0 ? 1 : size);
     for (size_t i = 0; exact != NULL && i < size; i++)
         exact[i] = data[i];

@@ -182,7 +182,8 @@ static void an_account_has_a_mark_and_a_colour(void **state)
         query("select count(*) from sluice.audit_event where kind = 'account.changed'"), "3");
 }
 
-/* A transaction each: on a cluster, those of a week take too long for a single one. */
+/* A transaction for each day: on a cluster, the partitions of a week take too long for a single
+ * one. */
 static void a_command_makes_missing_partitions_one_by_one(void **state)
 {
     (void)state;
@@ -284,7 +285,7 @@ static void a_key_is_rolled_with_overlap(void **state)
     assert_string_equal(out_text("/name"), "agent");
     assert_int_equal(strncmp(out_text("/key"), "sk_", 3), 0);
     const char *fresh = out_text("/id");
-    /* In days: how long the old key lives on, and how long the new one lives. */
+    /* In days: the remaining lifetime of the old key, and the lifetime of the new key. */
     char sql[300];
     snprintf(sql, sizeof(sql),
              "select string_agg(round(extract(epoch from expires_at - now()) / 86400)::text, ' ' "
@@ -432,7 +433,7 @@ static void bad_connections_are_refused(void **state)
     assert_string_equal(query("select count(*)::text from sluice.connection"), "0");
 }
 
-/* params follow the integration's own schema, and auth none needs no connection. */
+/* params must match the integration's own schema, and auth none needs no connection. */
 static void an_integrations_own_rules_hold(void **state)
 {
     (void)state;
@@ -497,8 +498,8 @@ static void rotation_seals_anew_what_the_ring_opens(void **state)
     assert_out("0 credentials resealed");
     folder_write(&folder, "master.key", master_two, 0600);
     RUN(0, "keys", "rotate");
-    /* A credential that was moved to another row does not open, and there are more of them than fit
-     * into a page. They are reported, and the others are resealed. */
+    /* Credentials that were moved to another row cannot be opened, and there are more of them
+     * than a page has. They are reported, and the others are resealed. */
     RUN(0, "accounts", "create", "thief", "--json");
     (void)query("insert into sluice.connection (account_id, id, integration_id, label, is_default, "
                 "auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at) "

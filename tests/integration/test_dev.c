@@ -1,6 +1,6 @@
 /*
- * `sluice dev` from its first start to its end: what it makes, keeps, prints and stops. Everything
- * that a new user meets. It runs as root and, if we are root, also as another user.
+ * `sluice dev` from its first start to its end: what it creates, keeps, prints and stops, which is
+ * everything that a new user sees. It runs as root and, if we are root, also as another user.
  */
 #include "unit/support/folder.h"
 
@@ -42,7 +42,7 @@ static void begin_with(struct dev *dev, const char *program, const char *data, u
                   NULL, uid);
 }
 
-/* Started, and its ready file read. */
+/* Starts the program and reads its ready file. */
 static void start_with(struct dev *dev, const char *program, const char *data, uid_t uid)
 {
     char text[4096];
@@ -73,7 +73,8 @@ static void stop(struct dev *dev, int signum, int status)
                  dev->program.err);
 }
 
-/* One HTTP reply through curl, which every machine that runs this must have: "STATUS BODY". */
+/* One HTTP reply as "STATUS BODY", through curl, which every machine that runs this test must
+ * have. */
 static const char *call(const struct dev *dev, const char *path, const char *body)
 {
     struct program curl;
@@ -220,8 +221,8 @@ static void the_next_start_finds_all_again(void **state)
     program_free(&dev.program);
 }
 
-/* A grant is marked dead, a key revoked, the master key replaced: the demo works again after a
- * start. */
+/* A grant is marked dead, a key is revoked, and the master key is replaced: after a restart, the
+ * demo works again. */
 static void what_was_broken_is_mended(void **state)
 {
     (void)state;
@@ -333,7 +334,7 @@ static void killed_it_takes_its_children_along(void **state)
     (void)unlink(dev.ready_path);
 }
 
-/* A person who closes the window wants it to end. */
+/* A person who closes the terminal window wants the program to end. */
 static void a_closed_terminal_ends_it(void **state)
 {
     (void)state;

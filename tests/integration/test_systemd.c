@@ -1,5 +1,5 @@
 /*
- * `sluice serve` below a service manager that speaks systemd's protocols: its notifications, the
+ * `sluice serve` under a service manager that speaks systemd's protocols: its notifications, the
  * watchdog, credentials, and sockets that the manager has opened. The real program, alone and with
  * workers.
  */
@@ -170,7 +170,8 @@ static void a_worker_that_stands_still_is_started_again(void **state)
     await("READY=1", text);
     pid_t stopped = worker_of(server.pid);
     kill(stopped, SIGSTOP);
-    /* The parent still answers meanwhile. Each request gives time for its log to be checked. */
+    /* The parent still answers. Each request gives it time to write its log, which is then
+     * checked. */
     do {
         await("WATCHDOG=1", text);
         program_read(&server);
@@ -230,7 +231,7 @@ static uint16_t listen_for_it(void)
     return ntohs(address.sin_port);
 }
 
-/* LISTEN_PID names the process for which the sockets are. The shell becomes that process. */
+/* LISTEN_PID names the process that the sockets are for. The shell becomes that process. */
 static void serve_on_handed(const char *workers)
 {
     static const char script[] =
@@ -268,7 +269,7 @@ static void serves_on_a_socket_of_the_manager(void **state)
     assert_contains(text, url); /* and not on the configured address */
     assert_answers(port);
     stop();
-    /* It belongs to the manager, and stays open for the next start. */
+    /* The socket belongs to the manager, and stays open for the next start. */
     int is_listening = 0;
     socklen_t len = sizeof(is_listening);
     assert_int_equal(getsockopt(HANDED_FD, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len), 0);

@@ -35,11 +35,11 @@ static struct site sites[] = {
     {"ec", "TLSv1.3", "ssl_session_tickets off; ssl_session_cache shared:ids13:1m;", "TLSv1.3",
      NULL, false, 0},
     {"ec", "TLSv1.2", "ssl_session_tickets off; ssl_session_cache off;", "TLSv1.2", NULL, true, 0},
-    /* it does not accept our key share: HelloRetryRequest */
+    /* nginx does not accept our key share and sends HelloRetryRequest */
     {"ec", "TLSv1.3", "ssl_ecdh_curve secp384r1;", "TLSv1.3", NULL, false, 0},
     {"rsa", "TLSv1.2", "ssl_ecdh_curve prime256v1; ssl_ciphers ECDHE-RSA-CHACHA20-POLY1305;",
      "TLSv1.2", NULL, false, 0},
-    /* asks for a certificate, which we do not have */
+    /* nginx asks for a certificate, which we do not have */
     {"ec", "TLSv1.3", "ssl_verify_client optional_no_ca;", "TLSv1.3", NULL, false, 0},
     {"rsa", "TLSv1.2", "ssl_verify_client optional_no_ca;", "TLSv1.2", NULL, false, 0},
     {"expired", "TLSv1.2 TLSv1.3", "", NULL, "has expired", false, 0},
@@ -63,8 +63,8 @@ static pid_t nginx;
 
 /* ---- nginx ---- */
 
-/* Ports that are free now, all different. The sockets are closed at once, and nginx takes the
- * ports. */
+/* Ports that are free now, all different. The sockets are closed again, so that nginx can bind
+ * the ports. */
 static void choose_ports(void)
 {
     int fds[ARRAY_LEN(sites)];

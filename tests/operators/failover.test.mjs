@@ -1,9 +1,10 @@
-// The primary dies under load and its synchronous standby takes over: promoted by hand, through
-// PgBouncer, and by Patroni. The service answers again within five seconds of the promotion, no
-// acknowledged result is lost, and no confirmed write is made twice. The load is 300 executions and
-// 150 flow starts a second (RATE: rounds of two and one), on the release build. The test checks
-// that this rate is reached before the first fault. After it, clients catch up with what they could
-// not send. Alone: it keeps both processors busy.
+// The primary dies under load and its synchronous standby takes over: promoted by an operator,
+// through PgBouncer, and by Patroni. The service answers again within five seconds of the
+// promotion, no acknowledged result is lost, and no confirmed write is made twice. The load is 300
+// executions and 150 flow starts per second (RATE: rounds of two executions and one start), on the
+// release build. The test checks that this rate is reached before the first fault. After a fault,
+// clients catch up with the requests that they could not send. It runs alone, because it keeps both
+// processors busy.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Mixed } from '../e2e/support/mixed.mjs';

@@ -1,6 +1,6 @@
-// An upgrade: the previous version keeps running next to today's, on the schema of today's `sluice
-// migrate`. Both serve one load, each reads what the other did, and each adopts the flows of the
-// other when that dies.
+// An upgrade: the previous version keeps running next to the current version, on the schema of the
+// current `sluice migrate`. Both serve one load, each reads what the other did, and each adopts the
+// other's flows if the other dies.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from '../e2e/support/client.mjs';

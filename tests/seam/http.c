@@ -1,6 +1,6 @@
 /*
- * The HTTP client of a test: it accepts calls as http/client.c does, and keeps them until the test
- * decides how each ends, or until they time out.
+ * The HTTP client of a test: it accepts calls as http/client.c does, and keeps each until the test
+ * decides how it ends, or until it times out.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * A server's services on the seam, without its listeners: one struct seam_node is one process.
  * Clients send it executions and commands. Each is the child of an op that keeps its result until
- * the test lets go.
+ * the test releases it.
  */
 #ifndef TESTS_SEAM_NODE_H
 #define TESTS_SEAM_NODE_H
@@ -17,7 +17,8 @@ extern const char seam_demo_manifest[];
 /* demo_get, then demo_put confirmed by its approval, with a wait of a minute in between. */
 extern const char seam_demo_template[];
 
-/* Made from texts, ended by NULL, which are asserted to be valid. The caller gets the reference. */
+/* Built from texts, ended by NULL, which are asserted to be valid. The caller gets the
+ * reference. */
 struct catalog *seam_catalog(const char *const *manifests);
 struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates);
@@ -49,12 +50,12 @@ void seam_node_open(struct seam_node *node, struct catalog *catalog,
 void seam_node_open_as(struct seam_node *node, struct catalog *catalog,
                        struct flow_template_set *templates, struct vault_ring *ring,
                        struct seam_tuning tuning);
-/* Ends everything under way, as by the last step of a drain. Queries that the database did not
- * answer are lost. Every struct seam_run must have been let go. Asserts, through loop_free and the
- * services, that nothing is left. */
+/* Ends everything under way, like the last step of a drain. Queries that the database did not
+ * answer are lost. Every struct seam_run must have been released. Asserts, through loop_free and
+ * the services, that nothing is left. */
 void seam_node_close(struct seam_node *node);
-/* The first half of it: everything is ended, but the memory is still there. After it nothing
- * reaches the pool or the client. */
+/* The first half of this: everything is ended, but its memory is not freed yet. After this
+ * nothing reaches the pool or the client. */
 void seam_node_cut(struct seam_node *node);
 
 /* Answers the node's periodic queries from the rows, until none is left. Time does not move. */
@@ -75,7 +76,7 @@ struct seam_run {
     struct flow_request command;
     struct json input;
     const char *input_text;
-    unsigned ended; /* tries; 1 at the end in any case */
+    unsigned ended; /* number of attempts; 1 at the end in any case */
     /* result of an execution: its texts live until seam_run_end */
     struct exec_outcome out;
     slice summary_json;
@@ -98,15 +99,15 @@ void seam_run_command(struct seam_run *run, struct seam_node *node, enum flow_co
 void seam_run_flow(struct seam_run *run, struct seam_node *node, const char *template_key,
                    const char *input);
 void seam_run_start(struct seam_run *run);
-/* Does what happens when the run's client disconnects: an execution that nothing depends on is
- * given up. */
+/* Acts as if the run's client had disconnected: an execution that nothing depends on is
+ * cancelled. */
 void seam_run_leave(struct seam_run *run);
-/* Cancels the execution or command, wherever it is. */
+/* Cancels the execution or command, whatever step it is in. */
 void seam_run_cancel(struct seam_run *run);
 bool seam_run_has_ended(const struct seam_run *run);
-/* Does what happens when its process dies: it ends without an answer. */
+/* Acts as if its process had died: it ends without an answer. */
 void seam_run_drop(struct seam_run *run);
-/* Lets go, then settles. It must have ended (asserted). */
+/* Releases the run, which must have ended (asserted), then settles. */
 void seam_run_end(struct seam_run *run);
 
 #endif

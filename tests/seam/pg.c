@@ -1,7 +1,7 @@
 /*
- * The pool of a test: it accepts queries as pg/pool.c does, and keeps them until the test decides
- * how each ends. The real pool's rules (what is sent again after a lost answer, what a status then
- * means, one change of a row at a time) apply here too.
+ * The pool of a test: it accepts queries as pg/pool.c does, and keeps each until the test decides
+ * how it ends. The real pool's rules (what is sent again after a lost answer, what a status then
+ * means, one change of a row at a time) also apply here.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ enum { ATTEMPTS_MAX = 8, QUEUE_TIMEOUT_MS = 5000 };
 
 struct pg_pool {
     struct loop *loop;
-    struct list queries; /* waiting and sent, in the order of their submission */
+    struct list queries; /* waiting and sent queries, in the order of their submission */
     struct loop_hook hook;
     struct timer expiry; /* while it is unreachable */
     size_t pending;
@@ -137,7 +137,7 @@ static void end_all(struct pg_pool *pool)
     }
 }
 
-/* Whether an earlier change of the same row is not yet answered. */
+/* Whether an earlier change of the same row has not been answered yet. */
 static bool is_behind(const struct pg_pool *pool, const struct pg_query *query)
 {
     LIST_EACH(&pool->queries, const struct pg_query, other, link) {
@@ -241,7 +241,7 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
         return;
     struct arena *arena = &query->wait.op->arena;
     size_t count = rows->count;
-    if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: then there is room for as many again */
+    if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: doubles the capacity */
         struct pg_cell *all = ARENA_ARRAY(arena, struct pg_cell, (count ? 2 * count : 1) * columns);
         for (size_t i = 0; i < count * columns; i++)
             all[i] = rows->cells[i];
@@ -271,7 +271,7 @@ void seam_query_done_set(struct pg_query *query)
     query->is_single = true;
 }
 
-/* A second sending may have read before the first was committed: it reads once more. */
+/* A second sending may have read before the first was committed, so it reads once more. */
 void seam_query_done(struct pg_query *query)
 {
     ASSERT(query->state == QUERY_SENT);

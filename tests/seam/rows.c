@@ -139,7 +139,7 @@ static int do_register(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* Only while the lease is valid. A dead node stays dead. */
+/* Applies only while the lease is valid. A dead node stays dead. */
 static int do_heartbeat(struct seam_store *store, struct pg_query *query)
 {
     struct uuid id = seam_uuid(query, "node_id");
@@ -162,7 +162,7 @@ static int do_leave(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* The dead node with the least id above this one, or NULL. */
+/* The dead node with the lowest id above this one, or NULL. */
 static const struct row_node *next_dead(const struct seam_store *store, struct uuid after)
 {
     const struct row_node *next = NULL;
@@ -175,7 +175,7 @@ static const struct row_node *next_dead(const struct seam_store *store, struct u
     return next;
 }
 
-/* The arrays of dead nodes as text, as store/node.c makes them. */
+/* The arrays of dead nodes as text, in the form of store/node.c. */
 static int do_dead(struct seam_store *store, struct pg_query *query)
 {
     struct buf ids, left;
@@ -231,7 +231,7 @@ static struct claim claim_of(struct seam_store *store, const struct pg_query *qu
     return claim;
 }
 
-/* A larger one is stored apart from its row. */
+/* A larger summary is stored separately from its row. */
 static slice inline_summary(const struct execution *row)
 {
     return row && row->summary.len <= STORE_SUMMARY_INLINE_BYTES ? row->summary : SLICE_NONE;
@@ -260,7 +260,7 @@ void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row
     seam_row(query, cells);
 }
 
-/* A bound key past its expiry counts as free. */
+/* A bound key that has expired counts as free. */
 static int do_claim_find(struct seam_store *store, struct pg_query *query)
 {
     struct row_claim *row =
@@ -270,8 +270,8 @@ static int do_claim_find(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* The row stays as it is, except that a bound one past its expiry changes hands. The execution that
- * finds itself there has won. */
+/* The row stays unchanged, except that a bound key that has expired gets a new owner. The
+ * execution that the row then names has won. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
                                   int64_t expires_at, bool is_bound)
 {
@@ -401,8 +401,8 @@ static int do_execution_insert(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* If the claim belongs to another, the second sending finds what the first has written, by owner
- * and time. */
+/* If the claim belongs to another execution, the second sending finds what the first has
+ * written, by owner and time. */
 static int finish(struct seam_store *store, struct pg_query *query, bool is_kept)
 {
     struct row_claim *row = find_ours(store, query, "id");

@@ -1,11 +1,11 @@
 /*
  * rows: the store as rows in memory. Each statement that executions, flows and their commands use
- * is done here by its name, with the fence that its SQL has. The comment at each says which. The
- * rows refuse what the schema's CHECK constraints forbid, as the database does.
+ * is implemented here under its name, with the fence of its SQL, which its comment names. The rows
+ * refuse what the schema's CHECK constraints forbid, as the database does.
  *
- * seam_rows_do does a query's statement at once, as its commit would, and gives the query its rows.
- * The test then answers it (seam_query_done), or loses the answer (seam_query_lose). All nodes of a
- * test share one struct seam_store.
+ * seam_rows_do runs a query's statement immediately, as its commit would, and gives the query its
+ * rows. The test then answers it (seam_query_done), or loses the answer (seam_query_lose). All
+ * nodes of a test share one struct seam_store.
  */
 #ifndef TESTS_SEAM_ROWS_H
 #define TESTS_SEAM_ROWS_H
@@ -22,7 +22,7 @@ struct row_node {
 };
 
 struct row_claim {
-    struct claim claim; /* key: as stored; a run without a key has one of its own */
+    struct claim claim; /* key: as stored; a run without a key gets a unique one */
     bool is_bound;
     int64_t expires_at;
 };
@@ -49,10 +49,10 @@ enum seam_bug {
     SEAM_BUG_NONE,
     SEAM_BUG_NO_FENCE,       /* an owner's transition checks neither rev nor owner */
     SEAM_BUG_EARLY_ANSWER,   /* an answer is sent before the commit, which may then not happen */
-    SEAM_BUG_REPEAT_WRITE,   /* the adopting node does not see that the step had begun */
+    SEAM_BUG_REPEAT_WRITE,   /* the adopting node does not see that the step has begun */
     SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
     SEAM_BUG_ADOPT_TWICE,    /* an adoption does not check the flow's owner */
-    SEAM_BUG_LAST_REPLY,     /* a run considers its last reply only */
+    SEAM_BUG_LAST_REPLY,     /* a run considers only its last reply */
     SEAM_BUGS
 };
 
@@ -74,10 +74,10 @@ struct seam_store {
     ROWS(struct connection) connections;
     size_t audit_count;
     enum seam_bug bug;
-    /* Called after each change of a flow's row. before is zeroed for a new one. May be NULL. */
+    /* Called after each change of a flow's row. `before` is zeroed for a new row. May be NULL. */
     void (*on_flow)(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);
-    /* Called after each statement. Its rows are those of the answer. May be NULL. */
+    /* Called after each statement, with the rows of the answer. May be NULL. */
     void (*on_done)(void *owner, const struct pg_query *query, int status);
     void *owner;
 };
@@ -87,10 +87,10 @@ void seam_store_deinit(struct seam_store *store);
 /* now(): the database's clock, which is independent of the nodes' clocks. */
 int64_t seam_store_now(void);
 
-/* Does the statement. OK: the rows are in the query. Otherwise the status for seam_query_fail:
+/* Runs the statement. OK: the rows are in the query. Otherwise the status for seam_query_fail:
  * ERR_INVALID if a constraint refuses it. */
 int seam_rows_do(struct seam_store *store, struct pg_query *query);
-/* Does the statement and answers the query. */
+/* Runs the statement and answers the query. */
 void seam_rows_answer(struct seam_store *store, struct pg_query *query);
 
 /* May be NULL. Valid until the next statement. */
@@ -129,7 +129,7 @@ int64_t seam_i64(const struct pg_query *query, const char *param);
 int64_t seam_time(const struct pg_query *query, const char *param);
 /* SLICE_NONE: NULL. Borrowed. */
 slice seam_text(const struct pg_query *query, const char *param);
-/* Whether the node is one of those that a scan is for. */
+/* Whether the node is one of those that a scan looks for. */
 bool seam_is_named(const struct pg_query *query, struct uuid node);
 bool seam_is_null(const struct pg_query *query, const char *param);
 /* Whether this is the statement's second form, after a lost answer. */

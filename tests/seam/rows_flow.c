@@ -1,6 +1,6 @@
 /*
- * Flows: start, the owner's transitions, items, reads. rows_take.c has taking, and ends that come
- * from outside.
+ * Flows: start, the owner's transitions, items, and reads. rows_take.c has takes, and ends from
+ * outside.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -148,7 +148,8 @@ static int add_flow(struct seam_store *store, struct pg_query *query, const stru
     return OK;
 }
 
-/* The second sending uses the time to tell its own work, or the first sending's, from another's. */
+/* By the time, the second sending distinguishes its own work, or that of the first sending, from
+ * work of others. */
 static int do_start(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = started_flow(store, query);
@@ -159,7 +160,8 @@ static int do_start(struct seam_store *store, struct pg_query *query)
     return add_flow(store, query, &flow);
 }
 
-/* Both the key and the flow, or neither. The key must be ours, and the flow new. */
+/* Inserts both the key and the flow, or neither. The key must belong to this start, and the flow
+ * must be new. */
 static int do_start_keyed(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = started_flow(store, query);
@@ -213,7 +215,7 @@ static void add_finished(struct seam_store *store, const struct pg_query *query)
     };
 }
 
-/* rev is the previous one, and the caller is still the owner. */
+/* rev is still the previous one, and the caller is still the owner. */
 static bool is_ours(const struct seam_store *store, const struct pg_query *query,
                     const struct row_flow *row)
 {
@@ -223,7 +225,7 @@ static bool is_ours(const struct seam_store *store, const struct pg_query *query
            uuid_eq(row->flow.owner, seam_uuid(query, "owner"));
 }
 
-/* It still waits at that rev, and its time has come by the database's clock. */
+/* The flow still waits at that rev, and its time has come by the database's clock. */
 static bool is_due(const struct pg_query *query, const struct row_flow *row)
 {
     return row->flow.rev == seam_i64(query, "rev") - 1 && row->flow.waiting_for != FLOW_WAITS_NOT &&
@@ -306,7 +308,7 @@ static int do_park(struct seam_store *store, struct pg_query *query)
 
 /* ---- items of a fan-out ---- */
 
-/* Only while the flow is at this rev, and the caller owns it. */
+/* Applies only while the flow is at this rev and the caller owns it. */
 static int do_item_insert(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "flow_id");

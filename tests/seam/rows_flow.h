@@ -1,5 +1,5 @@
 /*
- * What the files of the flows' rows share.
+ * Shared by the files of the flows' rows.
  */
 #ifndef TESTS_SEAM_ROWS_FLOW_H
 #define TESTS_SEAM_ROWS_FLOW_H

@@ -1,5 +1,5 @@
 /*
- * Taking flows that run nowhere, ending flows from outside, and the scans that find them.
+ * Takes of flows that no node runs, ends of flows from outside, and the scans that find them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void put_flow(struct pg_query *query, const struct flow *flow)
     seam_row(query, cells);
 }
 
-/* The row as this statement made it, or an earlier sending of it, which left its token there. */
+/* The row if this statement changed it, or an earlier sending of it, which left its token there. */
 static int put_row_now(struct seam_store *store, struct pg_query *query, bool was_ours)
 {
     const struct row_flow *row = seam_flow_of(store, query, "id");
@@ -48,7 +48,7 @@ static struct flow running_again(const struct row_flow *row, const struct pg_que
     return next;
 }
 
-/* It has failed, or waits and its time has come. */
+/* The flow has failed, or it waits and its time has come. */
 static int do_resume(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
@@ -69,7 +69,7 @@ static int do_resume(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* It waits for an approval, at that step, and the approval has not expired. */
+/* The flow waits for an approval at that step, and the approval has not expired. */
 static bool is_open(const struct row_flow *row, const struct pg_query *query)
 {
     int64_t step = seam_i64(query, "step_index");

@@ -53,23 +53,24 @@
 
 /* ---- time and chance (time.c) ---- */
 
-/* From now on the same seed gives the same numbers. Time continues from its present value. */
+/* Seeds the random numbers: the same seed gives the same numbers. Time continues from its
+ * present value. */
 void seam_open(uint64_t seed);
 /* false: some memory is left that nothing will free. */
 bool seam_close(void);
 uint64_t seam_now_ns(void);
-/* A number below bound for the test's own choices, apart from those that src draws. */
+/* A number below `bound` for the test's own choices, independent of the numbers that src draws. */
 uint64_t seam_pick(uint64_t bound);
-/* Sets the wall clock of this machine: it differs by so much from what it would be. */
+/* Sets the offset of this machine's wall clock from its correct time. */
 void seam_wall_shift_set(int64_t us);
 int64_t seam_wall_shift(void);
-/* When this loop's next timer is due; UINT64_MAX: it has none. */
+/* The time of this loop's next timer; UINT64_MAX: it has none. */
 uint64_t seam_timer_ns(struct loop *loop);
-/* Turns until nothing is left that can be done now. Time does not move. */
+/* Turns the loop until nothing can run without an event. Time does not move. */
 void seam_settle(struct loop *loop);
-/* Moves only the time: for several loops, each of which may then be settled. */
+/* Only moves the time. For several loops, each of which may then be settled. */
 void seam_move_to_ns(uint64_t now_ns);
-/* Settles, then moves from timer to timer until so much time has passed. */
+/* Settles, then moves from timer to timer until that much time has passed. */
 void seam_pass_ms(struct loop *loop, uint64_t ms);
 /* Moves to the loop's next timer and settles. false: there is none within that time. */
 bool seam_pass_timer(struct loop *loop, uint64_t ms_max);
@@ -79,21 +80,22 @@ void seam_threads_hold(bool is_held);
 
 /* ---- the database (pg.c) ---- */
 
-/* Queries that were sent and wait for an answer, oldest first; NULL past the last. If another query
- * of this pool is changing the same row, a query appears once the other is answered. */
+/* Queries that were sent and wait for an answer, oldest first; NULL past the last. If another
+ * query of this pool is changing the same row, a query is listed once the other is answered. */
 struct pg_query *seam_query(struct pg_pool *pool, size_t index);
 size_t seam_query_count(struct pg_pool *pool);
-/* The oldest of that name, or NULL. */
+/* The oldest query of that statement, or NULL. */
 struct pg_query *seam_query_named(struct pg_pool *pool, const char *name);
 /* The statement as it was sent: after a lost answer, this is the second form. */
 const struct pg_stmt *seam_query_stmt(const struct pg_query *query);
 /* The value of the statement's parameter of that name (asserted to exist). */
 const struct pg_value *seam_param(const struct pg_query *query, const char *name);
 bool pg_value_is(const struct pg_value *value, const char *text);
-/* Nothing waits for its rows any more. It is answered all the same. */
+/* No caller waits for its rows any more. It must be answered nevertheless. */
 bool seam_query_is_abandoned(const struct pg_query *query);
 
-/* One row a call, cells in the order of the statement's columns; then seam_query_done. */
+/* Adds one row per call, with cells in the order of the statement's columns. seam_query_done
+ * follows. */
 void seam_row(struct pg_query *query, const struct pg_value *cells);
 /* Rows without columns, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
@@ -102,17 +104,17 @@ void seam_query_done(struct pg_query *query);
 /* Whether it was done and its answer is still on its way (seam_rows_do). */
 bool seam_query_is_done(const struct pg_query *query);
 void seam_query_done_set(struct pg_query *query);
-/* ERR_BUSY, ERR_TIMEOUT, ERR_INVALID, ERR_IO: it was not done. */
+/* Ends with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: it was not done. */
 void seam_query_fail(struct pg_query *query, int status);
-/* The connection is lost before the answer has arrived. The test knows whether the query was done.
+/* The connection is lost before the answer arrives. The test decides whether the query was done.
  * As in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */
 void seam_query_lose(struct pg_query *query);
-/* As seam_query_lose, but the query is not sent again within its time: ERR_CLOSED. */
+/* Like seam_query_lose, but the query is not sent again before its deadline: ERR_CLOSED. */
 void seam_query_lose_for_good(struct pg_query *query);
 /* While the database is unreachable, nothing is sent, and a query that waits too long ends with
  * ERR_BUSY. */
 void seam_pool_away_set(struct pg_pool *pool, bool is_away);
-/* For good: queries that were sent are lost, and others are refused. The process is shutting
+/* Permanent: queries that were sent are lost, and others are refused. The process is shutting
  * down. */
 void seam_pool_refuse(struct pg_pool *pool);
 
@@ -125,8 +127,8 @@ size_t seam_call_count(struct http_client *client);
  * frees it. */
 char *seam_call_text(const struct http_call *call);
 slice seam_call_body(const struct http_call *call);
-/* The handshake is done and the first byte leaves. A second call is harmless. false: the checks of
- * that moment stopped the call. */
+/* The handshake is done and the first byte is sent. A second call is harmless. false: the checks
+ * at that moment stopped the call. */
 bool seam_call_send(struct http_call *call);
 void seam_call_reply(struct http_call *call, unsigned status, const char *body);
 /* headers: pairs of name and value, ended by NULL. */

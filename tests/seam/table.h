@@ -16,7 +16,7 @@ void seam_table_watch(void);
 /* The number of steps that have not run and of jumps that were not taken, each of which is printed.
  * An op of that class must have run. */
 size_t seam_table_missing(const char *class_name);
-/* How many steps ops of that class have run so far. */
+/* The number of steps that ops of that class have run. */
 size_t seam_table_steps(const char *class_name);
 
 #endif

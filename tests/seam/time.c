@@ -1,5 +1,5 @@
 /*
- * Time that a test moves, random numbers from a seed, and threads that are not real: these replace
+ * Time that a test moves, random numbers from a seed, and simulated threads: these replace
  * functions of the C library and of loop/work.c that src calls.
  */
 #include <errno.h>

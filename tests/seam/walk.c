@@ -65,7 +65,7 @@ static void note_place(struct seam_walk *walk, const char *what, bool is_call)
 
 static void pass(struct seam_walk *walk, uint64_t ms);
 
-/* Whatever the fault is, the query is answered afterwards. */
+/* Whatever the fault is, the query is answered after it. */
 static void fail_query(struct seam_walk *walk, struct seam_run *run, struct pg_query *query)
 {
     int status = OK;
@@ -196,7 +196,7 @@ static bool answer_next(struct seam_walk *walk, struct seam_run *run)
     return true;
 }
 
-/* Answers, or lets time pass to the next timer. */
+/* Answers a query or call, or lets time pass to the next timer. */
 static void go_on(struct seam_walk *walk, struct seam_run *run)
 {
     if (!answer_next(walk, run) && !seam_pass_timer(walk->node->loop, TIMER_MS_MAX))

@@ -27,7 +27,7 @@ struct seam_bench {
 };
 
 /* Opens the seam with the demo app and, if is_flow, the demo template. seam_bench_close ends
- * everything. false: something is left. */
+ * everything. It returns false if something is left. */
 struct seam_bench *seam_bench_open(bool is_flow);
 bool seam_bench_close(struct seam_bench *bench);
 
@@ -54,14 +54,15 @@ struct seam_walk {
     const char *reply; /* the body of each call's reply, with status 200; NULL: {} */
     /* out */
     size_t places;
-    size_t sent, writes; /* requests whose first byte left, and those of them that are not GET */
+    size_t sent, writes; /* requests whose first byte was sent, and those of them that are not
+                          * GET */
     char where[64];      /* the statement or the request at the place */
     bool is_call, is_hit;
 };
 
 /* false: it has not ended within ten minutes, and is printed. */
 bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run);
-/* Runs for that long, for work that nothing waits for. */
+/* Runs for that long, for background work. */
 void seam_walk_for_ms(struct seam_walk *walk, uint64_t ms);
 /* Runs until the flow has that status, or another final status. run may be NULL: it is cancelled or
  * left at the place. */

@@ -1,6 +1,6 @@
 /*
- * The event loop and the program: `sim` runs SEEDS seeds, beginning with FIRST, each in a process
- * of its own, JOBS at a time. SEED=n runs one, with its whole history on stdout. FLOWS and
+ * The event loop and the program: `sim` runs SEEDS seeds, beginning with FIRST, each in a separate
+ * process, JOBS at a time. SEED=n runs one seed, with its whole history on stdout. FLOWS and
  * EXECUTIONS set the amount of work in each, and BUG=1..6 plants a fault (seam/rows.h). `sim bugs`
  * plants each in turn.
  */
@@ -108,7 +108,7 @@ const char *sim_short(struct uuid id, char text[16])
 
 /* ---- events ---- */
 
-/* Each seed has a storm of its own: some faults are frequent, some do not occur. */
+/* Each seed has its own rates of faults: some faults are frequent, some do not occur. */
 static unsigned some(unsigned most)
 {
     return seam_pick(3) == 0 ? 0 : (unsigned)seam_pick(most + 1);
@@ -144,7 +144,7 @@ static uint64_t next_ns(const struct sim *sim)
     return next;
 }
 
-/* Moves to the next timer, return or wish, but at most this far. */
+/* Moves to the next timer, return of a node or action of a client, but at most this far. */
 static void pass_time(struct sim *sim, uint64_t most_ns)
 {
     uint64_t now = seam_now_ns(), next = next_ns(sim);
@@ -188,7 +188,8 @@ static bool answer_some(struct sim *sim)
 static void one_event(struct sim *sim)
 {
     sim->events++;
-    seam_move_to_ns(seam_now_ns() + (1 + seam_pick(20)) * 1000); /* no two at the same moment */
+    seam_move_to_ns(seam_now_ns() + (1 + seam_pick(20)) * 1000); /* no two at exactly the same
+                                                                  * moment */
     if (!sim->is_calm)
         sim_fault_event(sim);
     if (sim_chance(sim, sim->storm.time)) {

@@ -1,22 +1,21 @@
 /*
  * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
  * (seam/rows.h) and a provider with a ledger. Clients run actions with and without keys, and start,
- * approve, reject, cancel and resume flows, on any node. If they get no answer, they ask again.
- * During this, nodes crash at any step and restart as new nodes, pause while time passes, and have
- * their clocks set. Commits are late, are refused, or are done and their answers lost. The provider
- * refuses, disconnects, is silent, or does things without an answer.
+ * approve, reject, cancel and resume flows, on any node. If they get no answer, they retry. During
+ * this, nodes crash at any step and restart as new nodes, pause while time passes, and have their
+ * clocks set. Commits are late, are refused, or are done while their answers are lost. The provider
+ * refuses, disconnects, is silent, or carries out requests without an answer.
  *
  * After every event: each change of a flow is a legal transition by a node that may make it.
  * Nothing is done twice unless the client was warned that it may have been done, and no client is
  * assured that nothing was done if something was. The node that writes for a flow owns it. Every
- * answer to a client matches the store. When the storm is over, every flow ends, no claim is left,
- * and no node holds anything in memory.
+ * answer to a client matches the store. When the faults have ended, every flow ends, no claim is
+ * left, and no node keeps anything in memory.
  *
  * The same seed gives the same history, in any build: SEED=n prints it.
  *
  * Files: sim.c (the event loop, the program), sim_node.c (processes and their faults),
- * sim_client.c, sim_provider.c, sim_apps.c, sim_check.c (the invariants), sim_record.c (what the
- * rows did, for a comparison with the real statements).
+ * sim_client.c, sim_provider.c, sim_apps.c, sim_check.c (the invariants), sim_record.c
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -49,9 +48,9 @@ enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_KEYED_WRITE, SIM_DELETE
 /* What an answer says about the effect. */
 enum sim_effect_told { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
 
-/* One request that a client wants carried out, and repeats until it has a clear answer. It follows
- * the answers: what was not done it asks for again. What is in doubt it gives up, or asks for once
- * more although it may then be done twice. */
+/* One request that a client wants carried out, and repeats until it has a clear answer. It
+ * follows the answers: if nothing was done, it retries. If the outcome is unknown, it abandons
+ * the request, or repeats it although it may then be done twice. */
 struct sim_client {
     enum sim_kind kind;
     size_t number;
@@ -62,14 +61,15 @@ struct sim_client {
     unsigned asks, open;
     uint64_t next_ns;
     bool is_done;
-    /* the last answer, and how it reacted */
+    /* the last answer, and the client's reaction */
     bool is_succeeded; /* executions only */
     struct uuid execution_id;
-    struct uuid bound_id, released_id; /* what its key has, or had, to the last answer */
+    struct uuid bound_id, released_id; /* the executions that its key names, or named, according
+                                        * to the last answer */
     bool is_approved, is_cancelled, is_started;
     unsigned resumed;
     unsigned step_did; /* what the current step of its flow has done, except for items */
-    unsigned excuses;  /* number of times it repeated a request that was in doubt */
+    unsigned excuses;  /* number of times it repeated a request whose outcome was unknown */
 };
 
 /* An answer that a client waits for. */
@@ -79,7 +79,8 @@ struct sim_run {
     struct sim_client *client;
     enum flow_command_kind command;    /* flows only */
     struct uuid bound_id, released_id; /* the client's, when it began */
-    unsigned did;                      /* how much the provider has done for it */
+    unsigned did;                      /* the number of its requests that the provider has
+                                        * carried out */
 };
 
 /* A request that changes something, with all its text, and what the provider has done about it. */
@@ -88,7 +89,7 @@ struct sim_effect {
     unsigned count; /* number of times it was done, minus undos */
 };
 
-/* A key of the provider's own, once its request is done. */
+/* An idempotency key of the provider, once its request is done. */
 struct sim_key {
     uint64_t hash;
     size_t effect;
@@ -97,13 +98,13 @@ struct sim_key {
 /* A write that has reached the provider and is not answered yet. */
 struct sim_request {
     const struct http_call *call;
-    uint64_t started_ns; /* the call's, whose struct is reused */
+    uint64_t started_ns; /* the request of the call, whose struct is reused */
     uint64_t key;        /* hash of the provider's key; 0: none */
     size_t effect;
     struct sim_run *run; /* NULL: a flow's step */
     struct sim_client *client;
     bool is_item; /* its step makes one call for each of several items */
-    bool did;     /* this call did it, not an equal call before it */
+    bool did;     /* this call did it, and not an equal call before it */
 };
 
 struct sim {
@@ -129,7 +130,8 @@ struct sim {
 
 /* Adds a line to the history. */
 void sim_note(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* An invariant does not hold: prints the seed and the history, and ends the process. */
+/* Reports that an invariant does not hold: prints the seed and the history, and ends the
+ * process. */
 _Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool sim_chance(const struct sim *sim, unsigned of_thousand);
@@ -138,7 +140,8 @@ const char *sim_short(struct uuid id, char text[16]);
 /* ---- sim_node.c ---- */
 
 void sim_node_open(struct sim *sim, struct sim_node *node);
-/* With its own clock; then everything that follows at once from its work: first bytes, answers. */
+/* Settles the node with its own clock, and then everything that follows from its work without
+ * delay: first bytes and answers. */
 void sim_node_settle(struct sim *sim, struct sim_node *node);
 void sim_node_crash(struct sim *sim, struct sim_node *node);
 void sim_node_close(struct sim *sim, struct sim_node *node);
@@ -152,29 +155,29 @@ size_t sim_node_number(const struct sim *sim, const struct sim_node *node);
 
 /* ---- sim_provider.c ---- */
 
-/* Its run has ended, and so have its calls. */
+/* The run of these calls has ended, so they end, too. */
 void sim_provider_forget(struct sim *sim, const struct sim_run *run);
-/* The first byte of each call that has not been sent yet leaves. */
+/* Sends the first byte of each call that has not sent it yet. */
 void sim_provider_take(struct sim *sim, struct sim_node *node);
 void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index);
 
 /* ---- sim_client.c ---- */
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows);
-/* A client makes a request, or decides about a flow. false: none wants to now. */
+/* A client makes a request, or decides about a flow. false: no client has anything to do now. */
 bool sim_client_event(struct sim *sim);
-/* When the next client wants to; UINT64_MAX: never. */
+/* The time of the next action of a client; UINT64_MAX: never. */
 uint64_t sim_clients_next_ns(const struct sim *sim);
 void sim_node_harvest(struct sim *sim, struct sim_node *node);
-/* The process that they asked has died. */
+/* The process that handled their requests has died. */
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node);
 bool sim_clients_are_done(const struct sim *sim);
 
 /* ---- sim_apps.c ---- */
 
-/* The demo app, and those that the built-in templates call. */
+/* The demo app, and the apps that the built-in templates call. */
 struct catalog *sim_apps_catalog(void);
-/* The `own` texts and the built-in texts. */
+/* The texts in `own` and the built-in texts. */
 struct flow_template_set *sim_apps_templates(const struct catalog *catalog, const char *const *own);
 struct vault_ring *sim_apps_ring(void);
 /* The account's connections, one for each app. */
@@ -188,7 +191,7 @@ struct sim_client *sim_client_of(struct sim *sim, const struct http_call *call);
 
 /* ---- sim_record.c ---- */
 
-/* If RECORD names a file, everything that is done is written to it. */
+/* If RECORD names a file, every statement is written to it. */
 void sim_record_open(void);
 void sim_record_close(void);
 void sim_record(void *owner, const struct pg_query *query, int status);
@@ -199,11 +202,11 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
                     const struct pg_query *query);
 void sim_check_told(struct sim *sim, const struct sim_run *run);
 enum sim_effect_told sim_told(const struct sim_run *run);
-/* What the error of a flow's last failed step says. */
+/* What the error of the flow's last failed step says about the effect. */
 bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
 /* Checks a flow that has failed: its error says what its step did, or may have done. */
 void sim_check_failed(struct sim *sim, const struct row_flow *row);
-/* The first byte of a write is about to leave. */
+/* The first byte of a write is about to be sent. */
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call);
 bool sim_all_have_ended(struct sim *sim);
 void sim_check_end(struct sim *sim);

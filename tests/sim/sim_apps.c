@@ -1,7 +1,7 @@
 /*
- * The apps that the built-in templates call, as far as these templates need them: their manifests
- * and templates, the account's connections to them, the inputs that a client gives to each
- * template, and the apps' answers. Everything that a client gives, and everything made from it,
+ * The apps that the built-in templates call, with the features that these templates need: their
+ * manifests and templates, the account's connections to them, the inputs that a client gives to
+ * each template, and the apps' answers. Every text from a client, and every text built from it,
  * names the client: "client-12-".
  */
 #include <stdio.h>

@@ -46,7 +46,8 @@ static void check_owner(struct sim *sim, const struct flow *before, const struct
         sim_fail(sim, "a flow went back");
 }
 
-/* A client that starts with a key knows its flow's id from the first answer that has one. */
+/* A client that starts a flow with a key learns the flow's id from the first answer that has
+ * one. */
 static void check_new_flow(struct sim *sim, const struct flow *flow, const struct pg_query *query)
 {
     struct sim_client *client = sim_client_in(sim, seam_text(query, "input"));
@@ -137,8 +138,8 @@ void sim_check_failed(struct sim *sim, const struct row_flow *row)
                  client->number);
 }
 
-/* The answer matches what was done, and what its key has. A key that was released runs again. One
- * that is bound gives the same answer. */
+/* The answer matches what was done, and the state of its key. A released key runs again. A bound
+ * key gives the same answer. */
 static void check_effect(struct sim *sim, const struct sim_run *run)
 {
     const struct sim_client *client = run->client;
@@ -165,7 +166,7 @@ static void check_execution(struct sim *sim, const struct sim_run *run)
         return;
     const struct execution *row = seam_find_execution(&sim->store, out->execution_id);
     if (out->reason == EXEC_OUTCOME_UNKNOWN && (!row || row->is_succeeded))
-        return; /* its record may follow, and say more */
+        return; /* its record may come later, and say more */
     if (!row)
         sim_fail(sim, "client %zu got an answer about an execution that is not stored",
                  client->number);

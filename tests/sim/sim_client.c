@@ -1,6 +1,6 @@
 /*
  * Clients: each wants one request carried out, and sends it, to any node, until it has a clear
- * answer. And the people who decide about flows.
+ * answer. Also the people who decide about flows.
  */
 #include "sim/sim.h"
 
@@ -204,14 +204,14 @@ static void go_on(struct sim_client *client, bool is_to_repeat)
         client->is_done = true;
 }
 
-/* It is not known whether it happened. A request with a key is sent again. One without is given
- * up. */
+/* It is unknown whether the request was carried out. With a key it is sent again. Without a key
+ * it is abandoned. */
 static void go_on_unanswered(struct sim_client *client)
 {
     go_on(client, client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
 }
 
-/* It may be done twice now: as another request, under another key. */
+/* The request may be done twice now: as another request, under another key. */
 static void insist(struct sim *sim, struct sim_client *client)
 {
     sim_note(sim, "client %zu: tries it all the same", client->number);
@@ -222,7 +222,8 @@ static void insist(struct sim *sim, struct sim_client *client)
     client->bound_id = client->released_id = (struct uuid){{0}};
 }
 
-/* A request in doubt is repeated once under its key, which then gives the same answer. */
+/* A request whose outcome is unknown is repeated once under its key, which then gives the same
+ * answer. */
 static void heed(struct sim *sim, struct sim_client *client, const struct sim_run *run)
 {
     struct uuid id = run->run.out.execution_id;

@@ -49,7 +49,7 @@ void sim_node_close(struct sim *sim, struct sim_node *node)
     node->is_up = false;
 }
 
-/* Queries on their way to the database may still be done. No client gets an answer. */
+/* Queries on their way to the database may still be done, but no client gets an answer. */
 void sim_node_crash(struct sim *sim, struct sim_node *node)
 {
     struct pg_query *query;

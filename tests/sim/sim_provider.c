@@ -1,6 +1,6 @@
 /*
- * The provider: a ledger of what it has done, and its answers. It carries out a request at once,
- * and undoes it if it then refuses, or fails without having done it.
+ * The provider: a ledger of what it has done, and its answers. It carries out a request as soon as
+ * it arrives, and undoes it if it then refuses the request, or fails without having done it.
  */
 #include "sim/sim.h"
 
@@ -103,8 +103,8 @@ static bool has_item(const struct http_call *call)
     return slice_find(seam_call_body(call), SLICE("\"item\"")) >= 0;
 }
 
-/* It is done at once, and only once, unless its client has been warned that it may already be done.
- * A request that may be repeated is done when it first arrives. */
+/* The request is done as soon as it arrives, and only once, unless its client has been warned
+ * that it may already be done. A request that may be repeated is done when it first arrives. */
 static void do_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
 {
     struct sim_client *client = sim_client_of(sim, call);
@@ -134,7 +134,8 @@ static void do_write(struct sim *sim, struct sim_node *node, const struct http_c
                  SLICE_ARG(seam_call_body(call)));
 }
 
-/* The answer to another one of the same, already sent or still to come, says that it is done. */
+/* Whether the answer to another request with the same effect, already sent or still to come,
+ * says that it is done. */
 static bool is_relied_on(const struct sim *sim, const struct sim_request *request)
 {
     for (size_t i = 0; i < sim->requests.count; i++) {
@@ -145,7 +146,7 @@ static bool is_relied_on(const struct sim *sim, const struct sim_request *reques
     return false;
 }
 
-/* What it did not do after all. */
+/* Undoes the effect of a request that was not done after all. */
 static bool undo(struct sim *sim, const struct http_call *call)
 {
     struct sim_request *request = find_request(sim, call);
@@ -185,13 +186,14 @@ void sim_provider_take(struct sim *sim, struct sim_node *node)
 
 /* ---- answers ---- */
 
-/* A refusal is true: the provider did not do what it refuses. */
+/* A refusal is true: the provider did not do what it refuses to do. */
 static bool refuse(struct sim *sim, struct sim_node *node, struct http_call *call)
 {
     static const unsigned statuses[] = {400, 401, 403, 404, 409, 410, 413, 422, 429, 429, 501};
     unsigned status = statuses[seam_pick(ARRAY_LEN(statuses))];
     bool is_demo = is_to(call, "demo.example");
-    if (!is_demo && (status == 401 || status == 403)) /* its connection would be lost for all */
+    if (!is_demo && (status == 401 || status == 403)) /* its connection would be lost for all
+                                                       * runs */
         status = 429;
     if (is_to(call, "/del") && (status == 404 || status == 410))
         status = 422;

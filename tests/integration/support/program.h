@@ -1,5 +1,5 @@
 /*
- * The real program, run by a test: to its end, with its output, or in the background of the test.
+ * Runs the real program in a test: to its end, with its output, or in the background.
  */
 #ifndef INTEGRATION_SUPPORT_PROGRAM_H
 #define INTEGRATION_SUPPORT_PROGRAM_H
@@ -18,15 +18,15 @@ struct program {
 
 /* $SLUICE_BIN, which `make` sets. Fails the test if it is missing. */
 const char *program_sluice(void);
-/* args after the program's name, ended by NULL. input (may be NULL) is its stdin. uid 0: the same
- * user. Its output goes to files, so that it never waits for us. */
+/* args follow the program's name and end with NULL. input (may be NULL) is its stdin. uid 0: the
+ * same user. Its output goes to files, so it never waits for us. */
 void program_start(struct program *program, const char *path, const char *const *args,
                    const char *input, uid_t uid);
 /* false once it has ended. */
 bool program_is_running(struct program *program);
-/* Waits for its end and reads its output. */
+/* Waits for the program's end and reads its output. */
 void program_wait(struct program *program);
-/* Its output up to now, in out and err. */
+/* The output of the program until now, in out and err. */
 void program_read(struct program *program);
 void program_free(struct program *program);
 

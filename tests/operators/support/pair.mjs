@@ -1,4 +1,4 @@
-// A primary and its synchronous standby on loopback ports: by hand, and under Patroni.
+// A primary and its synchronous standby on loopback ports, promoted by an operator or by Patroni.
 import { chmod, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '../../e2e/support/client.mjs';
@@ -8,7 +8,7 @@ import { Running, freePort, must, run } from '../../e2e/support/process.mjs';
 const root = '/usr/lib/postgresql';
 const DOWN_MS = 60_000; // Patroni waits until the leader's key expires
 
-// What both have in common: the nodes' addresses, and queries to one of them.
+// Shared by both: the nodes' addresses, and queries to one of them.
 class Nodes {
   names = ['a', 'b'];
   nodes = {};
@@ -55,7 +55,7 @@ class Nodes {
     return answer.stdout.trim();
   }
 
-  // From here on, a commit is acknowledged once both have it.
+  // From here on, a commit is acknowledged only after both nodes have it.
   isSynchronous() {
     return until('the standby is synchronous', async () => {
       const state = await this.psql('select sync_state from pg_stat_replication', 'postgres');
@@ -92,7 +92,7 @@ export class Pair extends Nodes {
     }, DOWN_MS);
   }
 
-  // A copy of the primary that follows it. Waits until it does.
+  // A standby copied from the primary. Waits until it streams the primary's changes.
   async follow(name) {
     const data = join(this.home, name);
     await rm(data, { recursive: true, force: true });
@@ -197,7 +197,7 @@ export class Patroni extends Nodes {
     this.nodes[name] = new Running('/usr/bin/patroni', [this.fileOf(name)], { ...this.user, cwd: this.home });
   }
 
-  // Its agent and its postmaster die at once, as if the machine died.
+  // The node's agent and postmaster die together, as if the machine died.
   async kill(name) {
     const pid = (await must('head', ['-1', join(this.home, name, 'postmaster.pid')])).trim();
     this.nodes[name].kill('SIGKILL');
