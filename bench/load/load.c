@@ -23,7 +23,7 @@ struct connection {
     struct list idle_link;
     const struct scenario *scenario;
     size_t scenario_index, step;
-    uint64_t due_ns;  /* when the operation started, or should have started */
+    uint64_t due_ns;  /* when the operation started, or was scheduled to start */
     uint64_t rest_ns; /* until then */
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
@@ -41,7 +41,7 @@ struct load {
     uint64_t uniques, random;
     struct histogram second; /* the running second */
     struct timer starting, ending, ticking, rested;
-    double cpu_s; /* CPU time used before the measured time */
+    double cpu_s; /* CPU time used before measuring started */
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
@@ -96,7 +96,7 @@ static void begin(struct connection *connection, uint64_t due_ns)
     connection->scenario = &load->plan->options->scenarios[connection->scenario_index];
     connection->step = 0;
     connection->due_ns = due_ns;
-    /* unique among all processes and runs of a day */
+    /* unique among all processes and runs of one day */
     connection->unique = (uint64_t)clock_wall_us() / 1000000 % 100000 * 10000000000ull +
                          load->plan->process * 100000000ull + load->uniques++ % 100000000ull;
     memcpy(connection->values, connection->scenario->values, sizeof(connection->values));
@@ -115,8 +115,8 @@ static void begin_due(struct load *load)
     }
 }
 
-/* Counts an operation that started (or was due) and ended in the measured time; in a closed loop
- * also one that started before it, since throughput counts ends. */
+/* Counts an operation that started (or was scheduled) and ended while measuring. In a closed
+ * loop, it also counts an operation that started earlier, since throughput counts ends. */
 static void count(struct connection *connection, uint64_t now_ns, bool is_right)
 {
     struct load *load = connection->load;
@@ -208,8 +208,8 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
 
 /* ---- time ---- */
 
-/* A timerfd that has expired `late` times since the last read. libuv's timers have a resolution of
- * milliseconds, which at thousands of operations a second would be most of the latency. */
+/* A timerfd that has expired `late` times since the last read. libuv's timers have a resolution
+ * of milliseconds. With thousands of operations per second, that would be most of the latency. */
 static void on_timer(void *owner, int events)
 {
     struct load *load = owner;
@@ -282,7 +282,7 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* An open loop waits for all operations that were due in the measured time. */
+/* An open loop waits for all operations that were scheduled while measuring. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)

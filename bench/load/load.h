@@ -1,8 +1,8 @@
 /*
  * load: one load process. Its connections start operations in a closed loop (the next operation
- * when the last has ended) or in an open loop (at a constant rate, whatever the server does; an
- * operation's latency then counts from when it was due, so that a stall counts for all operations
- * that it delays: no coordinated omission).
+ * starts when the last has ended) or in an open loop (at a constant rate, whatever the server
+ * does). In an open loop, the latency of an operation starts at its scheduled time, so a stall
+ * counts for all operations that it delays (no coordinated omission).
  */
 #ifndef LOAD_LOAD_H
 #define LOAD_LOAD_H
@@ -21,10 +21,11 @@ struct load_part {
 /* The results of a process, in shared memory that the parent has zeroed. */
 struct load_result {
     struct load_part parts[SCENARIOS_MAX];
-    uint64_t dropped;       /* open loop: due, but more than LOAD_DUE_MAX were waiting */
-    double cpu;             /* cores that the process used in the measured time */
+    uint64_t dropped;       /* open loop: scheduled, but dropped because LOAD_DUE_MAX were
+                             * waiting */
+    double cpu;             /* cores that the process used while measuring */
     char why[LOAD_WHY_MAX]; /* the first failure */
-    /* live, for the progress line and the time line; since the start */
+    /* current values since the start, for the progress line and the time line */
     volatile uint64_t live_done, live_wrong;
     /* in the last full second */
     volatile uint64_t second, second_p50_us, second_p99_us, second_max_us;
@@ -41,7 +42,7 @@ struct load_plan {
     uint64_t start_ns, end_ns; /* when measuring starts and ends, CLOCK_MONOTONIC */
 };
 
-/* Runs until the end. Not 0: it could not run, see result->why. */
+/* Runs until the end. Not 0: it could not run; result->why has the reason. */
 int load_run(const struct load_plan *plan, struct load_result *result);
 
 #endif

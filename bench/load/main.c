@@ -20,7 +20,7 @@ enum { START_DELAY_MS = 200, HOPELESS_S = 2 };
 struct bench {
     struct load_options options;
     struct peer_target target;
-    struct load_result *results; /* shared with the load processes, one each */
+    struct load_result *results; /* shared memory of the load processes, one entry each */
     pid_t pids[LOAD_PROCESSES_MAX];
     size_t running;
     struct report report;
@@ -295,7 +295,7 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Checked before the run, because its results would be lost otherwise. */
+/* Checked before the run, because the results would be lost if the file could not be written. */
 static int check_writable(const char *path, struct err *err)
 {
     FILE *file = path ? fopen(path, "ae") : NULL;

@@ -14,7 +14,7 @@ struct load_options {
     const char *key; /* overwritten in argv, which ps prints */
     char key_text[256];
     uint64_t connections, processes, duration_s, warmup_s;
-    double rate; /* operations a second, open loop; 0: closed loop */
+    double rate; /* operations per second in an open loop; 0: closed loop */
     bool is_quiet, lists;
     struct {
         slice name, text;
@@ -25,7 +25,8 @@ struct load_options {
     size_t scenario_count;
 };
 
-/* Parses the command line. OK, or ERR_INVALID with a message; is_help: print the help, exit 0. */
+/* Parses the command line. Returns OK, or ERR_INVALID with a message. is_help: print the help
+ * and exit with 0. */
 int load_options_parse(struct load_options *options, int argc, char **argv, bool *is_help,
                        struct err *err) MUST_CHECK;
 void load_options_print_help(void);

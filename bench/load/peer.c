@@ -14,7 +14,7 @@
 
 /* ---- address ---- */
 
-/* Tried once before the load: the error for a wrong address is clearer than a series of
+/* Connects once before the load: the error for a wrong address is clearer than a series of
  * failures. */
 static int try_connect(const struct sockaddr_storage *address, socklen_t len, slice base,
                        struct err *err)

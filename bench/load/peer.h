@@ -1,6 +1,6 @@
 /*
- * peer: one keep-alive HTTP/1.1 connection to the server under load. One request at a time; it
- * connects when it must, and again after the server has closed it.
+ * peer: one keep-alive HTTP/1.1 connection to the server under load, with one request at a time. It
+ * connects on demand, and again after the server has closed the connection.
  */
 #ifndef LOAD_PEER_H
 #define LOAD_PEER_H
@@ -26,15 +26,15 @@ struct peer {
     struct loop *loop;
     const struct peer_target *target;
     void *owner;
-    /* With a complete reply: its status (100 to 599) and body (borrowed; empty unless keeps_body is
-     * set or the status is an error). Otherwise with status 0 and why (borrowed). Never called from
-     * inside peer_send. */
+    /* Called with a complete reply: its status (100 to 599) and body (borrowed; empty unless
+     * keeps_body is set or the status is an error). Otherwise called with status 0 and why
+     * (borrowed). Never called from inside peer_send. */
     void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why);
     bool keeps_body; /* the body of the request in progress is stored */
     /* private */
     struct stream *stream; /* NULL: not connected */
     llhttp_t parser;
-    struct buf body, waiting; /* waiting: the request, until the connection is open */
+    struct buf body, waiting; /* the request that waits until the connection is open */
     struct loop_task failed;
     const char *why;
     bool is_open, is_busy, is_complete, closes;
@@ -47,10 +47,11 @@ void peer_target_deinit(struct peer_target *target);
 
 void peer_init(struct peer *peer, struct loop *loop, const struct peer_target *target, void *owner,
                void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why));
-/* A complete request with its head; copied if it cannot be sent at once. Not while another is in
- * progress (asserted). */
+/* Sends a complete request with its head, which is copied if it cannot be sent without waiting.
+ * Asserts that no other request is in progress. */
 void peer_send(struct peer *peer, slice request, bool keeps_body);
-/* Closes; no callback follows. The caller may free the memory after the next turn. */
+/* Closes the connection; no callback follows. The caller may free the memory after the next
+ * turn. */
 void peer_close(struct peer *peer);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The figures as text and as JSON.
+ * The figures of a run as text and as JSON.
  */
 #include "load/report.h"
 

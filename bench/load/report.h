@@ -9,9 +9,9 @@
 
 enum { REPORT_SECONDS_MAX = 100000 };
 
-/* One second of the run, warm-up included. */
+/* One second of the run, including the warm-up. */
 struct report_second {
-    double at_s; /* since the measured time began; negative in the warm-up */
+    double at_s; /* since measuring began; negative in the warm-up */
     double done_per_s, wrong_per_s;
     uint64_t p50_us, p99_us, max_us;
     struct sample server; /* cumulative, as sampled */
@@ -25,7 +25,7 @@ struct report {
     struct load_part parts[SCENARIOS_MAX];
     uint64_t dropped;
     uint64_t unmeasured; /* ended outside the measured time */
-    double cpu, cpu_max; /* cores used by the load processes, all together and the busiest */
+    double cpu, cpu_max; /* cores used by all load processes together, and by the busiest */
     char why[LOAD_WHY_MAX];
     struct report_second *seconds;
     size_t second_count;

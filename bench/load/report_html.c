@@ -1,6 +1,6 @@
 /*
- * The figures as a page: tables and SVG made here, without scripts or external resources, so that
- * the file can be kept and mailed.
+ * The figures as a page: tables and SVG generated here, without scripts or external resources, so
+ * that the file can be archived and mailed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static double nice_step(double range, int parts)
     return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 
-/* From 0 to the first tick at or above `highest`. */
+/* An axis from 0 to the first tick at or above `highest`. */
 static struct axis axis_up_to(double highest)
 {
     double step = nice_step(highest > 0 ? highest : 1, Y_MARKS);
@@ -177,7 +177,7 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* A value of second i; negative: unknown. server: the requested figure, otherwise NULL. */
+/* The value of second i; negative: unknown. server: the requested server figure, or NULL. */
 typedef double (*second_fn)(const struct report *report, size_t i,
                             const struct sampler_figure *server);
 

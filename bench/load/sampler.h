@@ -1,6 +1,6 @@
 /*
- * sampler: the server's own metrics while it is under load, once a second, from its GET /metrics. A
- * server without /metrics is measured without these figures.
+ * sampler: reads the server's own metrics once a second while it is under load, with GET /metrics.
+ * A server without /metrics is measured without these figures.
  */
 #ifndef LOAD_SAMPLER_H
 #define LOAD_SAMPLER_H
@@ -12,11 +12,11 @@ enum { SAMPLER_FIGURES = 5 };
 /* A server figure in a sample, and how a report shows it. */
 struct sampler_figure {
     const char *metric; /* NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
-                           that got a turn since the last sample */
+                         * that has counted a turn since the last sample */
     const char *key;    /* in the JSON report */
     const char *title, *unit;
     double factor;   /* to that unit */
-    bool is_counter; /* shown as a rate a second */
+    bool is_counter; /* shown as a rate per second */
 };
 extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];
 
@@ -37,7 +37,7 @@ struct sampler {
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key);
-/* Sends a request unless one is in progress; the reply is in `last` some time later. */
+/* Sends a request unless one is in progress. The reply is in `last` some time later. */
 void sampler_ask(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
 

@@ -8,7 +8,7 @@
 #include "base/embed.h"
 #include "base/file.h"
 
-enum { SAID_BYTES_MAX = 200 }; /* how much of a wrong reply is quoted */
+enum { SAID_BYTES_MAX = 200 }; /* the quoted length of a wrong reply */
 
 /* ---- texts with ${name} in them ---- */
 
@@ -138,8 +138,8 @@ static bool names_connection(const struct scenario_text *text)
     return false;
 }
 
-/* A value captured by prepare is the same for all connections. A request that is made for each
- * connection has no such value, so it may not capture a value. */
+/* A value captured by prepare is the same for all connections. A request that is sent for each
+ * connection has no such single value, so it may not capture one. */
 static int mark_each(struct scenario *scenario, struct err *err)
 {
     for (size_t i = 0; i < scenario->prepare_count; i++) {
@@ -320,7 +320,8 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
         buf_append(out, SLICE("\r\n"));
         return;
     }
-    /* the length precedes the body, which is not written yet: a gap of fixed width */
+    /* the length precedes the body, which has not been written yet, so it is a gap of fixed
+     * width */
     buf_append(out, SLICE("Content-Type: application/json\r\nContent-Length: "));
     size_t gap = out->len;
     buf_append(out, SLICE("0000000\r\n\r\n"));

@@ -28,7 +28,7 @@ struct scenario_value {
 /* Literal text, followed by the value (if any). */
 struct scenario_part {
     slice literal;
-    int value; /* index of the name; SCENARIO_UNIQUE, SCENARIO_CONNECTION; -1: nothing */
+    int value; /* index of the name, SCENARIO_UNIQUE or SCENARIO_CONNECTION; -1: no value */
 };
 enum { SCENARIO_UNIQUE = -2, SCENARIO_CONNECTION = -3 };
 
@@ -74,8 +74,8 @@ void scenario_deinit(struct scenario *scenario);
 /* Sets a value from outside; names that the scenario does not use are ignored. ERR_LIMIT,
  * ERR_INVALID. */
 int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err) MUST_CHECK;
-/* Every name must have a value by now, given, or captured by a request before its first use.
- * ERR_INVALID names the first one without a value. */
+/* Checks that every name has a value, either given, or captured by a request before its first
+ * use. ERR_INVALID names the first name without a value. */
 int scenario_check(const struct scenario *scenario, struct err *err) MUST_CHECK;
 /* Names and descriptions of the built-in scenarios, one per line. */
 void scenario_print_all(void);
@@ -93,8 +93,8 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
 enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
 /* Whether the step needs the body of its reply. */
 bool scenario_reads_body(const struct scenario_step *step);
-/* Checks a reply against the step and stores the captures in values. why says what is wrong with
- * the reply. */
+/* Checks a reply against the step and stores the captures in `values`. why describes the fault
+ * of the reply. */
 enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
                                            slice body, struct scenario_value *values,
                                            struct arena *arena, struct err *why);

@@ -1,4 +1,4 @@
-// The provider call that each step makes, the same for all peers: over kept TLS connections.
+// The provider call that each step makes, the same for all peers, over kept TLS connections.
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 
@@ -19,8 +19,8 @@ export function callProvider() {
   });
 }
 
-// Runs one flow after the other on `connections` strands for `seconds` after a warm-up; a second,
-// and the median of one alone.
+// Runs flows one after the other on each of `connections` strands for `seconds` after a warm-up.
+// Returns the flows per second, and the median duration of a single flow that runs alone.
 export async function measure(flow, { connections = 64, seconds = 5 } = {}) {
   const strand = async (until, done) => {
     while (performance.now() < until) {

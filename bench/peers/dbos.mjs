@@ -1,5 +1,5 @@
-// DBOS: a workflow of three steps in this process, its state in PostgreSQL ($DATABASE_HOME, a folder
-// of Unix sockets, which its URLs cannot say).
+// DBOS: a workflow of three steps in this process, with its state in PostgreSQL ($DATABASE_HOME is
+// a folder of Unix sockets, which DBOS's URLs cannot express).
 import { DBOS } from '@dbos-inc/dbos-sdk';
 import pg from 'pg';
 import { callProvider, measure } from './call.mjs';

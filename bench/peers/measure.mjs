@@ -1,6 +1,6 @@
-// The same flow of three provider calls on sluice, DBOS and Restate, one after the other on this
-// machine, each with durable state: flows per second on 64 strands, and the median duration of a
-// single flow.
+// Runs the same flow of three provider calls on sluice, DBOS and Restate, one after the other on
+// this machine, each with durable state. Measures flows per second on 64 strands, and the median
+// duration of a single flow.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { own } from '../suite/stage.mjs';
@@ -10,7 +10,7 @@ import { credentials } from '../../tests/e2e/support/stack.mjs';
 
 const here = new URL('.', import.meta.url).pathname;
 
-// Once a run: the packages, and a database for DBOS.
+// Done once per run: installs the packages, and creates a database for DBOS.
 async function prepare(stage) {
   if (!existsSync(join(here, 'node_modules')))
     await must('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here });

@@ -6,7 +6,7 @@
 #include "provider/ledger.h"
 #include "schema/schema.h"
 
-/* params gets what the stars are for. */
+/* params gets the segments that the stars match. */
 static bool matches(const char *pattern, const slice *segments, size_t count, slice params[2])
 {
     slice rest = slice_cstr(pattern);
@@ -39,7 +39,7 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
     return false;
 }
 
-/* The query of a GET as an object. A value of digits is a number. */
+/* The query of a GET as an object. A value of digits becomes a number. */
 static const struct json *read_query(struct call *call)
 {
     struct json *query = ARENA_NEW(call->arena, struct json);

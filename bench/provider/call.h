@@ -1,6 +1,6 @@
 /*
- * A request to an emulated app: its route, and what its path and its body name. An app is a table
- * of routes, a store, and a file of shapes and errors.
+ * A request to an emulated app: its route, and the objects that its path and body name. An app is a
+ * table of routes, a store, and a file of shapes and errors.
  */
 #ifndef PROVIDER_CALL_H
 #define PROVIDER_CALL_H
@@ -20,16 +20,17 @@ enum {
 
 struct call;
 struct schema;
-/* Answers. false: with an error, so that `return notion_invalid(...)`. */
+/* Answers the request. Returns false if the answer is an error, so that a caller may `return
+ * notion_invalid(...)`. */
 typedef bool (*call_handler)(struct call *call);
 
 struct route {
     int method; /* enum http_method */
     const char
-        *pattern; /* segments with a slash between, "*" for a parameter, which is not empty */
+        *pattern; /* segments separated by slashes; "*" is a parameter, which is not empty */
     call_handler run;
-    const char *scopes; /* the token needs one of these; NULL: none */
-    unsigned kind;      /* the app's: of what the first parameter names */
+    const char *scopes; /* the token needs one of these scopes; NULL: none */
+    unsigned kind;      /* the app's kind of the object that the first parameter names */
     const char *name;   /* in the ledger, for writes; other routes: if data describes them */
 };
 
@@ -39,9 +40,9 @@ struct call {
     struct provider_reply *reply;
     struct arena *arena; /* http's */
     const struct route *route;
-    const struct json *body; /* an object; empty where there was none */
+    const struct json *body; /* an object, empty if there was no body */
     slice id, id2;           /* from the path */
-    struct record *record;   /* named by id, if the route gives its kind */
+    struct record *record;   /* the record with that id, if the route gives its kind */
     struct json object;      /* the record's, to be changed */
     struct json ids;         /* the ids of all mails that the request is about */
     const char *app;         /* for the ledger */
@@ -50,13 +51,14 @@ struct call {
 /* The route of these segments; its parameters are id and id2. false: there is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* The JSON of the request, of a GET its query; requests (NULL: any): the schema of {name of the
- * route: body}. ERR_INVALID: err says what it does not allow; others: it is not JSON. */
+/* The JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of
+ * {name of the route: body}. ERR_INVALID: err says what the schema does not allow. Other errors:
+ * the body is not JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
-/* The route's write was carried out. */
+/* Records that the route's write was carried out. */
 void call_record(struct call *call, slice object_id, slice marker);
-/* A member of the body; NULL when absent. */
+/* A member of the body, or NULL if it is absent. */
 const struct json *call_get(const struct call *call, const char *name);
 
 /* Shapes: templates (expr/expr.h) by name, compiled once. */
@@ -65,7 +67,7 @@ struct shapes {
     struct expr_template **templates;
 };
 void shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data);
-/* null where that takes more memory than a request has. */
+/* Returns null if the result takes more memory than a request has. */
 struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,
                         const struct json *scope);
 

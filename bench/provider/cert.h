@@ -17,8 +17,8 @@ struct cert_files {
     char ca[CERT_PATH_MAX], cert[CERT_PATH_MAX], key[CERT_PATH_MAX];
 };
 
-/* Makes them, the folder, too. Needs tls_library_init. ERR_IO, ERR_CRYPTO, ERR_LIMIT (a path too
- * long), with a sentence. */
+/* Creates the certificates, and the folder. Needs tls_library_init. Fails with ERR_IO,
+ * ERR_CRYPTO or ERR_LIMIT (a path that is too long), and a sentence. */
 int cert_make(const char *dir, struct cert_files *files, struct err *err) MUST_CHECK;
 
 #endif

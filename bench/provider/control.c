@@ -1,7 +1,7 @@
 /*
- * Everything below /__control: faults, counters, the ledger, the state, incoming mail, tokens. Only
- * with the header `X-Control: 1`, which no provider's client sends by accident; the listener is on
- * the loopback.
+ * Everything below /__control: faults, counters, the ledger, the state, incoming mail, and tokens.
+ * Requires the header `X-Control: 1`, which no provider's client sends by accident. The listener is
+ * on loopback.
  */
 #include "provider/fault.h"
 #include "provider/gmail.h"
@@ -63,7 +63,7 @@ static bool reset(struct call *call)
     return done(call, "reset");
 }
 
-/* All mails, the newest first, in a short form of our own. */
+/* All mails, newest first, in a short form of our own. */
 static bool get_mails(struct call *call)
 {
     static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
@@ -95,9 +95,8 @@ static bool post_mail(struct call *call)
     return call_reply(call, 200, &out);
 }
 
-/* As --token has it: accepted from now on, like a token that an authorization server has just
- * issued.
- */
+/* The form is that of --token. The token is accepted from now on, like a token that an
+ * authorization server has just issued. */
 static bool post_token(struct call *call)
 {
     struct err err = {0};

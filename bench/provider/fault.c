@@ -10,7 +10,7 @@ enum { RULES_BYTES_MAX = 4 * 1024 * 1024, MS_MAX = 3600000 };
 struct rule {
     slice method, path_prefix, token; /* empty: any */
     int64_t left;                     /* -1: for ever */
-    int64_t skip;                     /* matching requests to let pass first */
+    int64_t skip;                     /* number of matching requests to let pass first */
     uint64_t hits;
     struct fault fault;
 };
@@ -68,8 +68,8 @@ uint64_t faults_changes(const struct faults *faults)
     return faults->changes;
 }
 
-/* An unknown member is an error: a misspelt rule would match nothing, and its test prove nothing.
- */
+/* An unknown member is an error: a misspelt rule would match nothing, and its test would prove
+ * nothing. */
 static int check_members(const struct json *object, const char *names, const char *where,
                          struct err *err)
 {

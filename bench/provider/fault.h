@@ -44,7 +44,7 @@ struct fault {
     int64_t latency_ms;
     bool is_held;                  /* until the rules change */
     int64_t status, retry_after_s; /* retry_after_s -1: none */
-    bool is_executed;              /* status: carry the request out first */
+    bool is_executed;              /* status: carries the request out first */
     slice body; /* status: {NULL, 0} for the app's own shape; lives as long as the rules */
     bool is_body_json;
     int64_t slow_bytes, slow_interval_ms;
@@ -52,12 +52,12 @@ struct fault {
 
 struct faults *faults_new(void);
 void faults_free(struct faults *faults);
-/* Replaces all rules by those of a document; nothing changes on an error. */
+/* Replaces all rules by those of a document. On an error, nothing changes. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
 void faults_clear(struct faults *faults);
-/* How often the rules have been replaced: replies that are held go out when the number changes. */
+/* The number of times the rules have been replaced. When it changes, held replies are sent. */
 uint64_t faults_changes(const struct faults *faults);
-/* The fault for this request, and uses it up; NULL: none. */
+/* The fault for this request, whose count is reduced by one; NULL: none. */
 const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
 void faults_write(struct json_writer *w, const struct faults *faults);
 

@@ -1,7 +1,7 @@
 /*
- * The Gmail-shaped mailbox: one account. A thread's record is above those of its mails, in order of
- * time; labels and settings are records, too. gmail.json has the first state, the shapes of replies
- * and the errors.
+ * The Gmail-shaped mailbox of one account. A thread's record is the parent of those of its mails,
+ * in order of time. Labels and settings are also records. gmail.json has the initial state, the
+ * shapes of replies and the errors.
  */
 #ifndef PROVIDER_GMAIL_H
 #define PROVIDER_GMAIL_H
@@ -18,10 +18,10 @@ enum {
 
 #define GMAIL_ADDRESS "sam.rivera@example.com"
 
-/* Kinds of records, and whatever else a route may be about. */
+/* Kinds of records, and other objects of a route. */
 enum gmail_kind {
     GMAIL_MESSAGE,
-    GMAIL_THREAD, /* its record's id has a "t" in front of the thread's */
+    GMAIL_THREAD, /* the id of its record is the thread's with a leading "t" */
     GMAIL_LABEL,
     GMAIL_FILTER,
     GMAIL_SENDER,
@@ -35,22 +35,22 @@ enum gmail_kind {
 /* Their lists' keys. */
 extern const char *const gmail_kind_names[];
 
-/* What a search can name; each text prepared: lower case, every run of other bytes one space, a
- * space at both ends. */
+/* The fields that a search can name. Each text is prepared: lower case, every run of other bytes
+ * replaced by one space, and a space at both ends. */
 enum gmail_field {
     GMAIL_FROM,
-    GMAIL_TO, /* To, Cc and Bcc, as Gmail's own to: */
+    GMAIL_TO, /* To, Cc and Bcc, like Gmail's own to: */
     GMAIL_SUBJECT,
     GMAIL_FILENAME,
     GMAIL_ALL, /* all of these, and the text */
     GMAIL_FIELDS
 };
 
-/* More of a mail's record, in its arena. The record's JSON is a reply in full. */
+/* Further data of a mail's record, in its arena. The record's JSON is a reply in full. */
 struct gmail_mail {
     int64_t time_ms; /* internalDate */
     char history[SLICE_U64_MAX];
-    slice raw, draft_id; /* draft_id: empty where it is none */
+    slice raw, draft_id; /* draft_id: empty if the mail is not a draft */
     slice words[GMAIL_FIELDS];
     struct mime_part payload;
     bool has_attachment;
@@ -61,7 +61,7 @@ struct gmail {
     struct arena arena;
     const struct json *data;
     struct schema *requests;        /* of {route: body} */
-    struct shapes shapes, parts;    /* parts: of the first mails, in order */
+    struct shapes shapes, parts;    /* parts: those of the first mails, in order */
     struct store store;             /* order: mails, the newest first */
     struct list kinds[GMAIL_KINDS]; /* order of the others */
     uint64_t history_id;
@@ -82,22 +82,22 @@ struct gmail_new {
     slice id; /* SLICE_NONE: a new id */
     slice raw, draft_id;
     int64_t time_ms;
-    struct record *thread; /* NULL: found by References, else a new thread */
+    struct record *thread; /* NULL: found by References, otherwise a new thread */
     struct json labels;    /* ids */
     bool is_made;
 };
-/* NULL: err (ERR_SYNTAX where the mail cannot be read). */
+/* NULL: see err (ERR_SYNTAX if the mail cannot be parsed). */
 struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *mail,
                             struct err *err) MUST_CHECK;
-/* POST /__control/mail: a mail comes in now. */
+/* POST /__control/mail: a mail arrives now. */
 struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64_t now_us,
                              struct arena *arena, struct err *err) MUST_CHECK;
 void gmail_delete(struct gmail *gmail, struct record *mail);
-/* Shorter and upper-case spellings of ids are understood; NULL: there is none. */
+/* Shorter and upper-case forms of ids are accepted. NULL: there is no such record. */
 struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice id);
 struct record *gmail_label_named(const struct gmail *gmail, slice name);
 bool gmail_has(const struct record *mail, slice label);
-/* Adds or removes a label, or does nothing; a change gives the mail a new historyId. */
+/* Adds or removes a label if that changes the mail, which then gets a new historyId. */
 void gmail_label_set(struct gmail *gmail, struct record *mail, slice label, bool is_on);
 
 static inline struct gmail_mail *gmail_mail(const struct record *mail)
@@ -107,8 +107,8 @@ static inline struct gmail_mail *gmail_mail(const struct record *mail)
 
 /* ---- search (gmail_search.c) ---- */
 
-/* Whether a mail is found by `q`, which never fails on what a person may type. What is in the
- * trash or in spam is only found where the text asks for it, or shows_hidden. */
+/* Whether a mail is found by `q`, which never fails, whatever a person types. Mails in the trash
+ * or in spam are only found if the text asks for that, or with shows_hidden. */
 bool gmail_matches(const struct gmail *gmail, const struct record *mail, slice q, int64_t now_us,
                    bool shows_hidden);
 /* Prepares text as in gmail_mail.words. */
@@ -117,7 +117,7 @@ slice gmail_words_of(struct arena *arena, slice text);
 /* ---- requests (gmail_api.c) ---- */
 
 void gmail_handle(struct call *call);
-/* The error that a status has when nothing more is known; false. */
+/* Answers with the default error of a status, and returns false. */
 bool gmail_error_plain(struct call *call, unsigned code);
 /* {id, threadId, labelIds} */
 struct json gmail_brief(struct arena *arena, const struct record *mail);

@@ -1,7 +1,8 @@
 /*
- * Gmail requests: token, scopes, user, route, body; Google's error shape; and what each route does.
- * The order of the checks is Google's: an unknown path is a 404 page, then the token, the scope,
- * the user. users.history.list says which messages changed since a historyId, without how.
+ * Gmail requests: token, scopes, user, route and body; Google's error shape; and the handlers of
+ * the routes. The order of the checks is Google's: an unknown path is a 404 page, then the token,
+ * the scope and the user are checked. users.history.list says which messages have changed since a
+ * historyId, but not how.
  */
 #include <stdio.h>
 
@@ -25,7 +26,8 @@ static bool reply_shape(struct call *call, slice name, const struct json *scope)
     return call_reply(call, 200, &out);
 }
 
-/* An error of gmail.json. message SLICE_NONE: the error's own message, or that of its status. */
+/* Answers with an error of gmail.json. message SLICE_NONE: the error's own message, or that of
+ * its status. */
 static bool fail(struct call *call, unsigned code, const char *name, slice message)
 {
     const struct gmail *gmail = call->provider->gmail;
@@ -132,7 +134,7 @@ static struct json show_mail(struct call *call, const struct record *mail,
     return out;
 }
 
-/* A mail, or the draft that it is. */
+/* A mail, or the draft if the mail is one. */
 static struct json show(struct call *call, const struct record *mail, const struct format *format,
                         unsigned kind)
 {
@@ -148,7 +150,7 @@ static struct json history_of(const struct record *thread)
                      "historyId");
 }
 
-/* What the route is about, as the reply. */
+/* Replies with the object of the route. */
 static bool reply_target(struct call *call, const struct format *format)
 {
     struct json out, messages = json_array();
@@ -248,8 +250,8 @@ static struct json show_item(struct call *call, const struct record *mail)
                   *JSON_GET(&newest->json, "snippet"), history_of(thread));
 }
 
-/* A page token is the time and the id of the last mail listed, so that new mail does not shift it.
- */
+/* A page token is the time and the id of the last listed mail, so that new mail does not shift
+ * the pages. */
 static bool list(struct call *call)
 {
     const struct gmail *gmail = call->provider->gmail;
@@ -275,7 +277,7 @@ static bool list(struct call *call)
         listing.shows_hidden |= slice_has_word(SLICE("TRASH SPAM"), label);
     }
     bool is_behind = !after.len;
-    /* Past the page it is only counted, and only as far as the estimate goes. */
+    /* Mails after the page are only counted, up to the maximum of the estimate. */
     RECORD_EACH(&gmail->store.order, mail, order_link) {
         bool is_token = slice_eq_cstr(after, mail->id);
         if (more && items.count + more >= ESTIMATE_MAX)
@@ -319,7 +321,7 @@ static bool set_labels(struct call *call, const struct json *change, const char 
     for (uint32_t i = 0; ids && i < ids->count; i++) {
         slice id = json_str(json_at(ids, i));
         const struct record *label = gmail_find(gmail, GMAIL_LABEL, id);
-        /* Gmail puts these on itself, only. */
+        /* Only Gmail itself sets these labels. */
         if (!label || slice_has_word(SLICE("SENT DRAFT"), id))
             return bad(call, label ? "Invalid label: %.*s" : "labelId not found: %.*s",
                        SLICE_ARG(id));
@@ -329,7 +331,7 @@ static bool set_labels(struct call *call, const struct json *change, const char 
     return true;
 }
 
-/* Changes labels as the body, or the last segment of the path, says. */
+/* Changes labels as the body, or the last segment of the path, requests. */
 static bool modify(struct call *call)
 {
     slice verb = call->http->segments[call->http->segment_count - 1];
@@ -358,14 +360,14 @@ static bool delete_mails(struct call *call)
     bool is_draft = call->route->kind == GMAIL_A_DRAFT;
     removed(call, is_draft ? gmail_mail(first)->draft_id : slice_cstr(first->id), first->label);
     for (uint32_t i = 0; i < call->ids.count; i++)
-        if (target(call, i)) /* an id may be there twice */
+        if (target(call, i)) /* an id may occur twice */
             gmail_delete(call->provider->gmail, target(call, i));
     return true;
 }
 
 /* ---- sending, drafts: a mail comes as base64url in `raw` ---- */
 
-/* A mail that a request brought, or sends. */
+/* A mail that a request contains, or sends. */
 struct letter {
     struct gmail_new new;
     struct mime_part head;
@@ -376,8 +378,8 @@ static bool unreadable(struct call *call, const struct err *err)
     return bad(call, "The message could not be parsed: %s", err->text);
 }
 
-/* message is the JSON that holds the mail; it may leave out what the letter has. false: answered.
- */
+/* message is the JSON that contains the mail. It may omit what the letter has. false: the
+ * request has been answered. */
 static bool read_letter(struct call *call, const struct json *message, struct letter *letter)
 {
     struct gmail_new *new = &letter->new;
@@ -404,7 +406,7 @@ static bool read_letter(struct call *call, const struct json *message, struct le
     return mime_read_head(call->arena, &raw, &letter->head, &err) == OK || unreadable(call, &err);
 }
 
-/* With the headers that Gmail adds to what it sends. NULL: answered. */
+/* The mail with the headers that Gmail adds when it sends. NULL: the request has been answered. */
 static struct record *insert(struct call *call, struct letter *letter)
 {
     struct gmail *gmail = call->provider->gmail;
@@ -430,7 +432,7 @@ static struct record *insert(struct call *call, struct letter *letter)
     return mail;
 }
 
-/* The new mail as the reply. */
+/* Replies with the new mail. */
 static bool reply_new(struct call *call, struct record *mail, unsigned kind)
 {
     struct json out = show(call, mail, &brief, kind);
@@ -512,7 +514,7 @@ static bool send_draft(struct call *call)
 
 /* ---- labels, profile, settings ---- */
 
-/* {key: [...]}, {} where it is empty, as Gmail does. */
+/* {key: [...]}, or {} if the list is empty, as Gmail does. */
 static bool list_records(struct call *call)
 {
     struct json items = json_array(), out = json_object();
@@ -557,7 +559,8 @@ static bool profile(struct call *call)
     return reply_shape(call, SLICE("profile"), &scope);
 }
 
-/* A label or a setting: gmail.json has what is refused, and what is made of the body. */
+/* Writes a label or a setting. gmail.json defines which bodies are refused, and how a body
+ * becomes a record. */
 static bool write_record(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
@@ -583,7 +586,8 @@ static bool write_record(struct call *call)
         call->record = gmail_add(gmail, kind, json_get_str(&json, SLICE("id")), &json);
     record_set(call->record, &json, json_get_str(&json, SLICE("name")));
     call_record(call, slice_cstr(call->record->id), call->record->label);
-    return call_reply(call, 200, &call->record->json); /* json may share what was replaced */
+    return call_reply(call, 200, &call->record->json); /* json may share memory with the value
+                                                        * that was replaced */
 }
 
 static bool delete_record(struct call *call)
@@ -602,7 +606,7 @@ static bool delete_record(struct call *call)
 
 /* ---- a request ---- */
 
-/* Any of the scopes will do. */
+/* Any of the scopes is sufficient. */
 #define READ_SCOPES    "full modify readonly"
 #define MODIFY_SCOPES  "full modify"
 #define COMPOSE_SCOPES MODIFY_SCOPES " compose"
@@ -735,7 +739,7 @@ void gmail_handle(struct call *call)
         slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) &&
         http->segment_count > 4 &&
         call_route(call, routes, ARRAY_LEN(routes), http->segments + 4, http->segment_count - 4);
-    if (!is_found) /* what Google's front end says: not JSON */
+    if (!is_found) /* the error of Google's front end, which is not JSON */
         reply_text(call->reply, 404, SLICE("text/html; charset=UTF-8"),
                    json_get_str(call->provider->gmail->data, SLICE("no_route")));
     else if (check_access(call, http->segments[3]) && read_body(call) &&

@@ -1,8 +1,8 @@
 /*
  * Gmail's search language (support.google.com "Refine searches in Gmail"), parsed and evaluated for
- * one mail at a time. Precedence as there: words stand for AND, OR joins just its two neighbours, -
- * excludes one term or group, ( ) groups, { } is any of. What is not understood is searched for as
- * words, as Gmail does; it never fails.
+ * one mail at a time. Precedence as in Gmail: adjacent words are joined by AND, OR joins only its
+ * two neighbours, - excludes one term or group, ( ) groups, { } means any of. Anything else is
+ * searched for as words, as in Gmail. The parser never fails.
  */
 #include "base/ascii.h"
 #include "base/clock.h"
@@ -22,7 +22,7 @@ struct search {
     bool wants_hidden; /* it asks for the trash or spam itself */
 };
 
-/* The word before a colon, and how the value after it is read. number: a field, or a sign. */
+/* The word before a colon, and how the value after it is parsed. number: a field, or a sign. */
 struct prefix {
     const char *name;
     bool (*read)(struct search *s, const struct prefix *op, slice value);
@@ -105,7 +105,7 @@ static bool has_term(struct search *s, const struct prefix *op, slice value)
     return s->mail->has_attachment && slice_eq_nocase(value, SLICE("attachment"));
 }
 
-/* Since that time, or before it. */
+/* Whether the mail is from after that time, or from before it. */
 static bool at_time(const struct search *s, const struct prefix *op, int64_t time_ms)
 {
     return op->number > 0 ? s->mail->time_ms >= time_ms : s->mail->time_ms < time_ms;
@@ -173,7 +173,7 @@ static slice word_ahead(const struct search *s)
     return slice_first(s->rest, len);
 }
 
-/* Takes that word, where it comes next. */
+/* Consumes that word if it comes next. */
 static bool take_word(struct search *s, slice word)
 {
     s->rest = slice_trim(s->rest);
@@ -225,8 +225,8 @@ static enum verdict read_term(struct search *s, const struct prefix *op, unsigne
     return verdict == NOTHING || !is_negated ? verdict : verdict == YES ? NO : YES;
 }
 
-/* What there is up to `closing` (0: the end), joined by AND; in braces by OR, as terms with OR
- * between them. All of it is read, whatever holds. */
+/* The terms up to `closing` (0: the end), joined by AND; in braces, or as terms with OR between
+ * them, by OR. The whole text is parsed, whatever the result. */
 static enum verdict read_list(struct search *s, const struct prefix *op, char closing,
                               unsigned depth)
 {

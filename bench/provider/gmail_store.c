@@ -69,7 +69,7 @@ struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice
 
 /* ---- labels ---- */
 
-/* Compared as in a search: without regard to case, and space, slash and dash are equal. */
+/* Compares as in a search: case is ignored, and space, slash and dash are equal. */
 static bool is_same_name(slice a, slice b)
 {
     bool is_same = a.len == b.len;
@@ -301,7 +301,7 @@ struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64
 
 /* ---- the first state ---- */
 
-/* The k-th mail, made by the parts of gmail.json, each of which may use those before it. */
+/* Creates the k-th mail from the parts of gmail.json, each of which may use the previous parts. */
 static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
 {
     const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
@@ -336,7 +336,7 @@ static void add_records(struct gmail *gmail)
             gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json);
         }
     }
-    gmail->numbers[GMAIL_LABEL] = 1; /* numbers of labels that people made */
+    gmail->numbers[GMAIL_LABEL] = 1; /* numbers of labels that users created */
 }
 
 void gmail_seed(struct gmail *gmail, int64_t now_us)

@@ -13,12 +13,12 @@ enum {
     NEVER_MS = INT32_MAX, /* a client may be idle or slow for as long as it likes */
     BODY_KEPT_BYTES = 1024 * 1024,
     ENDLESS_PIECE_BYTES = 64 * 1024,
-    ENDLESS_PIECES_MAX = 64, /* per turn, so that other connections are served */
+    ENDLESS_PIECES_MAX = 64, /* per turn, so that other connections are also served */
     /* a client must read half a reply before the RST may overtake it */
     RESET_DELAY_MS = 50,
 };
 
-/* A reply that waits or goes out in pieces, in the arena of its exchange. */
+/* A reply that is delayed or sent in pieces, in the arena of its exchange. */
 struct late {
     struct host *host;
     struct http_exchange *exchange;
@@ -81,7 +81,7 @@ static slice make_head(struct http_exchange *exchange, const struct provider_rep
 
 static void reset(struct http_exchange *exchange)
 {
-    /* Replies to earlier pipelined requests go out first. */
+    /* Replies to earlier pipelined requests are sent first. */
     (void)send_raw(exchange, SLICE_NONE, true);
     http_reply_drop(exchange);
 }
@@ -102,7 +102,7 @@ static struct http_exchange *end_late(struct late *late)
     return late->exchange;
 }
 
-/* Sends the next piece of a slow body; at its end the connection continues. */
+/* Sends the next piece of a slow body. After the last piece, the connection is used again. */
 static void send_piece(struct late *late)
 {
     slice piece = slice_first(late->body, (size_t)late->fault.slow_bytes);
@@ -115,7 +115,7 @@ static void send_piece(struct late *late)
         http_reply_end(end_late(late));
 }
 
-/* Writes until the kernel takes no more, again and again. */
+/* Writes repeatedly until the kernel accepts no more. */
 static void send_endless(struct late *late)
 {
     static char piece[ENDLESS_PIECE_BYTES];
@@ -147,7 +147,7 @@ static void on_due(struct timer *timer)
     }
 }
 
-/* Replies that are held until the rules change go out. */
+/* Sends the replies that are held until the rules change. */
 static void let_go(struct host *host)
 {
     LIST_EACH(&host->late, struct late, late, link) {
@@ -156,8 +156,8 @@ static void let_go(struct host *host)
     }
 }
 
-/* Sends the reply later, or begins it now and continues later; sends only half of a reply that
- * is to be cut off. */
+/* Sends the reply later, or begins it now and continues later. Of a reply that is to be cut off,
+ * it sends only half. */
 static void put_off(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, slice body, const struct fault *fault)
 {
@@ -293,7 +293,7 @@ int host_init(struct host *host, struct loop *loop, struct provider *provider,
         .request_timeout_ms = NEVER_MS,
         .reply_timeout_ms = NEVER_MS,
         .rate_grace_ms = NEVER_MS,
-        .is_without_ids = true, /* apps have names of their own for them */
+        .is_without_ids = true, /* apps use their own names for these errors */
         .wrap = wrap_tls,
     };
     *host = (struct host){.provider = provider, .tls = tls};

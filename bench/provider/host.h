@@ -1,6 +1,6 @@
 /*
- * The provider as an HTTP server: src/http's, with TLS over its connections, and with replies that
- * come late, in pieces, cut off or not at all.
+ * The provider as an HTTP server: that of src/http, with TLS over its connections, and with replies
+ * that are late, in pieces, cut off or missing.
  */
 #ifndef PROVIDER_HOST_H
 #define PROVIDER_HOST_H
@@ -19,15 +19,15 @@ struct host {
     struct provider *provider;
     struct tls_server *tls; /* borrowed; NULL: plain */
     struct http_server *server;
-    struct list late; /* replies that wait, or go out in pieces */
+    struct list late; /* replies that are delayed or sent in pieces */
     size_t late_count;
-    struct buf body; /* the body of the reply that is being made */
+    struct buf body; /* the body of the reply that is being built */
 };
 
 /* Listens. provider and tls are borrowed for its life. On an error, deinit is harmless. */
 int host_init(struct host *host, struct loop *loop, struct provider *provider,
               struct tls_server *tls, slice address, struct err *err) MUST_CHECK;
-/* Cuts all connections; the loop's closing turns free them. */
+/* Closes all connections with a reset; the loop's closing turns free them. */
 void host_deinit(struct host *host);
 
 #endif

@@ -35,7 +35,7 @@ void ledger_free(struct ledger *ledger)
     mem_free(ledger);
 }
 
-/* The member, which is made where there is none. */
+/* The member, which is created if it is missing. */
 static struct json *member_of(struct ledger *ledger, struct json *object, slice name,
                               struct json fresh)
 {
@@ -75,7 +75,7 @@ void ledger_add(struct ledger *ledger, const struct provider_request *request, c
     json_member_str(&w, "marker", slice_first_utf8(marker, LEDGER_TEXT_MAX));
     json_close(&w, '}');
     mem_free(*slot);
-    *slot = buf_take(&text, &len); /* without memory the write is counted, not listed */
+    *slot = buf_take(&text, &len); /* if memory is exhausted, the write is counted but not listed */
 }
 
 void ledger_count(struct ledger *ledger, const char *app, unsigned status)

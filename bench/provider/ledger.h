@@ -16,7 +16,7 @@ void ledger_free(struct ledger *ledger);
  * title) are cut at LEDGER_TEXT_MAX. */
 void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *app,
                 const char *kind, slice object_id, slice marker);
-/* One more request for this app ("gmail", "notion", "other") and reply status. */
+/* Counts one more request for this app ("gmail", "notion", "other") with this reply status. */
 void ledger_count(struct ledger *ledger, const char *app, unsigned status);
 /* GET /__control/ledger and /__control/counters. */
 void ledger_write(struct json_writer *w, const struct ledger *ledger);

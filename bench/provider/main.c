@@ -1,5 +1,5 @@
 /*
- * sluice-provider: the emulated provider. Starts, says where it listens, runs until SIGTERM.
+ * sluice-provider: the emulated provider. Starts, prints where it listens, and runs until SIGTERM.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ struct app {
 
 static struct app app; /* global: a signal handler gets no other pointer */
 
-/* Where the value of an option goes. */
+/* The variable that gets the value of an option. */
 static int take_option(struct options *options, slice name, const char *value, struct err *err)
 {
     const struct {

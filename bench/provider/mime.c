@@ -7,7 +7,7 @@
 #include "base/encode.h"
 #include "provider/provider.h"
 
-/* What all parts of a mail share. */
+/* Shared by all parts of a mail. */
 struct reading {
     struct arena *arena;
     slice prefix;
@@ -28,7 +28,7 @@ slice mime_base64url(struct arena *arena, slice bytes)
     return arena_take(arena, &out);
 }
 
-/* What is not UTF-8 is read as Latin-1, whatever charset is named. */
+/* Text that is not UTF-8 is decoded as Latin-1, whatever charset is named. */
 static slice to_utf8(struct arena *arena, slice bytes)
 {
     struct buf out;
@@ -63,7 +63,7 @@ static void decode_quoted(struct buf *out, slice text, bool is_header)
     }
 }
 
-/* White space is skipped; what is broken otherwise ends the text. */
+/* White space is skipped; any other invalid character ends the text. */
 static void decode_lines(struct buf *out, slice text)
 {
     struct buf digits;
@@ -75,7 +75,7 @@ static void decode_lines(struct buf *out, slice text)
     buf_deinit(&digits);
 }
 
-/* Takes an RFC 2047 encoded word off *text; false: it begins with none. */
+/* Consumes an RFC 2047 encoded word at the beginning of *text. false: there is none. */
 static bool take_word(struct arena *arena, slice *text, struct buf *out)
 {
     slice rest = *text, fields[4]; /* "=", charset, encoding, data */
@@ -119,7 +119,7 @@ static slice decode_words(struct arena *arena, slice text)
     return to_utf8(arena, arena_take(arena, &out));
 }
 
-/* Takes a parameter's value off *rest: a quoted string, or what is there up to a semicolon. */
+/* Consumes a parameter's value from *rest: a quoted string, or the text up to a semicolon. */
 static slice take_value(struct arena *arena, slice *rest)
 {
     slice text = slice_trim(*rest);
@@ -203,7 +203,7 @@ const struct mime_part *mime_find(const struct mime_part *part, const char *type
     return part;
 }
 
-/* Takes the next line off *text; without its end, CRLF or LF. */
+/* Consumes the next line of *text, and returns it without its end, CRLF or LF. */
 static slice take_line(slice *text)
 {
     slice line = slice_split(text, '\n');
@@ -315,7 +315,7 @@ static int read_multipart(struct reading *r, slice text, slice id, unsigned dept
     return OK;
 }
 
-/* As Gmail's MessagePart; an attachment's bytes are a resource of their own. */
+/* The form of Gmail's MessagePart; the bytes of an attachment are a separate resource. */
 static void shape(struct reading *r, slice id, struct mime_part *part, struct json parts)
 {
     struct arena *arena = r->arena;
@@ -336,7 +336,7 @@ static int read_part(struct reading *r, slice raw, slice id, unsigned depth, str
     struct json parts = json_array();
     if (depth > MIME_DEPTH_MAX)
         return err_set(r->err, ERR_LIMIT, "parts are nested more than %d deep", MIME_DEPTH_MAX);
-    /* A body part may begin with its empty line: then it has no header at all. */
+    /* If a body part begins with its empty line, it has no header. */
     part->headers = json_array();
     if (depth && (raw.len == 0 || slice_starts_with(raw, SLICE("\n")) ||
                   slice_starts_with(raw, SLICE("\r"))))

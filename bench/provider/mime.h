@@ -1,7 +1,7 @@
 /*
- * RFC 5322 and MIME reading, as far as Gmail shows it: each part as the MessagePart of a reply, and
- * decoded. What had to be decoded is in the arena given, the rest points into the raw mail, which
- * must live as long.
+ * Parsing of RFC 5322 and MIME, with the features that Gmail shows: each part as the MessagePart of
+ * a reply, and decoded. Decoded data are in the given arena; the rest points into the raw mail,
+ * which must live as long.
  */
 #ifndef PROVIDER_MIME_H
 #define PROVIDER_MIME_H
@@ -16,7 +16,7 @@ enum {
     MIME_HEADERS_MAX = 500,
 };
 
-/* A part; those inside it, and those after it, are next, in the order of the text. */
+/* A part. The parts inside it, and those after it, follow in the order of the text. */
 struct mime_part {
     slice type;          /* lower case, "text/plain" by default */
     slice filename;      /* "" when there is none */
@@ -37,9 +37,9 @@ int mime_parse(struct arena *arena, slice raw, slice prefix, struct mime_part *o
                struct err *err) MUST_CHECK;
 /* First header of that name, whatever its case; "" when absent. */
 slice mime_header(const struct mime_part *part, const char *name);
-/* The first part that is of this type and no attachment; NULL when there is none. */
+/* The first part that has this type and is not an attachment, or NULL. */
 const struct mime_part *mime_find(const struct mime_part *part, const char *type);
-/* Takes the next "local@domain" off a header's value, SLICE_NONE when there is no more. */
+/* Consumes the next "local@domain" of a header's value; SLICE_NONE at the end. */
 slice mime_take_address(slice *value);
 /* In base64url with padding, as Gmail writes it. */
 slice mime_base64url(struct arena *arena, slice bytes);

@@ -1,9 +1,9 @@
 /*
  * The Notion-shaped workspace (API version 2026-03-11): pages, databases, data sources, blocks,
- * comments. A page's children are its blocks, sub-pages, databases and comments in order; a
- * database's are its data sources; those of a data source are its pages, the newest first.
- * notion.json has the users, the shape of a new object of each kind, the errors, what requests may
- * hold, and the requests that make the first state.
+ * comments. The children of a page are its blocks, sub-pages, databases and comments in order.
+ * Those of a database are its data sources, and those of a data source are its pages, newest first.
+ * notion.json has the users, the shape of a new object of each kind, the errors, the allowed
+ * contents of requests, and the requests that create the initial state.
  */
 #ifndef PROVIDER_NOTION_H
 #define PROVIDER_NOTION_H
@@ -35,7 +35,7 @@ struct notion {
     struct shapes shapes;
     struct schema *requests; /* of {route: body} */
     struct store store;      /* order: pages, databases, data sources, the last edited first */
-    const struct json *seed; /* the entry that is being carried out; NULL: the API's requests */
+    const struct json *seed; /* the entry that is being carried out; NULL: requests of the API */
     uint32_t seed_ids;       /* used of its ids */
 };
 
@@ -46,26 +46,27 @@ void notion_free(struct notion *notion);
 /* Carries out the requests of notion.json. */
 void notion_seed(struct provider *provider, int64_t now_us);
 void notion_handle(struct call *call);
-/* What a status says when nothing more is known; false. */
+/* Answers with the default error of a status, and returns false. */
 bool notion_error_plain(struct call *call, unsigned status);
 bool notion_invalid(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool notion_not_found(struct call *call, const char *what, slice id);
 
-/* The record as a reply shows it: of a page the properties that filter_properties of the query
- * names; none: all. */
+/* The record as a reply shows it. Of a page, it has the properties that filter_properties in the
+ * query names, or all. */
 struct json notion_show(struct call *call, const struct record *record);
-/* Pages and databases as child_page and child_database. */
+/* Shows pages and databases as child_page and child_database. */
 struct json notion_show_block(struct call *call, const struct record *record);
 /* Data sources and comments are below a record, too, but are not blocks. */
 bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
-/* A write was carried out: the ledger, and the record as the reply. */
+/* Records that a write was carried out in the ledger, and replies with the record. */
 bool notion_done(struct call *call, const struct record *record);
-/* The part of the items that page_size and start_cursor ask for. false: no such cursor, answered.
- */
+/* The items that page_size and start_cursor select. false: there is no such cursor, and the
+ * request has been answered. */
 bool notion_list(struct call *call, const char *type, const struct json *items);
 
-/* Any spelling (with or without dashes, upper or lower case) to the canonical spelling. */
+/* Converts any form of an id (with or without dashes, upper or lower case) to the canonical
+ * form. */
 bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1]) MUST_CHECK;
 struct json notion_id_random(struct call *call);
 struct record *notion_find(const struct call *call, slice id);
@@ -73,14 +74,15 @@ const char *notion_kind_name(unsigned kind);
 
 /* ---- the objects (notion_object.c) ---- */
 
-/* Edits the record, and the page that has it. */
+/* Marks the record, and the page that contains it, as edited. */
 void notion_edit(struct call *call, struct record *record, struct json *object);
-/* The request's object becomes the record's, and the reply; true. */
+/* Replaces the record's object with that of the request, and replies with it. Returns true. */
 bool notion_save(struct call *call);
-bool notion_is_gone(const struct record *record); /* it or one above it is archived */
+bool notion_is_gone(const struct record *record); /* the record, or one that contains it, is
+                                                   * archived */
 /* Answers where the record or one above it is archived, and stays so. */
 bool notion_is_editable(struct call *call, const struct record *record);
-/* Adds blocks to parent, before a sibling (NULL: at the end). */
+/* Adds blocks to parent, before a sibling, or at the end if it is NULL. */
 void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
                        const struct json *children);
 extern const struct route notion_routes[];
@@ -93,12 +95,12 @@ extern const size_t notion_route_count;
 struct json notion_value(struct call *call, const char *type, const struct json *input);
 /* The plain text of the title, of a block or a comment. */
 slice notion_label(struct arena *arena, const struct json *object);
-/* The property of that name or id; NULL when there is none. */
+/* The property with that name or id, or NULL. */
 const struct json *notion_property(const struct record *record, slice name_or_id);
-/* Changes a schema by a request's. false: answered. */
+/* Changes a schema as a request says. false: the request has been answered. */
 bool notion_schema_read(struct call *call, struct json *schema, const struct json *input);
-/* Values for a page below `source` (NULL: a title alone): input's, else those that the page has,
- * else empty ones. */
+/* Values for a page below `source` (NULL: only a title): those of input, otherwise those that
+ * the page has, otherwise empty values. */
 bool notion_values_read(struct call *call, struct record *source, struct json *page,
                         const struct json *input);
 /* What filters and sorts compare: a text, a number, a boolean, a list of texts, or null. */
@@ -108,7 +110,7 @@ struct json notion_value_key(struct arena *arena, const struct json *property);
 
 bool notion_source_query(struct call *call);
 bool notion_search(struct call *call);
-/* The blocks that a text has, as a client would send them. */
+/* The blocks for a text, as a client would send them. */
 struct json notion_markdown_read(struct arena *arena, slice text);
 bool notion_page_markdown(struct call *call);
 bool notion_markdown_update(struct call *call);

@@ -1,6 +1,6 @@
 /*
- * The entry of Notion requests: token, version, route, object, body; its error shape, its replies
- * and lists, and the requests that make the first state.
+ * The entry point of Notion requests: token, version, route, object and body; the error shape,
+ * replies and lists, and the requests that create the initial state.
  */
 #include <stdio.h>
 
@@ -198,7 +198,8 @@ bool notion_done(struct call *call, const struct record *record)
     return call_reply(call, 200, &object);
 }
 
-/* A cursor is the id of an item. The items of a property share one id, so theirs is a number. */
+/* A cursor is the id of an item. All items of a property share one id, so their cursor is a
+ * number. */
 static slice cursor_of(struct call *call, const struct json *items, uint32_t at)
 {
     const struct json *item = json_at(items, at);
@@ -261,7 +262,8 @@ static bool read_body(struct call *call)
            fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
 }
 
-/* The object of the path. Pages and databases are blocks, too. false: answered. */
+/* The object of the path. Pages and databases are also blocks. false: the request has been
+ * answered. */
 static bool find_record(struct call *call)
 {
     unsigned kind = call->route->kind;

@@ -19,7 +19,7 @@ static const struct {
 
 /* ---- reading ---- */
 
-/* A line's marks within it stay text. */
+/* Marks within a line stay text. */
 static struct json read_text(struct arena *arena, slice text)
 {
     struct json list = json_array();
@@ -32,7 +32,7 @@ static struct json read_text(struct arena *arena, slice text)
     return list;
 }
 
-/* Takes the lines up to the closing fence off *rest. */
+/* Consumes the lines of *rest up to the closing fence. */
 static slice take_code(slice *rest)
 {
     const char *start = rest->ptr, *end = start;
@@ -72,7 +72,7 @@ static struct json read_line(struct arena *arena, slice line, slice *rest, slice
     return content;
 }
 
-/* The lines at this depth, with those that are deeper as children of the line above them. */
+/* The lines at this depth, where deeper lines become children of the line above them. */
 static struct json read_level(struct arena *arena, slice *rest, size_t depth)
 {
     struct json list = json_array();
@@ -180,8 +180,8 @@ static void append(struct call *call, slice text, bool is_first)
     notion_blocks_add(call, call->record, is_first ? call->record->children.next : NULL, &blocks);
 }
 
-/* Sub-pages and databases stay where the new text names them; else the change has to allow the
- * deletion. */
+/* Sub-pages and databases that the new text names are kept. To delete the others, the change has
+ * to allow the deletion. */
 static bool replace(struct call *call, slice text, const struct json *change)
 {
     bool may_delete = json_get_bool(change, SLICE("allow_deleting_content"), false);

@@ -1,5 +1,5 @@
 /*
- * Pages, databases, data sources, blocks, comments and users: what a request makes of them.
+ * Pages, databases, data sources, blocks, comments and users: how requests create and change them.
  */
 #include "base/ascii.h"
 #include "base/clock.h"
@@ -32,7 +32,7 @@ static struct json parent_of(struct arena *arena, const struct record *parent)
     return out;
 }
 
-/* The seed's next id, or a random id. */
+/* The next id of the seed, or a random id. */
 static struct json new_id(struct call *call)
 {
     struct notion *notion = call->provider->notion;
@@ -92,7 +92,7 @@ static struct record *add(struct call *call, enum notion_kind kind, struct recor
     return record;
 }
 
-/* A block's edit is its page's, too. A comment has no last author. */
+/* Editing a block also edits its page. A comment has no last author. */
 void notion_edit(struct call *call, struct record *record, struct json *object)
 {
     struct arena *arena = call->arena;
@@ -136,7 +136,7 @@ bool notion_is_editable(struct call *call, const struct record *record)
 
 /* ---- what a body may change ---- */
 
-/* Those that the object has and the body names. */
+/* The members that the object has and the body names. */
 static void read_members(struct call *call, struct json *object)
 {
     static const char *const keys[] = {"title", "description", "rich_text", "icon",
@@ -149,7 +149,7 @@ static void read_members(struct call *call, struct json *object)
     }
 }
 
-/* The record of body.parent; NULL: the workspace. false: answered. */
+/* The record of body.parent; NULL: the workspace. false: the request has been answered. */
 static bool read_parent(struct call *call, struct record **out)
 {
     static const char *const keys[] = {"page_id", "database_id", "data_source_id"};
@@ -186,7 +186,8 @@ static bool read_page_parent(struct call *call, struct record **out)
 
 /* ---- pages ---- */
 
-/* What the body may change in a page below parent; false: answered. */
+/* The members that the body may change in a page below parent. false: the request has been
+ * answered. */
 static bool read_page(struct call *call, struct record *parent, struct json *page)
 {
     read_members(call, page);
@@ -231,7 +232,7 @@ static bool page_move(struct call *call)
     return true;
 }
 
-/* Text, people and relations come as a list of items, each with a single value. */
+/* Text, people and relations are returned as a list of items, each with a single value. */
 static bool page_property(struct call *call)
 {
     const struct json *property = notion_property(call->record, call->id2);
@@ -254,7 +255,7 @@ static bool page_property(struct call *call)
 
 /* ---- databases and data sources ---- */
 
-/* A data source of the body's title and description. */
+/* A data source with the body's title and description. */
 static struct record *add_source(struct call *call, struct record *database,
                                  const struct json *properties)
 {
@@ -284,7 +285,7 @@ static bool database_create(struct call *call)
     return notion_done(call, database);
 }
 
-/* Only sets members; also for blocks and pages. */
+/* Only sets members. Also used for blocks and pages. */
 static bool update(struct call *call)
 {
     read_members(call, &call->object);
@@ -308,7 +309,7 @@ static bool source_update(struct call *call)
         return false;
     json_object_put(call->arena, &call->object, SLICE("properties"), schema);
     update(call);
-    /* Pages have what the schema says. */
+    /* Pages have the properties of the schema. */
     RECORD_EACH(&call->record->children, page, sibling_link) {
         struct json changed = provider_copy(call->arena, &page->json);
         if (input && notion_values_read(call, call->record, &changed, NULL))
@@ -317,7 +318,7 @@ static bool source_update(struct call *call)
     return true;
 }
 
-/* Templates are made in Notion's own pages only; this workspace has none. */
+/* Templates can be made only in Notion's own pages; this workspace has none. */
 static bool source_templates(struct call *call)
 {
     return call_reply(call, 200, JSON_GET(call->provider->notion->data, "no_templates"));
@@ -336,7 +337,7 @@ static slice block_type(const struct call *call, const struct json *block)
     return SLICE_NONE;
 }
 
-/* Everything of content but children, over `former`. */
+/* Copies all members of the content except children over `former`. */
 static struct json read_content(struct call *call, const struct json *content,
                                 const struct json *former)
 {
@@ -402,7 +403,7 @@ static bool block_update(struct call *call)
     return update(call) && block_get(call);
 }
 
-/* Lists the blocks of those from link up to end. */
+/* Lists the blocks from `link` up to `end`. */
 static bool list_blocks(struct call *call, const struct list *link, const struct list *end)
 {
     struct json list = json_array();

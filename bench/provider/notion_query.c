@@ -17,7 +17,7 @@ static const struct condition {
     const char *names;
     enum ask ask;
     int accepts;            /* ASK_ORDER: the orders of value and operand */
-    bool negates;           /* holds where the rest does not */
+    bool negates;           /* true: the result is negated */
     int from_days, to_days; /* ASK_DAYS: from today */
 } conditions[] = {
     {"equals", ASK_ORDER, SAME, false, 0, 0},
@@ -42,7 +42,7 @@ static const struct condition {
 
 /* A condition on a property: {"property": name, type: {condition: operand}}, or on a timestamp. */
 struct leaf {
-    slice property, type; /* property empty: the timestamp that type names */
+    slice property, type; /* property empty: the timestamp that `type` names */
     const struct condition *condition;
     const struct json *operand;
 };
@@ -71,7 +71,7 @@ static int order_of(const struct json *value, const struct json *operand)
     int order = !json_equal(value, operand);
     if (json_is_number(value) && json_is_number(operand))
         order = json_number_cmp(value, operand);
-    else if (text.ptr) /* against a day: of a time, its day */
+    else if (text.ptr) /* compared with a day: a time counts as its day */
         order = slice_cmp(other.len == 10 ? slice_first(text, 10) : text, other);
     return order < 0 ? BELOW : order > 0 ? ABOVE : SAME;
 }
@@ -114,7 +114,7 @@ static bool holds(const struct leaf *leaf, const struct json *value,
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
-/* Whether the filter fits the schema; false: answered. */
+/* Whether the filter fits the schema. false: the request has been answered. */
 static bool check(struct call *call, const struct json *filter)
 {
     const struct json *any = JSON_GET(filter, "or"), *parts = any ? any : JSON_GET(filter, "and");
@@ -155,7 +155,7 @@ static bool match(struct call *call, const struct json *filter, const struct rec
 
 /* ---- sorts ---- */
 
-/* A select or a status sorts as its options are listed; what is empty gives null. */
+/* A select or a status sorts in the order of its options; an empty value gives null. */
 static struct json sort_key(struct arena *arena, const struct json *schema,
                             const struct json *property)
 {

@@ -108,7 +108,7 @@ void provider_deinit(struct provider *provider)
     tokens_free(provider->tokens);
 }
 
-/* By the first segment of the path. */
+/* Selects the app by the first segment of the path. */
 static const struct {
     const char *segment, *name;
     void (*handle)(struct call *call);

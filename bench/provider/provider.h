@@ -33,7 +33,7 @@ struct tokens;
 struct fault;
 struct call;
 
-/* The generator of all that looks random: the same seed gives the same values. */
+/* The generator of all pseudorandom values: the same seed gives the same values. */
 struct rng {
     uint64_t state;
 };
@@ -55,7 +55,7 @@ struct provider_request {
     slice path;            /* as sent, without query */
     const slice *segments; /* decoded */
     size_t segment_count;
-    const slice *params;             /* what the route's {...} matched, decoded */
+    const slice *params;             /* the decoded segments that {...} in the route matched */
     const struct http_header *query; /* decoded, in order */
     size_t query_count;
     const struct http_header *headers; /* as sent */
@@ -76,16 +76,16 @@ struct provider_reply {
 /* The initial state, from the seed. */
 void provider_init(struct provider *provider, uint64_t seed, int64_t now_us);
 void provider_deinit(struct provider *provider);
-/* Back to the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
+/* Restores the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
 void provider_reset(struct provider *provider, int64_t now_us);
-/* Answers; the reply's status is always set. */
+/* Answers the request. The status of the reply is always set. */
 void provider_handle(struct call *call);
 /* The reply that a fault with a status asks for: its own body, or the app's shape. */
 void provider_fail(struct call *call, const struct fault *fault);
 
 /* ---- reading a request ---- */
 
-/* First header or query value of that name; SLICE_NONE when absent. */
+/* The first header or query value of that name, or SLICE_NONE. */
 slice request_header(const struct provider_request *request, slice name);
 slice request_query(const struct provider_request *request, slice name);
 /* The token of `Authorization: Bearer ...`, SLICE_NONE when there is none. */
@@ -105,13 +105,13 @@ void reply_error(struct provider_reply *reply, unsigned status, const char *text
 uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
-/* {key: value, ...}: the keys are words of one text, a value each. */
+/* {key: value, ...}: the keys are the words of one text, and each has a value. */
 struct json provider_object(struct arena *arena, const char *keys, const struct json *values,
                             size_t count);
 #define OBJECT(arena, keys, ...)                                         \
     provider_object((arena), (keys), (const struct json[]){__VA_ARGS__}, \
                     sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
-/* The object's members as a new object, shared; {} of what is not an object. */
+/* The object's members as a new object, which shares them; {} if it is not an object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
 /* Whether the query has that parameter (whose name begins so) with that value, or does not have it
  * at all; in any case. */
@@ -122,7 +122,7 @@ struct json provider_eval(struct arena *arena, const struct json *tree, const st
 const struct json *provider_data(struct arena *arena, const char *name);
 /* Whether the path begins with that segment. */
 bool provider_is_below(const struct provider_request *request, const char *segment);
-/* Paths of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
+/* Paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
 bool generic_fail(struct call *call, unsigned status);
 /* Everything below /__control. */

@@ -1,5 +1,5 @@
 /*
- * What all handlers share: reading a request, writing a reply, the seeded random source.
+ * Shared by all handlers: reading a request, writing a reply, and the seeded random source.
  */
 #include "provider/provider.h"
 

@@ -1,6 +1,7 @@
 /*
- * The records of an app: found by id, in a tree, each with the JSON object that a reply shows. What
- * requests made is evicted past a maximum, the oldest first, with what is inside it.
+ * The records of an app: found by id, in a tree, each with the JSON object that a reply shows.
+ * Above a maximum, records that requests created are evicted, oldest first, with everything inside
+ * them.
  */
 #ifndef PROVIDER_STORE_H
 #define PROVIDER_STORE_H
@@ -18,11 +19,12 @@ struct record {
     struct record *parent; /* NULL: a root */
     struct list sibling_link, children;
     struct list order_link; /* store->order */
-    struct list made_link;  /* store->made: those that requests made, oldest first */
+    struct list made_link;  /* store->made: the records that requests created, oldest first */
     struct arena arena;     /* holds json, label and more */
     struct json json;
-    slice label;      /* what a reader calls it: a title, the text of a block */
-    bool is_archived; /* itself; notion_is_gone asks for what is above it, too */
+    slice label;      /* its name for a reader: a title, the text of a block */
+    bool is_archived; /* this record itself; notion_is_gone also checks the records that contain
+                       * it */
     void *more;       /* the app's */
 };
 
@@ -35,7 +37,7 @@ struct store {
 void store_init(struct store *store, size_t made_max);
 void store_deinit(struct store *store);
 struct record *store_find(const struct store *store, slice id);
-/* Removes what requests made past the maximum; between requests only. */
+/* Evicts records that requests created, above the maximum. Between requests only. */
 void store_evict(struct store *store);
 
 /* Without JSON, last below parent (NULL: among the roots), in no order yet; the id is free. Where
@@ -45,7 +47,7 @@ struct record *record_new(struct store *store, slice id, unsigned kind, struct r
 /* Copies the object, and the label, into an arena of the record's own instead of the former; they
  * may share with it. */
 void record_set(struct record *record, const struct json *object, slice label);
-/* Before a sibling, or last of parent's, or of the roots. */
+/* Moves it before a sibling, or to the end of parent's children, or of the roots. */
 void record_move(struct store *store, struct record *record, struct record *parent,
                  struct list *before);
 /* With everything inside it. */

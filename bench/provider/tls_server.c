@@ -1,6 +1,6 @@
 /*
- * See tls_server.h. One mbedtls_ssl_config for all sessions; it has the ticket keys, guarded by a
- * mutex of the library.
+ * See tls_server.h. One mbedtls_ssl_config serves all sessions. It has the ticket keys, guarded by
+ * a mutex of the library.
  */
 #include "provider/tls_server.h"
 

@@ -24,16 +24,16 @@ struct tls_server *tls_server_new(const struct tls_server_config *config,
 /* Sessions under way keep a reference of their own. NULL is fine. */
 void tls_server_unref(struct tls_server *server);
 
-/* Puts a session over an accepted stream, which it takes over. on_open follows when the handshake
- * is done, or on_closed. write_bytes_max: as in tls_client_config, 0: 1 MiB; a TCP stream
- * below needs a larger one (tcp_write_limit_set). NULL: out of memory;
- * `under` stays the caller's. */
+/* Starts a session over an accepted stream, which it takes over. on_open follows when the
+ * handshake is done, or on_closed if it fails. write_bytes_max: as in tls_client_config, 0: 1
+ * MiB; a TCP stream below needs a larger limit (tcp_write_limit_set). NULL: out of memory;
+ * `under` still belongs to the caller. */
 struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 size_t write_bytes_max, const struct stream_events *events,
                                 void *owner, struct err *err) MUST_CHECK;
 
-/* The stream below, so that a fault can be put there: a FIN without close_notify, a forged record.
- * NULL once it has been closed. */
+/* The stream below the session, for injecting a fault: a FIN without close_notify, a forged
+ * record. NULL once it has been closed. */
 struct stream *tls_server_under(struct stream *stream);
 
 #endif

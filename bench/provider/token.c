@@ -1,5 +1,5 @@
 /*
- * See token.h. A list, since there are few tokens.
+ * See token.h. Tokens are in a list, since there are few.
  */
 #include "provider/token.h"
 
@@ -24,7 +24,7 @@ static const char *const demo_tokens[] = {
 };
 
 static const struct {
-    const char *app, *scopes, *all; /* the app's scopes, and those of a token that names none */
+    const char *app, *scopes, *all; /* the app's scopes, which a token that names none also has */
 } apps[] = {
     {"gmail", "full modify readonly compose send labels settings expired", "full,settings"},
     {"notion", "read insert update comments users revoked", "read,insert,update,comments,users"},

@@ -1,6 +1,6 @@
 /*
- * The bearer tokens that are accepted, and their scopes. Demo tokens are built in (README.md);
- * --token adds.
+ * The accepted bearer tokens and their scopes. Demo tokens are built in (README.md); --token adds
+ * more.
  */
 #ifndef PROVIDER_TOKEN_H
 #define PROVIDER_TOKEN_H
@@ -10,7 +10,7 @@
 
 enum { TOKENS_MAX = 1000, TOKEN_TEXT_MAX = 500, TOKEN_SCOPES_MAX = 200 };
 
-/* Scopes are names with a comma between, as --token has them. */
+/* Scopes are names separated by commas, as in --token. */
 struct token {
     slice app, text, scopes;
 };

@@ -1,8 +1,9 @@
-// Fairness between two accounts, of which one sends ten times its share. A share is as many
-// requests at a time as the other has. The median of the account that keeps to its share is
-// measured alone, with the other at its share, and with the other at ten times that, in short
-// alternating slices, so that a slower machine slows all three. The other calls the same actions of
-// apps with an emulated provider of their own: what waits there does not wait in the server.
+// Fairness between two accounts, one of which sends ten times its share. A share is as many
+// concurrent requests as the other account has. The median of the account that keeps to its share
+// is measured alone, with the other at its share, and with the other at ten times that, in short
+// alternating slices, so that a slower machine slows all three. The other account calls the same
+// actions of apps with a separate emulated provider, so that calls waiting there do not wait in the
+// server.
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -19,7 +20,7 @@ const OTHERS = { gmail: 'https://gmail.googleapis.com', notion: 'https://api.not
 const nameOfOther = (app) => `${app}_other`;
 const originOfOther = (app) => `https://${app}.other.test`;
 
-// The apps of the other account: manifests like theirs, at an origin of their own.
+// The apps of the other account: the same manifests, with a separate origin.
 async function writeApps(stage) {
   const folder = join(stage.options.out, 'catalog');
   await cp(join(root, 'bench/suite/catalog'), folder, { recursive: true });
@@ -38,7 +39,7 @@ async function scenarioOfOther(stage, scenario) {
   return other;
 }
 
-// A server on which both accounts are, with a provider each.
+// A server with both accounts, each with its own provider.
 async function begin(stage) {
   const { stack } = stage;
   const catalog = await writeApps(stage);

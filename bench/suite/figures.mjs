@@ -1,5 +1,5 @@
-// The figures: measure(stage) gives {value, base?}; against says what base is; least and aim apply
-// to the ratio where there is one, else to the value; isLess: lower is better.
+// The figures: measure(stage) returns {value, base?}; against describes base; least and aim apply
+// to the ratio if there is one, otherwise to the value; isLess: lower is better.
 import { measurePeers } from '../peers/measure.mjs';
 import { measureFairness } from './fairness.mjs';
 import { measureStrangers } from './strangers.mjs';
@@ -11,14 +11,14 @@ import { measureTurns } from './turns.mjs';
 import { measureWaiting } from './waiting.mjs';
 import { measureWorkers } from './workers.mjs';
 
-// What several figures of one repetition share.
+// Values that several figures of one repetition share.
 function shared(stage, name, measure) {
   if (!stage.shared.has(name)) stage.shared.set(name, measure());
   return stage.shared.get(name);
 }
 
-// The row of a read whose reply is of 3 KB, as most figures take it; and one of a small reply. Each
-// figure is compared with what is measured just before it.
+// The row of a read with a reply of 3 KB, which most figures use, and the row of a read with a
+// small reply. Each figure is compared with the value measured just before it.
 const B = 'B: pgbench inserts of the same row';
 const B_SMALL = 'B of the small row';
 const limit = (action) => async (stage) => {
@@ -98,7 +98,7 @@ export const figures = [
   { name: 'two workers against one: catalog search', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'search', false) },
   { name: 'two workers against one, a core each: catalog search', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'search', true) },
   { name: 'two workers against one, a core each: replays', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'replay', true) },
-  // no bar: PostgreSQL takes more of the two cores for a replay than the workers do
+  // no minimum: for a replay, PostgreSQL uses more of the two cores than the workers do
   { name: 'two workers against one: replays (database the limit)', unit: 'x', measure: (stage) => measureWorkers(stage, 'replay', false) },
   ...[['read executions', 'read_small'], ['confirmed writes', 'write'], ['flow starts', own('flow_start')], ['catalog search', 'search'], ['catalog detail', 'detail']].map(([what, scenario]) => ({
     name: `median beside an account at ten times its share: ${what}`, unit: 'ms', against: 'beside one at its share', isLess: true, least: 1.5, aim: 1.1,
@@ -108,7 +108,7 @@ export const figures = [
     name: 'median beside strangers: read executions', unit: 'ms', against: 'beside the same flood under one key', isLess: true, least: 1.5, aim: 1.1,
     measure: (stage) => measureStrangers(stage, 'read_small'),
   },
-  // that of 3 KB has no bar: a result has the text twice, for programs and for models
+  // no minimum for the reply of 3 KB: a result contains the text twice, for programs and for models
   ...[['0.2 KB', 'mcp_small', 'read_small', 1.15], ['3 KB', 'mcp', 'read', undefined]].map(([size, call, rest, least]) => ({
     name: `server CPU of a tools/call (${size} reply)`, unit: 'µs', against: 'POST /api/executions', isLess: true, least,
     measure: (stage) => measureMcp(stage, own(call), rest),

@@ -1,18 +1,18 @@
-// Server CPU of an execution by tools/call, and of the same by POST /api/executions: two servers
-// that are loaded at once, at one rate, and then each with the other's load, so that time that the
-// machine loses to others affects both alike.
+// Server CPU of an execution by tools/call, and of the same execution by POST /api/executions. Two
+// servers are loaded concurrently at one rate, and then each gets the other's load, so that time
+// that the machine loses to others affects both equally.
 import { readFile, readdir } from 'node:fs/promises';
 
 const RATE = 1000;
 
-// Of all its threads, in seconds.
+// CPU time of all threads of a process, in seconds.
 async function cpu(server) {
   const tasks = `/proc/${server.process.pid}/task`;
   const texts = await Promise.all((await readdir(tasks)).map((one) => readFile(`${tasks}/${one}/schedstat`, 'utf8')));
   return texts.reduce((sum, text) => sum + Number(text.split(' ')[0]) / 1e9, 0);
 }
 
-// The load counts replies; that they are results of an execution is seen here, once.
+// The load only counts replies. This checks once that they are results of an execution.
 async function check(stage, server, scenario) {
   const { headers, body } = JSON.parse(await readFile(scenario, 'utf8')).steps[0];
   const reply = await server.call(stage.account.key, 'POST', '/mcp', body, headers);
@@ -20,7 +20,7 @@ async function check(stage, server, scenario) {
   if (isError || !content?.[0].text.includes('"execution_id"')) throw new Error(`${scenario}: ${reply.text}`);
 }
 
-// {value, base}: microseconds an operation, of both scenarios
+// {value, base}: microseconds per operation, of each scenario
 export async function measureMcp(stage, call, rest) {
   const used = { [call]: { cpu_s: 0, done: 0 }, [rest]: { cpu_s: 0, done: 0 } };
   const measure = async (server, scenario, name) => {

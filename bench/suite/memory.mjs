@@ -1,5 +1,5 @@
-// What an idle server, an idle connection of a client and a pooled connection to a provider cost in
-// resident memory of the process; and how soon a server is ready.
+// The resident memory of an idle server, of an idle client connection and of a pooled provider
+// connection; and the time until a server is ready.
 import { connect } from 'node:net';
 import { until } from '../../tests/e2e/support/client.mjs';
 import { metric, residentKib } from './stage.mjs';
@@ -26,8 +26,8 @@ export const measureConnectionMemory = (stage) =>
     return { value };
   });
 
-// The same executions at a time with as many connections to the provider, and with one: what is
-// left is what the connections hold while they wait in the pool.
+// The same number of concurrent executions, once with as many connections to the provider and once
+// with one: the difference is the memory of connections that wait in the pool.
 export async function measurePooledMemory(stage) {
   const count = stage.options.pooled;
   const rounds = async (server, latencies) => {
@@ -54,7 +54,7 @@ export async function measurePooledMemory(stage) {
   }
 }
 
-// From the process's first instruction (the dynamic linker's) to the moment that requests are answered.
+// The time from the process's first instruction (the dynamic linker's) until requests are answered.
 export const measureStart = (stage) =>
   stage.with({}, async (server) => {
     const said = () => /"ready_ms":([0-9.]+)/.exec(server.log)?.[1];

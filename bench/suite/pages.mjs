@@ -1,9 +1,9 @@
-// The dashboard's pages in a large account: 100,000 flows, as many executions, a catalog of
-// 200 apps, 120 of them connected. The server's own metric says how long each route took, of which 99
-// in 100 requests have to be short, one at a time, each page after another one; sluice-bench asks, since
-// a client in Node.js would use more of the server's processors than a page. The overview's sums
-// of past periods are kept; the note also has the time without them. On a database of
-// its own, since other figures empty or fill theirs.
+// The dashboard's pages in a large account: 100,000 flows, as many executions, and a catalog of 200
+// apps, 120 of them connected. The server's own metric gives the time of each route, which must be
+// short for 99 in 100 requests. Requests are made one at a time, each page after another, by
+// sluice-bench, since a client in Node.js would use more of the server's processors than a page.
+// The overview's sums of past periods are cached; the note also has the time without the cache.
+// Uses a separate database, since other figures empty or fill theirs.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '../../tests/e2e/support/client.mjs';
@@ -38,14 +38,14 @@ async function writeCatalog(folder) {
 const copies = (table, id, numbers, members) => `insert into sluice.${table} select copy.* from ${numbers} n, sluice.${table} old,
   lateral json_populate_record(old, json_build_object(${members})) copy where old.id = '${id}'`;
 
-// Rows of which the dashboard shows what it reads: copies of what the server itself has made. Apps are
-// used unevenly: the first of them for a tenth of all calls, each next one for less.
+// Rows for what the dashboard shows: copies of rows that the server itself has made. The use of
+// apps is uneven: the first app has a tenth of all calls, and each next app has fewer.
 async function fill(stack, account, rows, { connection, run, failed, done, waiting }) {
   const fresh = (n, salt) => `(lpad(to_hex((extract(epoch from now()) * 1000)::bigint - ${n} * ${STEP_MS}), 12, '0') || '7${salt}008000' || lpad(to_hex(${n}), 12, '0'))::uuid`;
   const app = `'app_' || lpad((1 + floor(${CONNECTED} * power((n * 7919 % 10007) / 10007.0, 2)))::text, 3, '0')`;
   const runs = (id, numbers, salt) => copies('execution', id, numbers, `'id', ${fresh('n', salt)}, 'integration_id', ${app},
     'started_at', now() - n * interval '${STEP_MS} ms', 'finished_at', now() - n * interval '${STEP_MS} ms' + interval '80 ms'`);
-  // as housekeeping would have folded them by then (src/store/tally.c)
+  // as housekeeping would have merged them by then (src/store/tally.c)
   const isOld = `started_at < date_bin('1 hour', now(), 'epoch') - interval '2 hours'`;
   for (let day = 2; day <= DAYS; day++)
     for (const table of ['execution', 'audit_event', 'flow_doc', 'flow_step', 'flow_item']) await makePartition(stack, table, Date.now() - day * 86_400_000);
@@ -60,7 +60,7 @@ async function fill(stack, account, rows, { connection, run, failed, done, waiti
         ${isOld}, count(*), count(*) * 80, array[0, 0, 0, 0, count(*), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
       from sluice.execution where account_id = '${account.id}' group by 1, 2, 3, 4, 5, 6, 7 on conflict do nothing`);
   await stack.cluster.sql('vacuum analyze');
-  // so that no request waits for what filling has left to be written, as in other figures
+  // so that no request waits for the writes that filling has left, as in other figures
   await stack.cluster.sql('checkpoint');
   await must('sync', []);
 }
@@ -102,7 +102,7 @@ async function begin(stage) {
   Object.assign(stage.pages, { server, person, paths });
 }
 
-// The pages in turn, as a mix of scenarios.
+// The pages in rotation, as a mix of scenarios.
 async function writeScenarios(folder, paths, cookie) {
   const headers = { cookie, 'sec-fetch-site': 'same-origin', 'accept-encoding': 'gzip' };
   const files = [];

@@ -56,7 +56,7 @@ const postmasters = ({ stack: { cluster } }) => Object.values(cluster.servers ??
 const used = async (pids) => Promise.all(pids.map(family));
 const rise = (before, after) => sum(after.flatMap((one, i) => rises(before[i], one)));
 
-// One slice: operations, seconds, and seconds of processor time of the server and of the databases.
+// One slice: operations, seconds, and processor seconds of the server and of the databases.
 async function slice(stage, scenario) {
   await stage.settle();
   const [server, databases] = [[stage.server.process.pid], postmasters(stage)];
@@ -66,7 +66,7 @@ async function slice(stage, scenario) {
   );
   const after = [await used(server), await used(databases)];
   const rate = sum(reports.map((one) => one.per_second));
-  // processor time is of the warm-up, too
+  // the processor time includes the warm-up
   const operations = rate * (options.seconds + options.warmup);
   return { rate, server_us: (1e6 * rise(before[0], after[0])) / operations, databases_us: (1e6 * rise(before[1], after[1])) / operations };
 }

@@ -1,5 +1,5 @@
-// The parts of a measurement: a PostgreSQL of its own (fsync on), the emulated
-// provider and the server on free ports, as the end-to-end tests start them; sluice-bench; pgbench.
+// The parts of a measurement: a private PostgreSQL (fsync on), the emulated provider and the server
+// on free ports, started like those of the end-to-end tests; sluice-bench; and pgbench.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
@@ -17,7 +17,7 @@ const taskParent = '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10';
 export const own = (name) => join(root, `bench/suite/scenarios/${name}.json`);
 
 export class Stage {
-  // more: of the stack, as isSharded
+  // more: further options of the stack, such as isSharded
   static async start(options, more) {
     const stage = new Stage();
     stage.options = options;
@@ -33,7 +33,7 @@ export class Stage {
     return stage;
   }
 
-  // A server more, with the bench's templates.
+  // Starts another server, with the bench's templates.
   serve({ args = [], catalog = join(root, 'bench/suite/catalog'), ...more } = {}) {
     return this.stack.serve({
       args: ['--catalog', catalog, ...args],
@@ -48,7 +48,7 @@ export class Stage {
     if (end.code !== 0) throw new Error(`the server ended with ${end.code ?? end.signal}\n${server.log.slice(-4000)}`);
   }
 
-  // A server of its own for what `use` does with it.
+  // Runs `use` with a separate server.
   async with(options, use) {
     const server = await this.serve(options);
     try {
@@ -65,14 +65,15 @@ export class Stage {
     this.server = await this.serve();
   }
 
-  // A checkpoint writes what earlier figures have left in memory, so that commits do not wait for it.
+  // A checkpoint writes the pages that earlier figures have left dirty, so that commits do not wait
+  // for these writes.
   async settle() {
     const { cluster } = this.stack;
     for (const node of cluster.names ?? [undefined]) await cluster.sql('checkpoint', 'sluice', node);
     await must('sync', []);
   }
 
-  // One run of sluice-bench; its report. name: of the files that are left of it.
+  // Runs sluice-bench once, and returns its report. name: the name of the files that it leaves.
   async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, warmup, processes, cores, name } = {}) {
     const json = join(this.options.out, `${name ?? basename(scenario, '.json')}.json`);
     const args = ['--base', base, '--scenario', scenario, '--connections', connections, '--duration', seconds ?? this.options.seconds,
@@ -86,12 +87,12 @@ export class Stage {
     return JSON.parse(await readFile(json, 'utf8'));
   }
 
-  // The provider without the server between.
+  // Loads the provider directly, without the server in between.
   get direct() {
     return { base: this.stack.provider.url, ca: this.stack.provider.caFile, key: credentials.gmail.access_token };
   }
 
-  // nginx between, which keeps its connections to the provider.
+  // nginx in between, with kept connections to the provider.
   async proxy() {
     this.nginx ??= await startNginx(this.stack.dir, (port) => `
   access_log off;
@@ -105,8 +106,8 @@ export class Stage {
     return this.stack.cluster.sql(text, database);
   }
 
-  // B: one execution row per insert and commit, 32 clients, prepared; the id as sluice makes it.
-  // action: whose row it is; one execution of it is made if there is none yet.
+  // B: one execution row per insert and commit, 32 clients, prepared, with an id in sluice's form.
+  // action: the action whose row is copied; one execution of it is made if there is none yet.
   async inserts(integration, action, input = {}) {
     const of = `from sluice.execution where integration_id = '${integration}' and action_id = '${action}' and status = 'succeeded' limit 1`;
     if ((await this.sql(`select count(*) from (select 1 ${of}) one`)) === '0') {
@@ -125,7 +126,7 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
 `);
     const { home, bin } = this.stack.cluster;
     const args = ['-h', home, '-U', 'sluice', '-n', '-M', 'prepared', '-c', '32', '-j', '2', '-T', String(this.options.seconds), '-f', file, 'sluice'];
-    // pgbench prints no rate if nothing was committed because the machine stalled: try again
+    // pgbench prints no rate if nothing was committed because the machine stalled, so this retries
     for (let tries = 1; ; tries++) {
       const said = await must(join(bin, 'pgbench'), args);
       const rate = /^tps = ([0-9.]+)/m.exec(said)?.[1];
@@ -145,7 +146,7 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
 export const residentKib = async (server) =>
   Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${server.process.pid}/status`, 'utf8'))[1]);
 
-// The value of a metric with these labels; 0 where there is none yet.
+// The value of a metric with these labels; 0 if it does not exist yet.
 export async function metric(server, name) {
   const line = (await server.metrics()).split('\n').find((one) => one.startsWith(`${name} `));
   return line ? Number(line.slice(name.length + 1)) : 0;

@@ -1,7 +1,6 @@
-// Strangers and an account: the median of an account that has a few requests under way, beside a
-// flood without a key and beside the same flood under one key of another account, in short
-// alternating slices, so that a slower machine slows both. The flood asks for a page that everyone
-// may read.
+// Strangers and an account: the median of an account that has a few requests under way, during a
+// flood without a key and during the same flood with a key of another account, in short alternating
+// slices, so that a slower machine slows both. The flood requests a public page.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';

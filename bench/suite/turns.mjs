@@ -1,12 +1,13 @@
-// The longest turn of the loop while every call to the provider is a fresh TLS handshake: nginx in
-// front of it closes each connection and resumes no session. At the same time, a load of catalog requests.
+// The longest turn of the loop while every call to the provider makes a full TLS handshake: nginx
+// in front of it closes each connection and resumes no session. Catalog requests are sent at the
+// same time.
 import { makeCertificates, startNginx } from '../../tests/e2e/support/nginx.mjs';
 import { metric } from './stage.mjs';
 
 const PROFILE = '{"emailAddress":"sam.rivera@example.com","messagesTotal":62,"threadsTotal":60,"historyId":"1"}';
 const FULL = 'sluice_tls_handshakes_total{kind="full"}';
 
-// The upper bound of the highest bucket in which there is anything.
+// The upper bound of the highest bucket that is not empty.
 function worst(text, name) {
   const buckets = [...text.matchAll(new RegExp(`^${name}_bucket\\{le="([^"]+)"\\} (\\S+)$`, 'gm'))].map(([, le, count]) => [Number(le.replace('+Inf', 'Infinity')), Number(count)]);
   return buckets.find(([, count]) => count === buckets.at(-1)?.[1])?.[0] ?? NaN;

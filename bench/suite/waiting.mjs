@@ -1,5 +1,5 @@
-// Many flows that wait: what they add to the server's memory, how soon it is ready again among
-// them, and how fast it takes and finishes those whose time comes.
+// Many waiting flows: the memory that they add to the server, the time until a server with them is
+// ready, and the rate at which it takes and finishes those whose timer fires.
 import { copies } from '../../tests/e2e/support/waiting.mjs';
 import { until } from '../../tests/e2e/support/client.mjs';
 import { metric, residentKib } from './stage.mjs';
@@ -10,7 +10,7 @@ const ROWS_PER_S = 20_000; // at least, that become due in an UPDATE
 const WAKE_MS = 120_000;
 const COMPLETED = 'sluice_flow_transitions_total{to="completed"}';
 
-// A flow that waits, made by the server itself: the others are copies of it.
+// A waiting flow, made by the server itself. The others are copies of it.
 async function makeModel(stage, server) {
   const start = await server.call(stage.account.key, 'POST', '/api/flows/start',
     { flowTemplate: 'bench_wait', input: { until: '2999-01-01T00:00:00Z' } });
@@ -24,13 +24,13 @@ async function view(stage, server, id) {
   return reply.json.flow;
 }
 
-// What a first request of a kind costs once is not what a flow costs.
+// The first request of a kind has a one-time cost, which is not a flow's cost.
 async function memoryKib(stage, server) {
   for (let i = 0; i < 20; i++) await view(stage, server, stage.model);
   return residentKib(server);
 }
 
-// Copies up to the wanted number, due in an hour: servers hold no timers so far ahead.
+// Adds copies up to the wanted number, which fire in an hour: servers hold no timers so far ahead.
 async function seed(stage) {
   const waiting = Number(await stage.sql(`select count(*) from sluice.flow where status = 'waiting'`)) - 1;
   stage.batches = (stage.batches ?? 0) + 1;
@@ -38,7 +38,7 @@ async function seed(stage) {
     await copies(stage.stack, stage.model, stage.batches, stage.options.flows - waiting, `now() + interval '1 hour' + n * interval '1 ms'`);
 }
 
-// An eighth of them come due at one moment, which is answered.
+// An eighth of them fire at one moment, which is returned.
 async function makeDue(stage, count) {
   const lead = SETTLE_S + count / ROWS_PER_S;
   const moment = Number(await stage.sql(`select extract(epoch from now() + interval '${lead} s')`));
@@ -51,8 +51,8 @@ async function makeDue(stage, count) {
   return moment;
 }
 
-// Measured together, since each needs the one before: {added_mib, ready_ms, wakes_per_s}. No other
-// server may run then: it would take some of the flows.
+// Measured together, since each measurement needs the previous one: {added_mib, ready_ms,
+// wakes_per_s}. No other server may run then, because it would take some of the flows.
 export async function measureWaiting(stage) {
   for (const server of [stage.server, stage.fairness?.server])
     if (server?.process.isRunning) await stage.end(server);

@@ -47,7 +47,7 @@ async function confine(pids, cores) {
   for (const pid of pids) await must('taskset', ['-acp', cores.join(','), String(pid)]);
 }
 
-// One slice: the rate, and the shares of a core that each had.
+// One slice: the rate, and the share of a core that each process used.
 async function slice(stage, server, scenario, cores) {
   const database = stage.stack.cluster.server.pid;
   if (cores) await confine([...(await family(server.process.pid)).keys(), ...(await family(database)).keys()], cores);

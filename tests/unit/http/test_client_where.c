@@ -105,7 +105,7 @@ static void the_address_is_what_is_checked(void **state)
     caller_world_deinit(&world);
 }
 
-/* With https, a name alone is no reason to refuse a call, but its addresses are. */
+/* With https, a call is not refused because of a name alone, but because of its addresses. */
 static void private_addresses_behind_names_are_refused(void **state)
 {
     (void)state;

@@ -352,7 +352,7 @@ static void a_slow_resolver_starves_nobody(void **state)
             assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
     } while (gate_waiting() < AT_ONCE);
     assert_int_equal(gate_waiting(), AT_ONCE);
-    spin_ms(SLOW_MS); /* even past the ttl, it is looked up again */
+    spin_ms(SLOW_MS); /* it is looked up again, even after the ttl */
     size_t calls = gate_calls();
     ask_and_wait(&other, *state, resolver, "good.example");
     assert_int_equal(other.query.status, OK);
