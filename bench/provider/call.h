@@ -25,9 +25,8 @@ struct schema;
 typedef bool (*call_handler)(struct call *call);
 
 struct route {
-    int method; /* enum http_method */
-    const char
-        *pattern; /* segments separated by slashes; "*" is a parameter, which is not empty */
+    int method;          /* enum http_method */
+    const char *pattern; /* segments separated by slashes; "*" is a parameter, which is not empty */
     call_handler run;
     const char *scopes; /* the token needs one of these scopes; NULL: none */
     unsigned kind;      /* the app's kind of the object that the first parameter names */

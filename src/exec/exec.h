@@ -70,9 +70,9 @@ size_t exec_service_active(const struct exec_service *service);
 struct node_claims exec_service_claims(const struct exec_service *service);
 /* Handles a notification from another process. false: it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
-/* For readers of a stored summary by its id. */
 /* Bytes of an output if a request names no limit; 0: all. */
 size_t exec_service_output_bytes(const struct exec_service *service);
+/* For readers of a stored summary by its id. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* Its counts for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
