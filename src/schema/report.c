@@ -366,7 +366,7 @@ static slice first_sentence(slice text)
 }
 
 /* Finds a member of the instance that the schema does not know and whose name is close to
- * `name`. */
+ * `wanted`. */
 static slice misspelt_member(const struct schema_at *at, slice wanted)
 {
     /* At most 100 members: a hint is not worth more comparisons. */
