@@ -366,6 +366,7 @@ test('flows', async () => {
   const [, rev, data] = /^id: (\d+)\ndata: (.*)\n\n$/.exec(stream.text);
   assert.equal(contract.problems('/components/schemas/FlowView', JSON.parse(data)), '');
   await judge(204, await get(`/api/flows/${id}/events`, { 'last-event-id': rev }));
+  await judge(204, await get(`/api/flows/${id}/events?fields=summary`, { 'last-event-id': rev }));
 });
 
 test('connections', async () => {
