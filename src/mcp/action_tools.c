@@ -1,8 +1,8 @@
 /*
- * The tools of the catalog under their own names (gmail_send_message), with their schemas:
- * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that writes also takes
- * the argument `idempotency_key`, and a tool that needs confirmation `confirm`; where the action
- * has an input of that name, with `sluice_` before it.
+ * The catalog's tools under their own names (gmail_send_message), with their schemas.
+ * /mcp?tools=gmail,slack_post_* lists some of them; any of them may be called. A tool that writes
+ * also takes the argument `idempotency_key`, and a tool that needs confirmation takes `confirm`. If
+ * the action has an input of that name, the argument has the prefix `sluice_`.
  */
 #include "catalog/tool.h"
 #include "mcp/method.h"
@@ -45,10 +45,11 @@ static bool is_wanted(const struct catalog_action *action, slice list)
     return false;
 }
 
-/* The arguments of a tool that are not the action's. */
+/* A tool's arguments that are not inputs of the action. */
 enum own { CONFIRM, KEY, OWN_COUNT };
 static const struct {
-    const char *name, *other, *type, *about; /* other: where the action has a member of that name */
+    const char *name, *other, *type, *about; /* other: the name to use if the action has a member
+                                              * of that name */
 } owns[] = {
     [CONFIRM] = {"confirm", "sluice_confirm", "boolean",
                  "true: the person has agreed to exactly this call. Without it nothing is done, "
@@ -57,7 +58,7 @@ static const struct {
              "The same key with the same arguments runs once and gives the first result."},
 };
 
-/* NULL: the tool does not take it. */
+/* Returns NULL if the tool does not take the argument. */
 static const char *own_name(const struct catalog_action *action, enum own own)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");
@@ -80,7 +81,8 @@ static void put_owns(struct json_writer *w, const struct catalog_action *action)
     }
 }
 
-/* The top level has only what all clients accept; catalog_tool_description has the rest. */
+/* The top level has only keywords that all clients accept; catalog_tool_description has the
+ * rest. */
 static void put_schema(struct json_writer *w, const struct catalog_action *action)
 {
     const struct json *schema = action->input_schema, *properties = JSON_GET(schema, "properties");
@@ -109,7 +111,7 @@ static void put_schema(struct json_writer *w, const struct catalog_action *actio
     json_close(w, '}');
 }
 
-/* Hints for clients, many of which ask their user by readOnlyHint alone. */
+/* Hints for clients. Many ask their user because of readOnlyHint alone. */
 static void put_tool(struct api_request *request, struct json_writer *w,
                      const struct catalog_action *action)
 {
@@ -149,8 +151,9 @@ void mcp_action_tools_put(struct api_request *request, struct json_writer *w, si
 
 /* ---- a call ---- */
 
-/* The arguments of the action: a copy of their table, not of the values, where one of the tool's
- * own is among them. *given: those, NULL where absent or null. NULL: no memory. */
+/* The arguments of the action. If some arguments are the tool's own, this is a copy of the
+ * table, not of the values. *given receives the tool's own arguments, NULL where absent or null.
+ * Returns NULL if out of memory. */
 static const struct json *take_owns(struct arena *arena, const struct catalog_action *action,
                                     const struct json *arguments, const struct json **given)
 {
@@ -179,7 +182,7 @@ static const struct json *take_owns(struct arena *arena, const struct catalog_ac
     return arena->is_exhausted ? NULL : rest;
 }
 
-/* Each of the tool's own arguments is of its type. false: answered. */
+/* Checks the types of the tool's own arguments. false: the request has been answered. */
 static bool check_owns(struct api_request *request, const struct catalog_action *action,
                        const struct json *const *given)
 {

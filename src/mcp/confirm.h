@@ -17,34 +17,37 @@
 /* Whether a person has to be asked before this runs. */
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
                            const struct exec_request *wanted);
-/* The hint for a write that is refused, since there is no one to ask about it: which flows with an
- * approval have the tool. SLICE_NONE: it may run. */
+/* The hint for a write that is refused because no person can be asked: it names the flows that
+ * have the tool and an approval. SLICE_NONE: the write may run. */
 slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
                           slice tool_name);
-/* Runs the dry run and asks. Pointers of wanted live until the request's end. */
+/* Starts the dry run, then asks. Pointers in wanted must live until the request ends. */
 enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_request *wanted);
-/* For a request with a state: OP_NEXT: agreed, and wanted is confirmed, or there was nothing to
- * agree to; else answered. wanted includes the input from the state. */
+/* Handles a request with a state. OP_NEXT: the person agreed and wanted is confirmed, or the
+ * state has no confirmation. Otherwise the request has been answered. wanted receives the input
+ * from the state. */
 enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message *message,
                                 struct exec_request *wanted);
 
-/* These are for start.c, too. A line for each member of the input, complete; the buffer fails if
- * the form has no room for one. */
+/* Also used by start.c. Writes a line for each member of the input, in full; the buffer fails if
+ * a member does not fit into the form. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input);
-/* Asks. text: of the form; SLICE_NONE: more than a form can show. state: the call and its
- * connection, the rest is filled in. */
+/* Sends the question. text: of the form; SLICE_NONE: too much for a form. state: has the call
+ * and its connection; the other members are filled in here. */
 enum op_result mcp_confirm_send(struct api_request *request, struct mcp_state *state, slice text);
 enum op_result mcp_confirm_refuse_large(struct api_request *request);
 enum op_result mcp_confirm_refuse_state(struct api_request *request, const char *why);
-/* "accept" with the box ticked is a yes. A question without an answer is asked again. With one,
- * *key (SLICE_NONE: no memory) and *guards_until are those of the call. */
+/* "accept" with the box ticked is a yes. If the person gave no answer, the question is asked
+ * again. With an answer, *key (SLICE_NONE: out of memory) and *guards_until are set to those of
+ * the call. */
 enum mcp_answer { MCP_ANSWER_NONE, MCP_ANSWER_YES, MCP_ANSWER_NO };
 enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp_state *state,
                                    slice *key, int64_t *guards_until);
-/* A "no": spends the key, so that no run begins with it while the state is valid. Answers. */
+/* After a "no": spends the key, so that no run begins with it while the state is valid, and
+ * answers the request. */
 enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted);
 
-/* The action to run. NULL: unknown, which the execution will report. */
+/* The action to run. NULL: it is unknown, which the execution reports. */
 const struct catalog_action *mcp_wanted_action(struct api_request *request,
                                                const struct exec_request *wanted);
 

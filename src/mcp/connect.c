@@ -1,6 +1,6 @@
 /*
- * Connect links as part of a call; see connect.h. Without filled-in input the question has no
- * state: the repeated call is run like any other, and the connection exists by then or does not.
+ * Connect links as part of a call; see connect.h. If no input was filled in, the question has no
+ * state: the repeated call runs like any other, with or without the connection.
  */
 #include "mcp/connect.h"
 
@@ -72,7 +72,7 @@ enum op_result mcp_connect_ask(struct api_request *request, struct mcp_message *
     struct json *body = ARENA_NEW(arena, struct json);
     if (!body)
         return api_reply_no_memory(request);
-    message->blocked = exec_summary_of(request->state); /* lives as long as the request */
+    message->blocked = exec_summary_of(request->state); /* must live as long as the request */
     *body = json_object();
     json_object_set(arena, body, SLICE("integration_id"), json_string(out->integration_id));
     if (exec_outcome_next(out) == EXEC_NEXT_RECONNECT)

@@ -1,7 +1,7 @@
 /*
  * Flows for a model; see flow_view.h. A whole view repeats each document up to three times: as the
  * output of a step, in the context, and in the input of a later step. A model seldom needs more
- * than the last one. `include` adds the rest.
+ * than the last document. `include` adds the others.
  */
 #include "mcp/flow_view.h"
 
@@ -45,7 +45,7 @@ struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena)
 
 /* ---- the lean view ---- */
 
-/* Members that are in `names` and not null. */
+/* Writes the members that are in `names` and are not null. */
 static void put_members(struct json_writer *w, slice object, slice names, struct arena *arena)
 {
     struct json_scan scan;
@@ -74,7 +74,7 @@ static void put_document(struct json_writer *w, const char *name, slice document
     json_member_i64(w, size, (int64_t)document.len);
 }
 
-/* The approval that waits, or the last output. */
+/* Writes what the approval asks for, or the last output. */
 static void put_present(struct json_writer *w, const struct mcp_flow_facts *facts,
                         struct arena *arena)
 {
@@ -88,7 +88,7 @@ static void put_present(struct json_writer *w, const struct mcp_flow_facts *fact
     put_document(w, "output", facts->output);
 }
 
-/* Words of sluice. SLICE_NONE: nothing to say. */
+/* The hint has only words of sluice. SLICE_NONE: there is no hint. */
 static slice flow_hint(const struct api_request *request, const struct mcp_flow_facts *facts,
                        struct arena *arena)
 {
@@ -161,7 +161,7 @@ const struct api_envelope mcp_flow_result = {.reply = reply_flow};
 
 /* ---- get_flow ---- */
 
-/* include: what the result has besides the lean view. false: answered. */
+/* Reads `include`: the parts to add to the lean view. false: the request has been answered. */
 static bool read_include(struct api_request *request, const struct json *include)
 {
     struct mcp_message *message = request->outer;
@@ -180,7 +180,7 @@ static bool read_include(struct api_request *request, const struct json *include
     return false;
 }
 
-/* By default a wait ends when the flow no longer runs, which is what a model waits for. */
+/* By default a wait ends when the flow no longer runs: that is what a model waits for. */
 enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments)
 {
     struct arena *arena = &request->serve.op.arena;

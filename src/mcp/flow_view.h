@@ -6,7 +6,7 @@
 
 #include "mcp/method.h"
 
-/* Parts of a view {flow, steps}. Texts without quotes may be in the arena. */
+/* Parts of a view {flow, steps}. Unquoted texts may be in the arena. */
 struct mcp_flow_facts {
     slice flow, status, rev; /* status: without quotes; rev: digits */
     slice step, step_key;    /* the current one */
@@ -19,8 +19,8 @@ struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena);
 slice mcp_flow_text(slice object, const char *name, struct arena *arena);
 
 enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments);
-/* The envelope of a flow's view {flow, steps}, and of a start {flowId, flow: its view}: the result
- * has the lean view. */
+/* The envelope for a flow's view {flow, steps} and for a start {flowId, flow: its view}. The
+ * result contains the lean view. */
 extern const struct api_envelope mcp_flow_result;
 /* The lean view, in the arena: the state of the flow, its steps by name and status, the approval
  * that waits or the last output, and a hint of where a person decides. SLICE_NONE: no memory. */

@@ -9,22 +9,25 @@
 
 enum { MISSING_MAX = 16, SENTENCE_BYTES_MAX = 8 * 1024 };
 
-/* The required members that the input does not have; their schemas are the action's. */
+/* The required members that the input lacks, with the action's schemas. */
 struct missing {
     slice names[MISSING_MAX];
     const struct json *schemas[MISSING_MAX];
     size_t count;
-    bool is_askable; /* a form has a field for each */
+    bool is_askable; /* a form has one field for each */
 };
 
 /* ---- what is missing ---- */
 
-/* The members of a schema that a form's field may have (PrimitiveSchemaDefinition). */
+/* The schema keywords that a form's field may have (PrimitiveSchemaDefinition). */
 static const char *const field_members[] = {"title",     "description", "default", "enum",
                                             "minLength", "maxLength",   "minimum", "maximum"};
-enum { READ_MEMBERS = 2 }; /* the first members are texts, the others have to be sent unchanged */
+enum {
+    READ_MEMBERS = 2
+}; /* the first members are texts for people; the others must be sent
+    * unchanged */
 
-/* A value that is sent back must be shown exactly, so it may contain nothing hidden. */
+/* A value that is sent back must be shown exactly, so it may contain no invisible characters. */
 static bool is_plain(slice text)
 {
     struct buf visible;
@@ -162,7 +165,7 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
 
 /* ---- the answer ---- */
 
-/* A copy of the input's table with these new members at its end. */
+/* A copy of the input's table with the new members at its end. */
 static bool fill(struct arena *arena, const struct json *filled, struct exec_request *wanted)
 {
     struct json *input = ARENA_NEW(arena, struct json);
@@ -196,7 +199,7 @@ bool mcp_input_form_restore(struct api_request *request, struct mcp_message *mes
     return message->filled && fill(arena, message->filled, wanted);
 }
 
-/* The requested members that were answered; NULL: no memory. */
+/* The requested members that the person filled in; NULL: out of memory. */
 static struct json *read_filled(struct arena *arena, const struct missing *missing,
                                 const struct json *content)
 {
@@ -225,7 +228,7 @@ enum op_result mcp_input_form_take(struct api_request *request, struct mcp_messa
     const struct json *answer = JSON_GET(message->answers, "input");
     slice decision = json_get_str(answer, SLICE("action"));
     if (slice_eq_cstr(decision, "decline") || slice_eq_cstr(decision, "cancel"))
-        return OP_NEXT; /* the execution reports what is missing */
+        return OP_NEXT; /* the execution reports the missing members */
     message->filled = read_filled(arena, &missing, JSON_GET(answer, "content"));
     if (!message->filled)
         return api_reply_no_memory(request);

@@ -1,7 +1,7 @@
 /*
- * Subscriptions; see listen.h. The op is in one of three states: the flows are looked up (before
- * the stream has begun), one of them is loaded (`load`), or it sleeps. Callbacks store a fact and
- * wake it. It sends one notification a turn: a task may be large.
+ * Subscriptions; see listen.h. The op is in one of three states: it looks up the flows (before the
+ * stream has begun), it loads one of them (`load`), or it sleeps. Callbacks store a fact and wake
+ * the op. It sends one notification per turn, because a task may be large.
  */
 #include "mcp/listen.h"
 
@@ -73,7 +73,7 @@ void mcp_listeners_wake(struct mcp_listeners *listeners)
         serve_stream_wake(&listening->stream);
 }
 
-/* Before the end: callbacks must not reach an op that has ended. */
+/* Call it before the end: callbacks must not reach an op that has ended. */
 static void stop_listening(struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++)
@@ -145,7 +145,7 @@ static bool send_updated(struct listening *listening, const struct topic *topic)
     return mcp_notification_send(listening->request, &note);
 }
 
-/* In an arena of its own: the request's grows until the stream ends. */
+/* Uses a separate arena: the request's arena grows until the stream ends. */
 static bool send_task(struct listening *listening, struct topic *topic,
                       const struct flow_view *view)
 {
@@ -203,7 +203,7 @@ static struct topic *next_notified(struct listening *listening)
     return NULL;
 }
 
-/* A flow past its retention, or one of another account. */
+/* The flow is past its retention, or belongs to another account. */
 static void drop_topic(struct topic *topic)
 {
     topic->is_found = false;
@@ -267,7 +267,8 @@ static enum op_result finish_task_load(struct listening *listening)
                 "a change");
 }
 
-/* A load under way is finished before a slow reader is waited for: its view is in memory. */
+/* A load that has begun is finished before the op waits for a slow reader: its view is in
+ * memory. */
 static enum op_result go_on(struct api_request *request)
 {
     struct listening *listening = request->state;
@@ -318,7 +319,7 @@ static enum op_result begin_listening(struct api_request *request)
     return sent(listening, send_acknowledgement(listening));
 }
 
-/* The revision shows at once whether the flow belongs to this account. */
+/* The revision shows whether the flow belongs to this account. */
 static void watch_topics(struct api_request *request, struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++) {
@@ -334,7 +335,7 @@ static void watch_topics(struct api_request *request, struct listening *listenin
     }
 }
 
-/* In this process: each stream costs a watch for each of its flows. */
+/* Counts the streams of this process: each stream costs a watch for each of its flows. */
 static bool has_too_many(const struct api_request *request)
 {
     size_t count = 0;
@@ -369,8 +370,8 @@ static enum op_result start_listening(struct api_request *request, struct listen
 
 /* ---- the filter ---- */
 
-/* Adds the names of a list; a name that cannot be a flow's is left out. false: it is not a list of
- * strings, or there are too many. */
+/* Adds the names of a list. A name that cannot be a flow's id is skipped. false: it is not a
+ * list of strings, or has too many names. */
 static bool read_topics(struct listening *listening, const struct json *names, slice prefix)
 {
     if (names && (names->type != JSON_ARRAY || names->count > MCP_TOPICS_MAX - listening->count))

@@ -54,7 +54,7 @@ static enum op_result discover(struct api_request *request, const struct mcp_mes
     return mcp_result_send(request, message, &result);
 }
 
-/* The version that the client asks for, if it is one of those; else the newest of them. */
+/* The version that the client asks for, if it is supported; else the newest supported version. */
 static enum op_result initialize(struct api_request *request, const struct mcp_message *message)
 {
     struct mcp_result result;
@@ -94,7 +94,7 @@ static const struct method methods[] = {
 
 /* ---- the endpoint ---- */
 
-/* A notification has no answer; those that clients send change nothing here. */
+/* A notification has no answer; the notifications of clients change nothing here. */
 static enum op_result accept_notification(struct api_request *request)
 {
     request->serve.is_answered = true;
@@ -104,8 +104,8 @@ static enum op_result accept_notification(struct api_request *request)
 
 static enum op_result begin(struct api_request *request)
 {
-    /* A web page may reach a server that its own user runs, through a name that the page's server
-     * has pointed there. Only browsers send the header. */
+    /* A web page could reach a server on its user's own machine through a name that the page's
+     * server has pointed to it. Only browsers send the header. */
     if (api_origin_is_foreign(request))
         return mcp_reply_error(request, NULL, 403, MCP_INVALID_REQUEST, SLICE_NONE,
                                "Pages of this origin may not call this server. The settings "

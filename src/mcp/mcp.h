@@ -21,9 +21,10 @@ struct mcp_listeners {
     struct list all;
 };
 void mcp_listeners_init(struct mcp_listeners *listeners);
-/* The tools of an account, or its connections, may have changed; NULL: of all accounts. */
+/* Call it when the tools or the connections of an account may have changed; NULL: of all
+ * accounts. */
 void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id);
-/* After the server has begun to drain: they end at once. */
+/* Call it after the server has begun to drain: open subscriptions end immediately. */
 void mcp_listeners_wake(struct mcp_listeners *listeners);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * JSON-RPC 2.0 as MCP has it, in both eras; see message.h. The headers of 2026-07-28 repeat parts
- * of the body, so that a proxy can route by them: a request in which they differ is refused;
- * otherwise a proxy would have let another call pass than the call that runs.
+ * JSON-RPC 2.0 as MCP uses it, in both eras; see message.h. The headers of 2026-07-28 repeat parts
+ * of the body, so that a proxy can route by them. A request in which they differ is refused:
+ * otherwise a proxy could let a call pass that is not the call that runs.
  */
 #include "mcp/message.h"
 
@@ -39,7 +39,7 @@ void mcp_put_versions(struct json_writer *w)
 
 /* ---- errors ---- */
 
-/* text: in the form of an envelope. */
+/* Writes the text in the form of an envelope. */
 static enum op_result send_response(struct api_request *request, const struct mcp_message *message,
                                     unsigned status, slice text)
 {
@@ -96,7 +96,7 @@ enum op_result mcp_refuse_without_tasks(struct api_request *request,
         "Missing required client capability: extensions[\"" MCP_TASKS "\"]");
 }
 
-/* json_text is {"error": "..."}: a refusal by the steps before every endpoint. */
+/* json_text is {"error": "..."}: a refusal by a step that precedes every endpoint. */
 static enum op_result refuse(struct api_request *request, unsigned status, slice json_text,
                              struct op *owner)
 {
@@ -165,7 +165,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
 }
 
-/* A name that is not a plain word is written as JSON; otherwise it could look like a name with its
+/* A name that is not a plain word is written as JSON. Otherwise it could look like a name with a
  * value. */
 void mcp_form_put_name(struct buf *form, slice name)
 {
@@ -226,7 +226,7 @@ static slice header_of(const struct reading *r, const char *name)
     return http_header_get(r->head->headers, r->head->header_count, slice_cstr(name));
 }
 
-/* Returns false, for a caller's return. */
+/* Always returns false, for the caller to return. */
 static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ...)
@@ -317,8 +317,8 @@ static bool read_modern(struct reading *r)
     return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
-/* By the version in the body, else by the header's: only 2026-07-28 has the former, and before
- * 2025-06-18 there was neither. */
+/* Decides by the version in the body, else by the header. Only 2026-07-28 has the former;
+ * revisions before 2025-06-18 have neither. */
 static bool read_version(struct reading *r)
 {
     slice header = header_of(r, "MCP-Protocol-Version");
@@ -348,7 +348,7 @@ static const struct {
     {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
 };
 
-/* NULL: none, or the client does not accept a stream. */
+/* NULL: there is no token, or the client does not accept a stream. */
 static const struct json *progress_token(const struct reading *r)
 {
     const struct json *token = JSON_GET(r->message->meta, "progressToken");
@@ -357,7 +357,7 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
-/* If a key were ignored, its call could run twice. */
+/* If such a key were ignored, the call could run twice. */
 static bool read_meta(struct reading *r)
 {
     const struct json *meta = json_given(r->message->params, SLICE("_meta"));
@@ -378,8 +378,8 @@ static bool read_meta(struct reading *r)
     return true;
 }
 
-/* The members of JSON-RPC. An id must come back as it was sent, so it is a value that every client
- * can compare: no fraction, no null. */
+/* Reads the members of JSON-RPC. An id must be returned exactly as it was sent, so it must be a
+ * value that every client can compare: no fraction, no null. */
 static bool read_parts(struct reading *r, const struct json *body)
 {
     struct mcp_message *message = r->message;

@@ -7,7 +7,7 @@
 #include "api/request.h"
 
 #define MCP_MODERN       "2026-07-28"
-#define MCP_LEGACY       "2025-11-25" /* the newest of the earlier ones */
+#define MCP_LEGACY       "2025-11-25" /* the newest earlier revision */
 #define MCP_TASKS        "io.modelcontextprotocol/tasks"
 #define MCP_META_KEY     "sluice/idempotency_key"
 #define MCP_META_STRUCT  "sluice/structured"
@@ -25,7 +25,7 @@ enum mcp_code {
     MCP_UNSUPPORTED_VERSION = -32022,
 };
 
-/* In the op's arena; its values are borrowed from the request's body. */
+/* In the op's arena; values are borrowed from the request's body. */
 struct mcp_message {
     const struct json *id;                  /* a string or an integer; NULL: a notification */
     const struct json *params;              /* an object, or NULL */
@@ -43,7 +43,7 @@ struct mcp_message {
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
     bool is_structured;          /* a program wants the tool's result, too */
     bool wants_steps;            /* a flow's result has the whole steps */
-    bool wants_context;          /* and the flow's input and context */
+    bool wants_context;          /* a flow's result also has the flow's input and context */
     slice state;                 /* requestState; SLICE_NONE: none */
     const struct json *answers;  /* inputResponses; an object, or NULL */
     bool is_agreed;              /* the person at the client agreed to this call */
@@ -71,15 +71,15 @@ struct mcp_message *mcp_message_read(struct api_request *request) MUST_CHECK;
 bool mcp_version_is_legacy(slice version);
 void mcp_put_versions(struct json_writer *w);
 
-/* An error answer; message may be NULL (nothing could be read). data: JSON text of an object, or
- * SLICE_NONE. */
+/* Answers with an error. message may be NULL if it could not be read. data: JSON text of an
+ * object, or SLICE_NONE. */
 enum op_result mcp_reply_error(struct api_request *request, const struct mcp_message *message,
                                unsigned status, enum mcp_code code, slice data, const char *fmt,
                                ...) PRINTF_LIKE(6, 7);
-/* Refuses a method that needs a client with tasks. */
+/* Refuses a method that needs a client that supports tasks. */
 enum op_result mcp_refuse_without_tasks(struct api_request *request,
                                         const struct mcp_message *message);
-/* Converts all replies before the message is read to JSON-RPC errors. */
+/* Until the message has been read, converts all replies to JSON-RPC errors. */
 extern const struct api_envelope mcp_refusal;
 
 /* A result under construction: its members are written with w. */
@@ -87,20 +87,20 @@ struct mcp_result {
     struct buf text;
     struct json_writer w;
 };
-/* reserve: about how many bytes it will have. */
+/* reserve: the expected number of bytes. */
 void mcp_result_begin(struct mcp_result *result, const struct mcp_message *message, size_t reserve);
-/* As that, for an incomplete result: type is "input_required" or "task", which only clients of
- * 2026-07-28 get. */
+/* Like mcp_result_begin, for an incomplete result. type is "input_required" or "task", which
+ * only clients of 2026-07-28 receive. */
 void mcp_result_begin_as(struct mcp_result *result, const struct mcp_message *message,
                          const char *type, size_t reserve);
-/* How long a result may be cached; revisions before 2026-07-28 have no such members. */
+/* Writes how long a result may be cached; revisions before 2026-07-28 have no such members. */
 void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message *message,
                             int64_t ttl_ms);
-/* A question as a form, the member inputRequests: between the two calls the caller writes the
- * member requestedSchema. key: of its answer. */
+/* Opens a question as a form (the member inputRequests). Between the two calls the caller writes
+ * the member requestedSchema. key: the key of its answer. */
 void mcp_form_open(struct json_writer *w, slice key, slice message);
-/* A text that a person reads before they decide: invisible characters become \uXXXX, except those
- * in `kept` (ASCII). */
+/* Writes a text that a person reads before a decision: invisible characters become \uXXXX,
+ * except the ASCII characters in `kept`. */
 void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice kept);
 /* Begins a line with the name of a value, which follows. */
 void mcp_form_put_name(struct buf *form, slice name);

@@ -1,6 +1,7 @@
 /*
- * The methods, each in the file of its noun. Private to the mcp room. begin answers, or passes the
- * request to an endpoint of the API, whose reply an envelope then converts to the method's result.
+ * The methods, each in the file of its noun. Private to the mcp room. `begin` answers, or passes
+ * the request to an endpoint of the API; an envelope then converts the endpoint's reply to the
+ * method's result.
  */
 #ifndef MCP_METHOD_H
 #define MCP_METHOD_H
@@ -9,9 +10,9 @@
 
 enum {
     MCP_OUTPUT_BYTES =
-        32 * 1024, /* limit of an app's output in a result, unless the caller sets one */
+        32 * 1024, /* limit of an app's output in a result, unless the caller sets a limit */
     MCP_OUTPUT_BYTES_MAX =
-        256 * 1024, /* the most that it may ask for: a result is made in one turn */
+        256 * 1024, /* the highest limit that a caller may set: a result is built in one turn */
     MCP_LIST_TTL_MS = 300000,
     MCP_TOOLS_ITEMS_MAX = 64, /* of ?tools= */
 };
@@ -28,38 +29,39 @@ enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_me
 
 /* ---- action_tools.c: the tools of the catalog, by their own names ---- */
 
-/* The first `room` of the tools in ?tools=, as items of an open array. */
+/* Writes the first `room` tools of ?tools= as items of an open array. */
 void mcp_action_tools_put(struct api_request *request, struct json_writer *w, size_t room);
 /* The first `*` of the pattern matches any characters. */
 bool mcp_name_is_like(slice name, slice pattern);
-/* Whether the list has at most that many items, each with at most one `*`. */
+/* Whether the list has no more items than allowed, each with at most one `*`. */
 bool mcp_action_tools_are_few(slice list);
 /* Runs it. */
 enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
                                     const struct json *arguments);
-/* The envelope of what ran as a tool (tools.c). */
+/* The envelope of a tool's result (tools.c). */
 extern const struct api_envelope mcp_tool_result;
-/* The members of such a result, from an endpoint's reply. Temporary data is in that arena. */
+/* Writes the members of such a result from an endpoint's reply. Temporary data is in that arena. */
 void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                          slice json_text, bool is_error);
 /* Starts an execution whose outcome is the tool's result (run.c), or first asks for missing input
  * or a confirmation. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
-/* Its end: the answer from the ended execution. */
+/* The end of such an execution: answers from its outcome. */
 api_step mcp_run_reply;
-/* The idempotency key of _meta, for clients that may not add an argument to the model's;
+/* The idempotency key in _meta, for clients that may not add an argument to the model's;
  * SLICE_NONE: none. */
 slice mcp_meta_key(const struct mcp_message *message);
-/* The fault of a key in the call that conflicts with that one; SLICE_NONE: none. */
+/* The fault if the call's own key differs from that key; SLICE_NONE: none. */
 slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
-/* The first settings of a tool's execution: its output fits into a result. */
+/* Sets the defaults of a tool's execution, such as the limit that makes its output fit into a
+ * result. */
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);
 extern const struct api_endpoint mcp_run_action;
 
 #ifdef SLUICE_TEST_BUILD
-/* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). false: not in
- * it. */
+/* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). false: the
+ * table has no such call. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
 /* The capabilities that the table adds. */

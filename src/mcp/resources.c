@@ -53,7 +53,7 @@ enum op_result mcp_resources_templates(struct api_request *request,
 
 /* ---- resources/read ---- */
 
-/* Its code has changed between the eras. */
+/* The code of this error differs between the eras. */
 static enum op_result refuse_uri(struct api_request *request, const struct mcp_message *message,
                                  slice sentence)
 {
@@ -67,8 +67,8 @@ static enum op_result refuse_uri(struct api_request *request, const struct mcp_m
         json_text_take(&text, &request->serve.op.arena), "%.*s", SLICE_ARG(sentence));
 }
 
-/* The endpoint's reply as the text of the resource: JSON without a boundary, since readers of
- * resources parse it. */
+/* The endpoint's reply is the text of the resource: JSON without a boundary, because clients
+ * parse it. */
 static enum op_result reply_resource(struct api_request *request, unsigned status, slice json_text,
                                      struct op *owner)
 {
@@ -99,7 +99,8 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
 
 static const struct api_envelope resource = {.reply = reply_resource};
 
-/* "pointer=%2Fa&offset=3" as the members of an object. false: malformed, or no memory. */
+/* Parses "pointer=%2Fa&offset=3" into the members of an object. false: malformed, or out of
+ * memory. */
 static bool read_query(struct arena *arena, slice query, struct json *arguments)
 {
     while (query.len > 0) {
@@ -112,7 +113,7 @@ static bool read_query(struct arena *arena, slice query, struct json *arguments)
     return !arena->is_exhausted;
 }
 
-/* The path's id and the query's parameters are those of the endpoint. */
+/* The path's id and the query's parameters are the endpoint's. */
 enum op_result mcp_resources_read(struct api_request *request, const struct mcp_message *message)
 {
     static const slice executions = SLICE_INIT("sluice://executions/");

@@ -1,6 +1,6 @@
 /*
- * The tool run_action, and its common parts with the catalog's own tools: an execution as in POST
- * /api/executions, cut for a model.
+ * The tool run_action, and the parts that it shares with the catalog's own tools: an execution as
+ * in POST /api/executions, truncated for a model.
  */
 #include "exec/exec.h"
 #include "mcp/confirm.h"
@@ -48,8 +48,8 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->idempotency_key = mcp_meta_key(message);
 }
 
-/* What a result begins with: whether it is an earlier call's, and the connection that is used, if
- * the app has several. SLICE_NONE: nothing. */
+/* The members that a result begins with: whether it is the result of an earlier call, and the
+ * connection that is used if the app has several. SLICE_NONE: there are none. */
 static slice result_members(const struct exec_outcome *outcome, struct arena *arena)
 {
     struct json_writer w;
@@ -78,8 +78,8 @@ enum op_result mcp_run_reply(struct api_request *request)
     return api_execution_reply(request);
 }
 
-/* Closing the response is how a client cancels: a run that a provider may have seen continues to
- * its record. */
+/* A client cancels by closing the response. A run that a provider may have seen continues until
+ * it is recorded. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
 {
     struct mcp_message *message = request->outer;
@@ -94,7 +94,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     /* before a person is asked */
     if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
         return api_refuse_scope(request, exec_scope_of(action));
-    if (action) /* as in the execution: the form shows, and the digest covers, what is sent */
+    if (action) /* as in the execution: the form and the digest cover the input that is sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
     enum op_result result = message->state.ptr
                                 ? mcp_confirm_take(request, message, wanted)
@@ -126,7 +126,7 @@ static bool has_label(const struct connection *row, slice label)
     return slice_eq(row->label, label);
 }
 
-/* Lists `from` to `to`: id and label. */
+/* The ids and labels of these connections. */
 static slice list_connections(const struct connection *rows, size_t count, struct arena *arena)
 {
     struct arena_text text;
@@ -155,8 +155,7 @@ static enum op_result refuse_label(struct api_request *request, const struct nam
                            SLICE_ARG(label), SLICE_ARG(app), SLICE_ARG(list));
 }
 
-/* The rows with the label are the first ones. An app without connections is the execution's to
- * report. */
+/* Rows with the label come first. If the app has no connection, the execution reports it. */
 static enum op_result finish_label(struct api_request *request)
 {
     struct naming *naming = request->state;
@@ -173,7 +172,7 @@ static enum op_result finish_label(struct api_request *request)
     return mcp_run(request, &naming->wanted);
 }
 
-/* The id is known before a form is shown and before the call has a fingerprint. */
+/* Finds the id of the connection before a form is shown and before the call has a fingerprint. */
 static enum op_result find_label(struct api_request *request, const struct exec_request *wanted,
                                  slice label)
 {

@@ -1,7 +1,8 @@
 /*
- * The tool start_flow. A template may write without asking again, confirmed by its start
- * (`confirmed_by: "start"`, the input's member `confirm`). The model writes that member, so a
- * client that can show a form asks the person, as for a write (confirm.h); the answer sets it.
+ * The tool start_flow. The start of a template can confirm its writes (`confirmed_by: "start"`, the
+ * input's member `confirm`); the flow then writes without asking again. The model writes that
+ * member, so a client that can show a form asks the person, as for a write (confirm.h). The
+ * person's answer sets the member.
  */
 #include "base/encode.h"
 #include "exec/exec.h"
@@ -12,7 +13,8 @@
 
 #define CONFIRM "confirm"
 
-/* With the member `confirm` as that, NULL: without it. NULL: no memory. */
+/* The input with `confirm` as its member of that name; confirm NULL: without the member. Returns
+ * NULL if out of memory. */
 static const struct json *with_confirm(struct arena *arena, const struct json *input,
                                        const struct json *confirm)
 {
@@ -41,7 +43,7 @@ static void put_tools(struct buf *form, const struct flow_template *tmpl, enum f
                        SLICE_ARG(tmpl->steps[i].tool));
 }
 
-/* What the flow may do, and the whole input. SLICE_NONE: more than a form can show. */
+/* The writes that the flow may make, and the whole input. SLICE_NONE: too much for a form. */
 static slice show_start(struct arena *arena, const struct flow_template *tmpl,
                         const struct json *input)
 {
@@ -55,7 +57,7 @@ static slice show_start(struct arena *arena, const struct flow_template *tmpl,
     return arena_take(arena, &form);
 }
 
-/* in: with the input as it would be started. */
+/* in: with the input that a start would use. */
 static enum op_result ask(struct api_request *request, const struct flow_request *in,
                           const struct flow_template *tmpl)
 {
@@ -71,7 +73,7 @@ static enum op_result ask(struct api_request *request, const struct flow_request
 
 /* ---- the answer ---- */
 
-/* A flow cannot begin with a spent key, whatever the claim names as its action. */
+/* A flow cannot begin with a spent key, whatever action the claim names. */
 static enum op_result take_no(struct api_request *request, const struct flow_request *in)
 {
     const struct exec_request none = {
@@ -130,8 +132,8 @@ static const struct flow_step_def *confirmed_step(const struct flow_template *tm
     return NULL;
 }
 
-/* A start that is not allowed, or whose input has faults, is not asked about: it is answered as
- * unconfirmed. */
+/* The person is not asked about a start that is not allowed or whose input has faults: it is
+ * answered as if unconfirmed. */
 static enum op_result begin_start_flow(struct api_request *request)
 {
     static const struct json yes = {.type = JSON_BOOL, .as.boolean = true};

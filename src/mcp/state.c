@@ -1,7 +1,7 @@
 /*
  * Sealed states; see state.h. The text is base64url of the master key's id and the sealed bytes:
- * the id of the API key (16), the time of the end in milliseconds (8), struct mcp_state's members,
- * of which `filled` is the rest.
+ * the id of the API key (16), the time of expiry in milliseconds (8), and the members of struct
+ * mcp_state, `filled` last.
  */
 #include "mcp/state.h"
 
@@ -17,7 +17,7 @@ enum {
     SEALED_MAX = VAULT_KEY_ID_LEN + VAULT_SEAL_OVERHEAD + PLAIN_MAX,
 };
 
-/* No connection has this id, and no other sealed text: a state cannot be opened as anything
+/* No connection and no other sealed text has this id: a state cannot be unsealed as anything
  * else. */
 static struct vault_binding state_binding_of(const struct api_request *request)
 {
@@ -25,7 +25,7 @@ static struct vault_binding state_binding_of(const struct api_request *request)
                                   .connection_id = -3};
 }
 
-/* The input is sorted, so that a client may write its members in another order. */
+/* The input is sorted, so that a client may write its members in any order. */
 static bool finish_digest(struct buf *text, const struct json *input, uint8_t digest[32])
 {
     buf_append_char(text, '\n');
@@ -45,7 +45,7 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
     buf_printf(&text, "%.*s\n%lld %u\n%zu:%.*s\n", SLICE_ARG(action->tool_name),
                (long long)wanted->connection_id, wanted->pages_max, wanted->idempotency_key.len,
                SLICE_ARG(wanted->idempotency_key));
-    /* a changed action is not the action that was agreed to */
+    /* a changed action is not the action that the person agreed to */
     buf_append(&text, action->detail_json);
     return finish_digest(&text, wanted->input, digest);
 }
@@ -88,7 +88,7 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
     return result.len > 0 ? result : SLICE_NONE;
 }
 
-/* A text that opens was sealed here; the caller and the time are checked. */
+/* A text that can be unsealed was sealed here; the caller and the time are checked. */
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
     const char *at = plain.ptr;
@@ -103,8 +103,8 @@ static bool read_plain(struct api_request *request, slice plain, struct mcp_stat
     return state->filled.ptr && clock_shared_us() / 1000 <= state->until_ms;
 }
 
-/* The canonical text of those bytes: base64url has unused bits at its end, which must not allow
- * other texts. */
+/* Accepts only the canonical text of those bytes: base64url has unused bits at its end, which
+ * would allow other texts. */
 static bool is_canonical(slice bytes, slice text)
 {
     char room[BASE64URL_LEN(SEALED_MAX)];

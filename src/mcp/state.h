@@ -1,11 +1,11 @@
 /*
  * The requestState of a form that asks a person to confirm a call: sealed text that the client
  * sends back with the answer. It contains the question, so that nothing has to be stored: the
- * account and the API key, the call, its connection, the end, the input given before
+ * account and the API key, the call, its connection, the expiry, the input given before
  * (input_form.h), and a nonce. The nonce becomes the call's idempotency key, so one state runs
  * once. Private to the mcp room.
  *
- * A state without a confirmation only brings back given input.
+ * A state without a confirmation only returns given input.
  */
 #ifndef MCP_STATE_H
 #define MCP_STATE_H
@@ -25,22 +25,22 @@ struct mcp_state {
     int64_t connection_id; /* 0: the app needs none */
     uint8_t call[32];      /* a digest of the call and of its action (mcp_state_digest) */
     bool is_confirmation;
-    int64_t until_ms; /* as opened: when it ends, by the shared clock (base/clock.h) */
+    int64_t until_ms; /* after unsealing: when it expires, by the shared clock (base/clock.h) */
     slice filled;     /* JSON text of an object; empty: none */
 };
 
-/* wanted: before a state changes it. action: its action. false: the call is too large, or no
- * memory. */
+/* wanted: as it is before a state changes it. action: its action. false: the call is too large,
+ * or out of memory. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32]) MUST_CHECK;
-/* Likewise for a start of a flow. */
+/* Like mcp_state_digest, for the start of a flow. */
 bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
                             uint8_t digest[32]) MUST_CHECK;
-/* Text for requestState, valid from now on for MCP_STATE_MS. SLICE_NONE: no memory, or too much
+/* Text for requestState, valid for MCP_STATE_MS from now. SLICE_NONE: out of memory, or too much
  * input. */
 slice mcp_state_seal(struct api_request *request, const struct mcp_state *state);
-/* false: forged, altered, too old, or of another account or key. state->filled is in the request's
- * arena. */
+/* false: the state is forged, altered, expired, or belongs to another account or key.
+ * state->filled is in the request's arena. */
 bool mcp_state_open(struct api_request *request, slice text, struct mcp_state *state) MUST_CHECK;
 
 #endif

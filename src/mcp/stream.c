@@ -38,7 +38,7 @@ bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
     return is_sent;
 }
 
-/* Never backwards: a batch of steps may end in another order than it began. */
+/* Progress never decreases: a batch of steps may end in another order than it began. */
 void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text)
 {
     struct mcp_message *message = request->outer;
@@ -54,7 +54,7 @@ void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t 
     if (total > 0)
         json_member_i64(&note.w, "total", total);
     json_member_str(&note.w, "message", text);
-    (void)!mcp_notification_send(request, &note); /* a disconnected client is noticed elsewhere */
+    (void)!mcp_notification_send(request, &note); /* a disconnect is noticed elsewhere */
 }
 
 /* If the response cannot be sent the stream ends without it, which a client sees as a

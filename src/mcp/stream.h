@@ -9,12 +9,12 @@
 
 /* Sends status and headers. */
 void mcp_stream_begin(struct api_request *request);
-/* Its params, an open object, are written with note->w. */
+/* The caller writes params, an open object, with note->w. */
 void mcp_notification_begin(struct mcp_result *note, const char *method);
-/* Writes the end and sends. false: the client has disconnected, or out of memory. */
+/* Completes and sends the notification. false: the client has disconnected, or out of memory. */
 bool mcp_notification_send(struct api_request *request, struct mcp_result *note) MUST_CHECK;
-/* Notifies the client of progress if it asked for that, and there is progress: a stream begins with
- * it. total 0: unknown. text is for a person. */
+/* Notifies the client of progress if it asked for that and progress was made; this begins a
+ * stream. total 0: unknown. text is for a person. */
 void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text);
 /* Sends the response and ends the stream. */
 enum op_result mcp_stream_end(struct api_request *request, slice json_text);

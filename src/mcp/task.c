@@ -14,7 +14,7 @@
 enum {
     WORKING_POLL_MS = 1000,
     WAITING_POLL_MS = 5000,
-    APPROVAL_BYTES_MAX = 32 * 1024, /* limit of a form: more cannot be displayed completely */
+    APPROVAL_BYTES_MAX = 32 * 1024, /* limit of a form: a longer text cannot be displayed in full */
     KEY_BYTES_MAX = 512,
 };
 
@@ -22,8 +22,8 @@ enum {
 
 /* ---- the form of an approval ---- */
 
-/* The step's document, one member on each line: values as JSON, in which no line break can start a
- * new line. SLICE_NONE: more than a form can show. */
+/* The step's document, one member per line. Values are JSON, in which no line break can start a
+ * new line. SLICE_NONE: too much for a form. */
 static slice write_approval(const struct mcp_flow_facts *facts, struct arena *arena)
 {
     struct json_scan input;
@@ -56,7 +56,8 @@ static void put_approval_form(struct json_writer *w, const struct mcp_flow_facts
 
 /* ---- the task ---- */
 
-/* Only the words of the template and of sluice: texts from apps are inside a result's boundary. */
+/* Uses only words of the template and of sluice: texts from apps stay inside a result's
+ * boundary. */
 static slice say_status(const struct mcp_flow_facts *facts, bool is_failed, struct arena *arena)
 {
     const char *what = is_failed ? "failed"
@@ -94,7 +95,7 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
         json_member_str(w, "statusMessage", say_status(&facts, is_failed, arena));
     json_member_raw(w, "createdAt", json_scan_get(facts.flow, SLICE("createdAt"), arena));
     json_member_raw(w, "lastUpdatedAt", json_scan_get(facts.flow, SLICE("updatedAt"), arena));
-    json_member_raw(w, "ttlMs", SLICE("null")); /* however long a person takes to approve */
+    json_member_raw(w, "ttlMs", SLICE("null")); /* a person may take any time to approve */
     json_member_i64(w, "pollIntervalMs", is_running ? WORKING_POLL_MS : WAITING_POLL_MS);
     if (text.ptr)
         put_approval_form(w, &facts, text);
@@ -117,7 +118,7 @@ void mcp_flow_progress(struct api_request *request, slice view)
 
 /* ---- start_flow ---- */
 
-/* {flowId, flow: its view, templates}. The created task contains its initial state: the client then
+/* Reads {flowId, flow: its view}. The created task contains its initial state; the client then
  * requests a form, or a finished result. */
 static enum op_result reply_started(struct api_request *request, unsigned status, slice json_text,
                                     struct op *owner)
@@ -149,7 +150,7 @@ const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message)
 
 static const struct json no_arguments = {.type = JSON_OBJECT};
 
-/* For a status that is not 200. */
+/* Answers for a status other than 200. */
 static enum op_result refuse_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
@@ -195,8 +196,8 @@ enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_messa
 
 /* ---- tasks/update, tasks/cancel ---- */
 
-/* 409: the request is no longer possible (the approval is not waiting, or is another approval),
- * which is not an error here. */
+/* 409: the request is no longer possible, because no approval or another approval waits. Here
+ * that is not an error. */
 static enum op_result acknowledge(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
@@ -209,8 +210,8 @@ static enum op_result acknowledge(struct api_request *request, unsigned status, 
 
 static const struct api_envelope acknowledged = {.reply = acknowledge};
 
-/* An answer to a form: its decision, as the body of the endpoint. false: malformed, or not a
- * decision (a form that was closed stays open). */
+/* Reads the decision from an answer to a form, as the body of the endpoint. false: the answer is
+ * malformed or is no decision (a form that was closed stays open). */
 static bool read_answer(struct arena *arena, slice key, const struct json *answer,
                         struct json *body, bool *is_approved)
 {
@@ -248,7 +249,7 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
     if (!json_is(message->answers, JSON_OBJECT))
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "params.inputResponses must be an object");
-    /* without forms tasks/get shows no question, so this answers none */
+    /* a client without forms was shown no question, so this answers none */
     for (uint32_t i = 0; message->has_forms && i < message->answers->count; i++) {
         const struct json_member *member = &message->answers->as.members[i];
         if (read_answer(&request->serve.op.arena, json_str(&member->key), &member->value, body,

@@ -15,12 +15,13 @@
 
 #include "mcp/method.h"
 
-/* The answer of start_flow: a task if the client accepts one, else a tool's result. */
+/* The envelope for start_flow's answer: a task if the client accepts tasks, else a tool's
+ * result. */
 const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message);
-/* Notifies of a flow's completed steps, if the client asked for progress: an api_request's
- * on_view. */
+/* An api_request's on_view: notifies the client of a flow's completed steps if it asked for
+ * progress. */
 void mcp_flow_progress(struct api_request *request, slice view);
-/* The members of a task, from a flow's view {flow, steps}. Temporary data is in arena. */
+/* Writes the members of a task from a flow's view {flow, steps}. Temporary data is in arena. */
 void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                   slice view);
 

@@ -16,12 +16,12 @@
 #include "mcp/words.h"
 
 enum {
-    TOOLS_MAX = 128, /* on one page: clients do not read another one */
+    TOOLS_MAX = 128, /* on one page: many clients do not request another page */
     INPUTS_MAX = 9,
-    RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* with the frame of an output */
+    RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* includes the frame of an output */
 };
 
-/* An argument of a tool, as one line of its schema. */
+/* An argument of a tool: one property of its schema. */
 struct input {
     const char *name, *type, *about;
     bool is_required;
@@ -34,19 +34,19 @@ struct tool {
     /* passes the request to that endpoint, or to another endpoint with the same scope */
     enum op_result (*begin)(struct api_request *request, const struct tool *tool,
                             const struct json *arguments);
-    struct input inputs[INPUTS_MAX]; /* up to the first without a name */
+    struct input inputs[INPUTS_MAX]; /* ends at the first input without a name */
 };
 
 /* ---- the tools ---- */
 
-/* If the tool's arguments are the endpoint's members or parameters. */
+/* For tools whose arguments are the endpoint's members or parameters. */
 static enum op_result call_endpoint(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
     return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
 }
 
-/* The ids of the endpoint's path are arguments. */
+/* The arguments contain the ids of the endpoint's path. */
 static enum op_result call_describe_action(struct api_request *request, const struct tool *tool,
                                            const struct json *arguments)
 {
@@ -181,7 +181,7 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
     json_close(w, '}');
 }
 
-/* One line each: with a description, or else only with its name, as many as fit. */
+/* Adds a line for each template, with its description or only its name; as many lines as fit. */
 static bool add_templates(struct arena_text *text, const struct api_request *request, bool is_short)
 {
     const struct flow_template_set *set = *request->api->config.templates;
@@ -201,7 +201,7 @@ static bool add_templates(struct arena_text *text, const struct api_request *req
     return true;
 }
 
-/* The description of start_flow with the present templates. */
+/* The description of start_flow lists the present templates. */
 static slice about(struct api_request *request, const struct tool *tool)
 {
     struct arena_text text = {.len = 0};
@@ -271,7 +271,8 @@ static bool has_input(const struct tool *tool, slice name)
     return false;
 }
 
-/* The endpoint would ignore it, unless it knows the right name, and says so. SLICE_NONE: none. */
+/* The first argument that the tool does not have; the endpoint would ignore it. Misspelt names
+ * are left to the endpoint, which suggests the right name. SLICE_NONE: there is none. */
 static slice unknown_argument(const struct tool *tool, const struct json *arguments)
 {
     const struct api_names *members = tool->endpoint->members;
@@ -331,7 +332,7 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
 
 /* ---- a result ---- */
 
-/* Between two lines that the text cannot contain: their id is drawn now. */
+/* Puts the text between two lines that it cannot contain: their id is generated now. */
 static slice fence(struct arena *arena, slice json_text)
 {
     char id[17];
@@ -341,7 +342,8 @@ static slice fence(struct arena *arena, slice json_text)
     return arena_printf(arena, "BEGIN %s\n%.*s\nEND %s", id, SLICE_ARG(json_text), id);
 }
 
-/* The replacement of a flow's view that is too large; an execution's output was cut to size. */
+/* Replaces a flow's view that is too large. An execution's output was truncated to the limit
+ * before. */
 static slice leave_flow_out(struct arena *arena, slice json_text)
 {
     struct json_text text;
@@ -358,8 +360,8 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     return json_text_take(&text, arena);
 }
 
-/* Without null members, which make some clients drop the whole result. Items of an array stay,
- * since their positions matter. */
+/* Omits null members, which make some clients drop the whole result. Items of an array stay,
+ * because their positions matter. */
 static void put_without_nulls(struct json_writer *w, const struct json *value)
 {
     bool is_object = value->type == JSON_OBJECT;

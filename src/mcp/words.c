@@ -74,8 +74,8 @@ static bool is_route_char(char c)
     return ascii_is_alnum(c) || slice_find_char(SLICE("/_-.~%{}:"), c) >= 0;
 }
 
-/* The length of the route at the start of the text, 0 if there is none. *all: with its query. A
- * full stop at the end belongs to the sentence. */
+/* The length of the route at the start of the text, 0 if there is none. *all: the length
+ * including its query. A full stop at the end belongs to the sentence. */
 static size_t route_len(slice text, size_t *all)
 {
     static const char *const methods[] = {"GET ", "POST ", "PATCH ", "DELETE "};
@@ -108,7 +108,8 @@ static bool names_something(slice text)
     return found;
 }
 
-/* The length of the route, or of a name from above, at the start of the text. 0: neither. */
+/* The length of the route, or of a name from the table above, at the start of the text. 0:
+ * neither. */
 static size_t name_len(slice text, size_t *route, size_t *which)
 {
     size_t all;

@@ -1,7 +1,7 @@
 /*
- * sluice's texts name routes of its API, where they are used first, and stored. A client of MCP has
- * tools: in answers here, each route is replaced by the equivalent tool, or by "the dashboard" if
- * there is none. Private to the mcp room.
+ * Texts of sluice name routes of its API. That is where most of them are used, and some are stored.
+ * A client of MCP has tools instead: in answers to it, each route is replaced by the equivalent
+ * tool, or by "the dashboard" if there is none. Private to the mcp room.
  */
 #ifndef MCP_WORDS_H
 #define MCP_WORDS_H
@@ -9,11 +9,11 @@
 #include "base/arena.h"
 #include "base/slice.h"
 
-/* A sentence of sluice's own, or a sentence within quotes of JSON. Returns the text itself if it
- * contains no route; else in the arena. */
+/* Converts a sentence of sluice, or such a sentence within quotes of JSON. Returns the text
+ * itself if it contains no route; the result is in the arena otherwise. */
 slice mcp_words_say(slice sentence, struct arena *arena);
-/* A reply of the API, JSON: changes its hints, messages and errors, including those of a flow's
- * steps, and nothing else, since texts from apps and callers are not sluice's. */
+/* Converts a JSON reply of the API: changes its hints, messages and errors, including those of a
+ * flow's steps. All else stays, because texts from apps and callers are not sluice's. */
 slice mcp_words_say_json(slice json_text, struct arena *arena);
 
 #endif
