@@ -211,7 +211,7 @@ static enum op_result acknowledge(struct api_request *request, unsigned status, 
 static const struct api_envelope acknowledged = {.reply = acknowledge};
 
 /* Reads the decision from an answer to a form, as the body of the endpoint. false: the answer is
- * malformed or is no decision (a form that was closed stays open). */
+ * malformed or does not decide (a form that was closed stays open). */
 static bool read_answer(struct arena *arena, slice key, const struct json *answer,
                         struct json *body, bool *is_approved)
 {
