@@ -266,7 +266,7 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
                            "cannot be read as a folder of JSON files: %s", strerror(errno));
     else if ((size_t)count > room)
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,
-                           "holds %d files, %zu at most are read", count, room);
+                           "holds %d files, but at most %zu are read", count, room);
     for (int i = 0; i < count; i++) {
         slice path = arena_printf(arena, "%s/%s", dir, entries[i]->d_name);
         if (read < room && catalog_read_file(path, arena, bytes_max, &items[read], report))

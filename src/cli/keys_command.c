@@ -270,9 +270,10 @@ static int roll(struct session *session, struct command_call *call)
         find_key(session, account.account_id, slice_cstr(call->argv[1]), &old) != OK)
         return (int)session->err.code;
     if (strcmp(api_key_state(&old), "live") != 0)
-        return err_set(&session->err, ERR_INVALID,
-                       "the key %.*s is %s; `sluice keys create` makes one without it",
-                       SLICE_ARG(old.prefix), api_key_state(&old));
+        return err_set(
+            &session->err, ERR_INVALID,
+            "the key %.*s is %s and cannot be rolled; `sluice keys create` creates another",
+            SLICE_ARG(old.prefix), api_key_state(&old));
     struct vault_command_request request = {
         .kind = VAULT_KEY_CREATE,
         .key = {.key = {.name = old.name,

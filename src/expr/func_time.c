@@ -189,8 +189,8 @@ EXPR_FUNCTION(format_time)
                              "format_time() wants 's' or 'ms' as unit");
     if (!read_time(&args[0], is_ms ? 1000 : 1, &wall_us))
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
-                             "format_time() wants an RFC 3339 time, or a number since 1970, in "
-                             "the years 0000 to 9999");
+                             "format_time() takes an RFC 3339 time, or the seconds or ms since "
+                             "1970, in the years 0000 to 9999");
     struct arena_text text;
     char bad = '\0';
     expr_text_init(&text, run);

@@ -707,7 +707,8 @@ static enum op_result step_changed(struct op *op)
         return op_wait_then(op, COMMAND_AUDITED);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return retry(command, COMMAND_LOAD); /* and decides by the row as it is now */
+        return retry(command, COMMAND_LOAD); /* reload the row and decide again from its present
+                                              * state */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
             return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);

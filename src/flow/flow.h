@@ -119,7 +119,7 @@ struct flow_command {
     struct op op;
     struct flow_service *service;
     struct flow_request in;
-    /* out, from the op's end; texts are in the parent's arena */
+    /* out, valid once the op has ended; texts are in the parent's arena */
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;

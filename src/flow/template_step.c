@@ -212,8 +212,8 @@ static void read_label(struct reader *r, struct flow_step_def *step)
     if (step->label.ptr && (!slice_is_name(step->label, FLOW_LABEL_CHARS_MAX) ||
                             slice_find(step->label, SLICE("${")) >= 0))
         reader_error(r, "title",
-                     "must be one line of at most %d characters, without ${...}: only an approval "
-                     "may have these",
+                     "must be one line of at most %d characters, without ${...}; only an approval "
+                     "may have ${...}",
                      FLOW_LABEL_CHARS_MAX);
 }
 

@@ -77,7 +77,8 @@ void flow_title_begin(struct flow_run *run)
     if (evaluate(run, &arena, &value, &err) == OK)
         run->whole.title = clean(json_str(&value), &run->op.arena);
     else
-        op_log(&run->op, LOG_INFO, "a flow has its template's name as title",
+        op_log(&run->op, LOG_INFO,
+               "the title of a flow cannot be computed; its template's name is used",
                LOG_STR("template", run->tmpl->key), LOG_STR("because", slice_cstr(err.text)));
     arena_deinit(&arena);
 }

@@ -33,7 +33,8 @@ struct watched {
     struct line line;    /* by watch_key; in `all`, those with the oldest poll first */
     struct list watches; /* struct flow_watch.link */
     int64_t stamp;       /* accounts only; 0: not polled yet */
-    uint8_t touches;     /* the upper bits of its stamp, above those of its flows */
+    uint8_t touches;     /* the number of touches: the upper bits of an account's stamp, above
+                          * STAMP_BITS */
 };
 
 struct flow_watches {

@@ -11,7 +11,8 @@
 #include <yyjson.h>
 
 enum {
-    DOUBLE_SAFE_DIGITS = 15, /* any decimal of that many digits survives a double (DBL_DIG) */
+    DOUBLE_SAFE_DIGITS = 15, /* any decimal with that many digits survives a round trip through a
+                              * double (DBL_DIG) */
     YYJSON_POOL_BYTES = 512,
 };
 

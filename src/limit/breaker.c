@@ -22,9 +22,9 @@ enum {
 static struct metric opened_total =
     METRIC_INIT("sluice_circuit_opened_total",
                 "Times that a circuit has opened, for all accounts or for one.", METRIC_COUNTER);
-static struct metric heard_total = METRIC_INIT(
-    "sluice_circuit_heard_total",
-    "Times that a circuit has opened because another process opened it.", METRIC_COUNTER);
+static struct metric heard_total =
+    METRIC_INIT("sluice_circuit_heard_total",
+                "Circuits that opened because another process had opened its own.", METRIC_COUNTER);
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 

@@ -73,8 +73,8 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
 /* Counts another call that the same execution makes in its slot. Returns the milliseconds until
  * its turn; the caller has to wait for them itself. */
 uint64_t limits_repeat(struct limits_slot *slot);
-/* Returns the slot, and the token if no call was sent. While queued: leaves the queue and
- * releases the op. May be called any number of times. */
+/* Gives the slot back, and also the rate token if no call was sent. While queued: leaves the
+ * queue and releases the op. May be called any number of times. */
 void limits_leave(struct limits_slot *slot, bool is_used);
 
 /* What a reply says about later calls; -1: nothing. */

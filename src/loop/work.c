@@ -30,7 +30,8 @@ static void pool_thread_yield(void)
 static void on_work_run(uv_work_t *uv)
 {
     struct work *work = CONTAINER_OF(uv, struct work_request, uv)->work;
-    /* The priority is a property of the thread, and libuv has no hook for its start. */
+    /* Priority is per thread, and libuv has no hook for the start of a thread, so the first work
+     * that a thread runs sets it. */
     pool_thread_yield();
     work->run(work);
 }

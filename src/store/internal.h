@@ -169,7 +169,7 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
-/* The name of the API key in row k: its name, else its first characters. */
+/* A label for the API key in table alias k: its name, or its prefix if it has no name. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
 /* The name of d.actor, which may not be a key. The key is found by the primary key, since an
  * account may have many. */

@@ -7,8 +7,8 @@
 
 #include "store/internal.h"
 
-/* The minimum size of a row: in a table smaller than count_max such rows no account exceeds its
- * limit. The sizes are those of the files; this check saves small installations the walk. */
+/* The minimum size of a row. If a table is smaller than count_max rows of this size, no account
+ * can be over its quota, and the walk is skipped. Sizes are those of the files on disk. */
 #define ROW_BYTES_MIN "100"
 
 static const struct pg_column find_params[] = {

@@ -65,7 +65,7 @@ slice trace_parent_write(const struct trace_context *context, char room[TRACE_PA
     return slice_of(room, TRACE_PARENT_LEN);
 }
 
-/* A key, '=' and a value (3.3.1.3); the vendor decides the characters of a key. */
+/* A key, '=' and a value (3.3.1.3). The vendor decides which characters a key may have. */
 static bool is_member(slice member)
 {
     ptrdiff_t at = slice_find_char(member, '=');

@@ -58,8 +58,8 @@ static uint64_t round_up(uint64_t most)
     return 2 * unit * (twos > 0 ? twos : 1);
 }
 
-/* Draws a bar of one column above *top. A bar has a minimum height, but is cut at the upper
- * edge. */
+/* Draws one segment of a column's bar on top of *top, and moves *top up. The segment has a
+ * minimum height and is clipped at the upper edge of the chart. */
 static void draw_bar(struct buf *path, size_t column, int64_t number, uint64_t edge, int64_t *top)
 {
     char text[64];

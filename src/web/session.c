@@ -1,5 +1,5 @@
 /*
- * Cookies: base64url of the account's 16 bytes, the master key's id and the sealed text.
+ * Cookies: base64url of the account's id (16 bytes), the master key's id and the sealed text.
  */
 #include "web/session.h"
 

@@ -1,6 +1,6 @@
 /*
- * The table of a command: each answer, each step and each jump. approve, reject, resume and cancel
- * are tested with each query failing in each way.
+ * Tests every answer, step and transition of the flow command. For approve, reject, resume and
+ * cancel, each query is made to fail in each way.
  */
 #include "seam/seam.h"
 
