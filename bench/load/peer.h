@@ -34,7 +34,7 @@ struct peer {
     /* private */
     struct stream *stream; /* NULL: not connected */
     llhttp_t parser;
-    struct buf body, waiting; /* the request that waits until the connection is open */
+    struct buf body, waiting; /* waiting: the request, until the connection is open */
     struct loop_task failed;
     const char *why;
     bool is_open, is_busy, is_complete, closes;
@@ -47,8 +47,8 @@ void peer_target_deinit(struct peer_target *target);
 
 void peer_init(struct peer *peer, struct loop *loop, const struct peer_target *target, void *owner,
                void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why));
-/* Sends a complete request with its head, which is copied if it cannot be sent without waiting.
- * Asserts that no other request is in progress. */
+/* Sends a complete request, including its head. The request is copied if it cannot be sent
+ * without waiting. Asserts that no other request is in progress. */
 void peer_send(struct peer *peer, slice request, bool keeps_body);
 /* Closes the connection; no callback follows. The caller may free the memory after the next
  * turn. */

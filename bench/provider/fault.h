@@ -57,7 +57,7 @@ int faults_set(struct faults *faults, const struct json *document, struct err *e
 void faults_clear(struct faults *faults);
 /* The number of times the rules have been replaced. When it changes, held replies are sent. */
 uint64_t faults_changes(const struct faults *faults);
-/* The fault for this request, whose count is reduced by one; NULL: none. */
+/* The fault for this request, which counts against the maximum of its rule; NULL: none. */
 const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
 void faults_write(struct json_writer *w, const struct faults *faults);
 

@@ -225,8 +225,8 @@ static enum verdict read_term(struct search *s, const struct prefix *op, unsigne
     return verdict == NOTHING || !is_negated ? verdict : verdict == YES ? NO : YES;
 }
 
-/* The terms up to `closing` (0: the end), joined by AND; in braces, or as terms with OR between
- * them, by OR. The whole text is parsed, whatever the result. */
+/* Parses the text up to `closing` (0: the end). Terms with OR between them are joined by OR, the
+ * results by AND, or in braces by OR. The whole text is parsed, whatever the result. */
 static enum verdict read_list(struct search *s, const struct prefix *op, char closing,
                               unsigned depth)
 {

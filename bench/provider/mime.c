@@ -63,7 +63,7 @@ static void decode_quoted(struct buf *out, slice text, bool is_header)
     }
 }
 
-/* White space is skipped; any other invalid character ends the text. */
+/* White space is skipped. If the rest has an invalid character, nothing is decoded. */
 static void decode_lines(struct buf *out, slice text)
 {
     struct buf digits;

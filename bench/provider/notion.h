@@ -59,7 +59,7 @@ struct json notion_show_block(struct call *call, const struct record *record);
 /* Data sources and comments are below a record, too, but are not blocks. */
 bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
-/* Records that a write was carried out in the ledger, and replies with the record. */
+/* Records in the ledger that a write was carried out, and replies with the record. */
 bool notion_done(struct call *call, const struct record *record);
 /* The items that page_size and start_cursor select. false: there is no such cursor, and the
  * request has been answered. */
@@ -74,7 +74,7 @@ const char *notion_kind_name(unsigned kind);
 
 /* ---- the objects (notion_object.c) ---- */
 
-/* Marks the record, and the page that contains it, as edited. */
+/* Replaces the record's object, and marks the record as edited, and also the page of a block. */
 void notion_edit(struct call *call, struct record *record, struct json *object);
 /* Replaces the record's object with that of the request, and replies with it. Returns true. */
 bool notion_save(struct call *call);

@@ -24,7 +24,7 @@ static const char *const demo_tokens[] = {
 };
 
 static const struct {
-    const char *app, *scopes, *all; /* the app's scopes, which a token that names none also has */
+    const char *app, *scopes, *all; /* scopes: the app's; all: those of a token that names none */
 } apps[] = {
     {"gmail", "full modify readonly compose send labels settings expired", "full,settings"},
     {"notion", "read insert update comments users revoked", "read,insert,update,comments,users"},

@@ -94,7 +94,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
 
 /* ---- the reply ---- */
 
-/* The summary is too large for this reply: returns the data needed to fetch it. */
+/* Written if the summary is too large for this reply: the data needed to fetch it. */
 static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
     json_member_open(w, "summary", '{');

@@ -32,7 +32,7 @@ bool path_is_dot_segment(slice segment);
 /* Text for people to read: invisible characters (code_point_is_hidden) become \uXXXX, as in
  * JSON, except those in `kept` (ASCII). Surplus marks on a letter become \uXXXX, too. */
 void encode_visible(struct buf *out, slice text, slice kept);
-/* Writes the text and a NUL to room, which must be large enough (asserted). */
+/* Writes the hex digits and a NUL to room, which must be large enough (asserted). */
 void encode_hex_in(char *room, size_t size, slice bytes);
 int decode_hex(struct buf *out, slice text) MUST_CHECK;
 /* All but unreserved characters (RFC 3986 2.3) become %XX; the result is valid in a path segment

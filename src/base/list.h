@@ -57,7 +57,7 @@ static inline void list_unlink(struct list *node)
     node->next = node->prev = node;
 }
 
-/* Removes the node from its present list, if any. */
+/* Moves the node from its present list, if any. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
     list_unlink(node);

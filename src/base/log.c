@@ -197,7 +197,7 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
-    /* The parent's unread lines were flushed or remain in its own buffer; a copy here would
+    /* The parent's buffered lines were flushed, or remain in its own buffer; a copy here would
      * print them twice. */
     buffer_len = 0;
     dropped = dropped_reported = 0;

@@ -407,7 +407,8 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     size_t base_len = url->len;
     if (add_credential_path(b, credential, url) != OK)
         return (int)b->err->code;
-    size_t path_at = url->len; /* before it there may be a credential, which is inserted as it is */
+    /* the credential before it is encoded already, and is not checked below */
+    size_t path_at = url->len;
     if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
         return (int)b->err->code;
     /* A placeholder cannot be "." or "..", but it could complete one, or contain one after an

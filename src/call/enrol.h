@@ -16,7 +16,7 @@
 enum call_enrolled {
     CALL_ENROLLED,
     CALL_ENROL_REFUSED,          /* refused by the app, or cannot be sent */
-    CALL_ENROL_OUTAGE,           /* the app is unreachable now */
+    CALL_ENROL_OUTAGE,           /* not tested: the failure does not concern the credential */
     CALL_ENROL_OTHER_IDENTITY,   /* another user than the one that may be connected */
     CALL_ENROL_UNKNOWN_IDENTITY, /* the user could not be determined */
     CALL_ENROL_GONE,             /* the connection to reconnect */

@@ -31,12 +31,12 @@ size_t call_files_size(const struct call_file *files, size_t count);
  * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none can be found without decoding. */
 slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
-/* A hint what the caller can do about the fault; constant text. */
+/* A hint on what the caller can do about the fault; constant text. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
-/* Hashes names, types and hashes of the files; adds nothing if there are none, so that such keys
- * stay the same. */
+/* Writes the field, name, type and hash of each file; nothing if there are none, so that the
+ * fingerprints of such calls stay the same. */
 void call_files_write_fingerprint(const struct call_file *files, size_t count, struct buf *out);
 
 #endif

@@ -14,7 +14,7 @@ enum {
     FIT_ARENA_BYTES_MAX = 64 * 1024 * 1024, /* long strings, sizes of members, pointers */
     FIT_BYTES_MAX = 512 * 1024 * 1024,
     FIT_DEPTH_MAX = 12,  /* at greater depth, a part that does not fit is omitted: each level is
-                          * measured  again */
+                          * measured again */
     FIT_SHARE_MIN = 64,  /* with less room than this a member is not useful */
     FIT_ROUNDS_MAX = 16, /* rounds of sharing */
     LEFT_OUT_BYTES_MAX = 4096, /* the object that replaces an omitted output */

@@ -20,7 +20,7 @@ enum call_probe_verdict {
     CALL_PROBE_WORKS,
     CALL_PROBE_UNTESTED, /* the manifest does not have a test request */
     CALL_PROBE_REFUSED,  /* refused by the app, or cannot be sent */
-    CALL_PROBE_OUTAGE,   /* the app is unreachable now */
+    CALL_PROBE_OUTAGE,   /* not tested: the failure does not concern the credential */
 };
 
 /* Borrowed until the probe has ended. */

@@ -260,7 +260,8 @@ static struct catalog_integration *find_head(const struct catalog *catalog, slic
     return found ? *found : NULL;
 }
 
-/* The result of a lookup: the head that was found, if it could be opened. */
+/* The result of a lookup. Returns whether the head could be opened; if not, *status is
+ * ERR_NOMEM, or ERR_NOTFOUND if head is NULL. */
 static bool is_found(const void *head, bool is_open, int *status)
 {
     if (status)

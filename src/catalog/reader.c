@@ -64,7 +64,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object)
 {
-    ASSERT(parent->report && parent->arena); /* a linter's reader may not have them */
+    ASSERT(parent->report && parent->arena); /* a linter's reader may lack them */
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,

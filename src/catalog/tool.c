@@ -72,7 +72,8 @@ static void put_any(struct json_writer *w)
     json_close(w, ']');
 }
 
-/* Truncates after the last sentence that ends in the second half, else after a word. */
+/* Truncates after the last sentence that ends in the second half, else after the last word
+ * there, else after a character. */
 static slice cut_text(slice text, size_t max)
 {
     slice kept = slice_first_utf8(text, max);

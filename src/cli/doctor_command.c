@@ -72,7 +72,8 @@ static void check_public_url(struct doctor *doctor)
         doctor_say(doctor, DOCTOR_OK, "public-url", NULL, "%.*s", SLICE_ARG(url));
 }
 
-/* main.c has raised the limit to the hard limit. */
+/* main.c has raised the limit as far as it can: to the hard limit, or to the program's own
+ * maximum. */
 static void check_files(struct doctor *doctor)
 {
     const struct config *config = doctor->session->config;
