@@ -88,7 +88,7 @@ static bool on_tick(void *owner)
     return true;
 }
 
-/* main.c has raised the limit to the hard limit. */
+/* main.c has raised the limit to the hard limit, but at most to FILES_MAX. */
 static void warn_of_few_files(const struct config *config)
 {
     struct rlimit files;
@@ -153,7 +153,7 @@ static int run_service(struct serving *serving, struct err *err)
     return server_run(config, &events, err);
 }
 
-/* Settings that contradict one another are reported before anything is opened. */
+/* Checks the settings as a whole before anything is opened. */
 static int run_serve(struct command_call *call)
 {
     const struct config *config = call->config;

@@ -104,8 +104,8 @@ struct oauth_finish {
     int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */
     slice scopes_missing;          /* requested but not granted; SLICE_NONE: none */
-    bool is_refresh_token_missing; /* the token will expire without a renewal; then the app must
-                                    * be connected again */
+    bool is_refresh_token_missing; /* the token will expire and cannot be renewed; then the app
+                                    * must be connected again */
     /* private */
     struct connect_service *service;
     struct oauth_finish_request in;

@@ -87,7 +87,7 @@ slice oauth_scopes_normal(slice text, struct arena *arena);
 slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
 
 /* The credential of a connection after a grant, as JSON text: the previous credential (NULL:
- * none) with the new tokens. The caller wipes out. */
+ * none) with the new tokens. The caller wipes *out. */
 int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
                            struct buf *out) MUST_CHECK;
 

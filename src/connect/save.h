@@ -25,8 +25,8 @@ struct connect_save_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
     int64_t connection_id; /* the connection to reconnect; 0: make a new one */
-    int64_t new_id;        /* new connections only; 0: generate one. If the id exists, nothing is
-                            * made */
+    int64_t new_id;        /* new connections only; 0: generate one. If the id exists already, no
+                            * second connection is made */
     slice label, params;   /* new connections only; params a JSON object or SLICE_NONE */
     slice credential;      /* JSON text */
     slice scopes;          /* granted; SLICE_NONE: unknown */

@@ -98,7 +98,8 @@ static bool are_files_faulty(const struct exec *exec)
     return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
-/* The data of a file is empty or is not valid base64; it may be a path. */
+/* Whether there is no file, or the data of one is missing or not valid base64 (it may be a
+ * path). */
 static bool is_file_data_lacking(const struct exec *exec)
 {
     bool is_lacking = exec->faults.files_broken != 0 || exec->in.file_count == 0;

@@ -51,7 +51,8 @@ static enum op_result stop_mismatch(struct exec *exec)
               "unchanged."));
 }
 
-/* The caller may have sent no key: the server itself makes the key of a form. */
+/* The texts name no key, as the caller may have sent none: the server itself makes the key of a
+ * form. */
 static enum op_result stop_declined(struct exec *exec)
 {
     return exec_stop(exec, EXEC_CONFIRMATION_MISSING,

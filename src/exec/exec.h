@@ -54,7 +54,8 @@ struct exec_config {
     size_t account_executions_max; /* per account (limit/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* per file, decoded; an action may take less */
     size_t output_bytes;           /* per output, if the caller names no limit; 0: no limit */
-    size_t output_bytes_max;       /* the maximum that a caller can ask for; 0: no maximum */
+    size_t output_bytes_max;       /* the maximum that a caller can ask for; ignored if
+                                    * output_bytes is 0 */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -111,7 +112,7 @@ struct exec_request {
                                * "/input" */
     const char *confirm_name; /* the caller's name for is_confirmed; NULL: "confirm" */
     bool is_confirmed;
-    /* Set if the caller refuses writes without a person's consent: the hint what to do instead.
+    /* Set if the caller refuses writes without a person's consent: a hint on what to do instead.
      * SLICE_NONE: is_confirmed decides. */
     slice refusal_hint;
     bool is_dry_run;       /* does everything but the call: summary_json is the request */

@@ -91,8 +91,7 @@ struct exec_connection {
         *item; /* an item of lookup; NULL: the app needs none, or not chosen yet */
     struct connect_renewal renewal;
     int64_t renewed_id;    /* the connection whose token was renewed */
-    bool is_renewed_after; /* renewed after the provider refused the token, or a renewal was
-                            * attempted */
+    bool is_renewed_after; /* a renewal was attempted after the provider had refused the token */
 };
 
 /* Limits and circuit (admit.c). */
@@ -210,7 +209,7 @@ enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice messa
 enum op_result exec_stop_unavailable(struct exec *exec, slice message);
 enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
-/* gate.c: whether the integration or action does not exist. */
+/* gate.c: stops the run, because the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
 /* check.c: whether it needs a confirmation and does not have one; a dry run needs none. */
 bool exec_is_unconfirmed(const struct exec *exec);
@@ -224,7 +223,8 @@ enum op_result exec_end_dry_run(struct exec *exec);
 const struct catalog_auth *exec_auth(const struct exec *exec);
 /* renew.c: whether a new token may solve the provider's refusal. */
 bool exec_renews_after(const struct exec *exec);
-/* If not: prevents a failure caused by an expired token from marking the connection. */
+/* For a refusal after which the token is not renewed again: if the token has expired since, the
+ * outcome becomes a time-out, so that the connection is not marked. */
 void exec_excuse_token(struct exec *exec);
 /* Whether the connection has no token: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);

@@ -202,8 +202,8 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-/* Another page is another call of the same execution, which limits_repeat counts; it sleeps only
- * to wait for its rate. OP_NEXT: there is no further page. */
+/* Another page is another call of the same execution, which limits_repeat counts; the run sleeps
+ * here only for the wait that this returns. OP_NEXT: there is no further page. */
 static enum op_result next_page(struct exec *exec)
 {
     struct op *op = &exec->op;

@@ -69,7 +69,7 @@ static void on_task(struct loop_task *task)
     wake(read);
 }
 
-/* The last reader ends the op: before the text has arrived with a cancel, afterwards by
+/* The last reader ends the op: with a cancel if the text has not arrived yet, otherwise by
  * releasing the hold of step_announce, so that the text lives exactly as long as an answer may
  * point into it. */
 static void unref(struct exec_stored *stored)

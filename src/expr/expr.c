@@ -73,7 +73,7 @@ static bool is_path_node(const struct expr_node *node)
     case EXPR_NODE_NOT:
     case EXPR_NODE_COMPARE:
         return true; /* a boolean, or null */
-    /* A new kind of node counts as not a path until it is added above. */
+    /* A new kind of node does not count as a path until it is added above. */
     default:
         return false;
     }

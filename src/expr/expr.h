@@ -167,9 +167,10 @@ bool expr_names_null(const struct expr *expr, const struct json *root);
 void expr_write_pointer(const struct expr *expr, struct buf *out);
 
 /* Applies the expression to samples of its data: the first item of an array represents all
- * items, and null means any value. ERR_NOTFOUND with *err: the expression names a member that
- * the sample does not have, on a path that every evaluation takes. *result: a sample of the
- * result, NULL if that is unknown; lives as long as the samples, the expression and the arena. */
+ * items, and null means any value. ERR_NOTFOUND with *err: some part of the expression, even one
+ * that an evaluation might skip, names a member that the sample does not have. *result: a sample
+ * of the result, NULL if that is unknown; lives as long as the samples, the expression and the
+ * arena. */
 int expr_sample(const struct expr *expr, const struct json *root, const struct json *current,
                 struct arena *arena, const struct json **result, struct err *err) MUST_CHECK;
 

@@ -145,8 +145,8 @@ EXPR_FUNCTION(to_number)
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 
-/* The number of decimals of the currency's smallest unit (ISO 4217, except as card networks
- * count: ISK and UGX have two). */
+/* The number of decimals of the currency's smallest unit, from ISO 4217, but with two for ISK
+ * and UGX, as card networks count. */
 static unsigned currency_digits(slice code)
 {
     /* The lists are searched as text. The caller has checked that a code has three letters, so a

@@ -78,8 +78,8 @@ static int equal_objects(struct expr_run *run, const struct json *a, const struc
     for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++) {
         const struct json_member *mine = &a->as.members[i], *theirs = &b->as.members[i];
         const struct json *other = &theirs->value;
-        /* Members mostly have the same order, so the same position is tried first; otherwise a
-         * linear search is charged. */
+        /* Members mostly have the same order, so the same position is tried first. Otherwise a
+         * linear search follows, which is charged. */
         if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
             rc = expr_run_scan(run, b->count);
             other = json_get(b, json_str(&mine->key));

@@ -258,8 +258,8 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
                             int64_t tries);
 /* Whether the flow's deadline has passed; then no further call is begun. */
 bool flow_run_is_overdue(const struct flow_run *run);
-/* An error that does not affect whether the call is retried. code is constant; message and hint
- * are borrowed. */
+/* Makes an error that is not retryable and has no Retry-After. code is constant; message and
+ * hint are borrowed. */
 struct flow_error flow_error_make(const char *code, slice message, slice hint);
 struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);

@@ -268,7 +268,8 @@ static enum op_result step_joined(struct op *op)
     return OP_DONE;
 }
 
-/* Unlike a call's input the value is computed here, not with the plan: no intent needs it. */
+/* Unlike a call's input the value is computed here, not with the plan, because a transform has
+ * no intent that must be recorded first. */
 static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);

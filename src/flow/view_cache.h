@@ -20,7 +20,7 @@ struct flow_view {
     int64_t rev;
     enum flow_status status;
     slice text;    /* {flow, steps} */
-    slice summary; /* that without documents: no input, context or output */
+    slice summary; /* {flow, steps} without documents: no input, context or output */
     struct loop *loop;
     struct loop_garbage garbage;
     struct list link;

@@ -364,8 +364,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
      * that it calls. */
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
-    /* A slot is free. The origin still exists: only slot_serve frees an origin, call_detach does
-     * not. */
+    /* A slot is free. The origin still exists: call_detach does not free it, but slot_serve may. */
     if (origin)
         slot_serve(origin);
 }

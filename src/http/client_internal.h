@@ -2,7 +2,7 @@
  * Internals of the outbound client (http/client*.c). Owners:
  *
  *   http_client      origins, by key; counts connections and dials; freed after the last of them
- *   http_origin      its idle connections and lines; freed with the last of them
+ *   http_origin      its idle connections and lines; freed once nothing points to it
  *   http_line        the calls of one tenant to one origin; freed with the last of them
  *   http_tenant      its calls that wait for a slot; freed with its last line
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection

@@ -129,8 +129,8 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
     line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
 }
 
-/* The next line, in turn, that may use another slot; NULL: none. A line that may not
- * already has several, so there are few to skip while any slot is free. */
+/* The next line, in turn, that may use another slot; NULL: none. A line that may not use another
+ * has several slots already, so few lines are skipped while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
     /* A quick exit: without a free slot no line may start a call, and this runs after every
