@@ -15,7 +15,8 @@
 #include "json/json.h"
 
 enum {
-    HEAD_SLACK_BYTES = 64 * 1024, /* added to the arena's limit after the handler has used it up */
+    HEAD_SLACK_BYTES = 64 * 1024, /* added to the arena's limit, which the handler may have used
+                                   * up */
     FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
 };
 
@@ -118,8 +119,8 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 
 static bool values_are_good(const struct http_header *headers, size_t count)
 {
-    /* Only the server sets Content-Length and the other framing fields: two of them would be two
-     * framings. */
+    /* Only the server sets these fields: a second Content-Length or Transfer-Encoding would give
+     * the reply a second framing. */
     static const slice ours[] = {
         SLICE_INIT("Content-Length"), SLICE_INIT("Transfer-Encoding"), SLICE_INIT("Date"),
         SLICE_INIT("X-Request-Id"),   SLICE_INIT("Connection"),
@@ -355,7 +356,8 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
         else /* only its length is sent */
             send_whole(exchange, status, headers, count, (slice){parts[0].ptr, len});
     }
-    /* Nothing was sent (no client, an error, no body): the owner gets its body back at once. */
+    /* A large body was not begun (no client, an error, no body to send): the owner gets it back
+     * at once. */
     if (exchange->rest.len == 0)
         http_exchange_release(exchange);
     settle_reply(exchange);

@@ -58,8 +58,7 @@ struct http_server_config {
     uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
     uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a reply */
     uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
-    uint32_t reply_timeout_ms;      /* (30 s) without progress of a client that should read:
-                                     * reset */
+    uint32_t reply_timeout_ms;      /* (30 s) in which a client reads none of its reply: reset */
     uint32_t linger_timeout_ms; /* (2 s) after this server's FIN, input is read and dropped; ends
                                  * when no input came for this long, or after ten times as long */
     uint32_t drain_timeout_ms;  /* (30 s) after this the remaining connections are cut */
@@ -132,10 +131,10 @@ struct http_exchange {
     uint64_t body_bytes_max; /* on_head may change it for its path */
     uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
     struct budget_use *use;  /* the body is charged to it; it must outlive http_body_release */
-    /* Called at most once, from the loop: the client closed or was reset, or the request timed
-     * out before its reply was complete. A client that only half-closed may still read a reply,
-     * so the handler may try to reply but does not have to: a handler that drops the request
-     * calls http_reply_drop. */
+    /* Called at most once, from the loop: the client closed or reset the connection, or the
+     * request timed out before its reply was complete. A client that only half-closed may still
+     * read a reply, so the handler may try to reply but does not have to: a handler that drops
+     * the request calls http_reply_drop. */
     void (*on_gone)(struct http_exchange *exchange);
     /* During a streamed reply: the kernel has taken all queued bytes. */
     void (*on_drained)(struct http_exchange *exchange);

@@ -108,8 +108,8 @@ static void member_open(struct breaker_member *member, uint64_t now)
     member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
         return;
-    /* The origin does not answer any of them. One account alone may be the cause, unless there
-     * is no other. */
+    /* Sets the origin's gauge if every account there fails. One account alone may itself be the
+     * cause, unless there is no other. */
     struct tally sum = breaker_window_sum(&origin->window);
     bool is_telling = sum.accounts > 1 || !member->breaker->has_others;
     if (sum.failing == sum.accounts && is_telling)
@@ -125,8 +125,8 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* Whether the member may send a probe. It may also do so if the origin's circuit has closed
- * since its own opened. */
+/* Whether the member may send a probe: its circuit's time is over, or the origin's circuit has
+ * closed since its own opened. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;

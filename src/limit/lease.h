@@ -71,7 +71,8 @@ void lease_deinit(struct lease *lease);
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns);
 /* Updates part and tokens to this time. */
 void lease_fill(struct lease *lease, uint64_t now_ns);
-/* Counts a call that wants its turn, served or not: the database divides the limit by this need. */
+/* Counts a call that wants its turn, served or not: the database divides the limit in proportion
+ * to this need. */
 void lease_arrive(struct lease *lease, uint64_t now_ns);
 /* Counts calls that were sent, or (below 0) were not: takes tokens, even below zero. */
 void lease_spend(struct lease *lease, int64_t calls);

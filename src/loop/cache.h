@@ -85,8 +85,8 @@ void cache_deinit(struct cache *cache);
 
 /* The entry in the table, even if it has expired or its load is under way. NULL: none. */
 struct cache_entry *cache_peek(struct cache *cache, slice key);
-/* Returns a valid entry, which becomes the most recently used. Borrowed until the caller
- * returns. */
+/* Returns a valid entry, which becomes the most recently used. NULL: none. Borrowed until the
+ * caller returns. */
 struct cache_entry *cache_find(struct cache *cache, slice key);
 /* Call it after cache_find returned NULL: op is held until class->answer is called with `wait`,
  * or until it is cancelled. wait NULL: nothing waits, the entry is only loaded. false: out of

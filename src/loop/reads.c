@@ -191,7 +191,7 @@ static void on_discard(struct loop_task *task)
         timer_start_in_ms(&loop->reads.discard_timer, DISCARD_REST_MS);
 }
 
-/* For poll and the reads that follow it: timers come before both. */
+/* Queues the task for after poll and the reads that follow it, because timers come before both. */
 static void on_discard_due(struct timer *timer)
 {
     struct loop_reads *reads = CONTAINER_OF(timer, struct loop_reads, discard_timer);

@@ -126,7 +126,7 @@ static bool has_label(const struct connection *row, slice label)
     return slice_eq(row->label, label);
 }
 
-/* The ids and labels of these connections. */
+/* Lists the rows: id and label. */
 static slice list_connections(const struct connection *rows, size_t count, struct arena *arena)
 {
     struct arena_text text;
@@ -155,7 +155,8 @@ static enum op_result refuse_label(struct api_request *request, const struct nam
                            SLICE_ARG(label), SLICE_ARG(app), SLICE_ARG(list));
 }
 
-/* Rows with the label come first. If the app has no connection, the execution reports it. */
+/* The rows with the label are the first ones. The execution itself reports an app without
+ * connections. */
 static enum op_result finish_label(struct api_request *request)
 {
     struct naming *naming = request->state;
@@ -172,7 +173,7 @@ static enum op_result finish_label(struct api_request *request)
     return mcp_run(request, &naming->wanted);
 }
 
-/* Finds the id of the connection before a form is shown and before the call has a fingerprint. */
+/* Finds the id before a form is shown and before the call gets its fingerprint. */
 static enum op_result find_label(struct api_request *request, const struct exec_request *wanted,
                                  slice label)
 {

@@ -271,8 +271,9 @@ static bool has_input(const struct tool *tool, slice name)
     return false;
 }
 
-/* The first argument that the tool does not have; the endpoint would ignore it. Misspelt names
- * are left to the endpoint, which suggests the right name. SLICE_NONE: there is none. */
+/* Returns the first argument that is not one of the tool's inputs and that the endpoint would
+ * ignore; SLICE_NONE: none. The endpoint itself refuses a misspelt member that it knows, with
+ * its right name. */
 static slice unknown_argument(const struct tool *tool, const struct json *arguments)
 {
     const struct api_names *members = tool->endpoint->members;

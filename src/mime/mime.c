@@ -216,7 +216,7 @@ static void put_mixed(struct mime *mime, const struct json *body, const struct j
 
 /* ---- the message ---- */
 
-/* Returns NULL if the member is absent or null; also sets the error if it has another type. */
+/* Returns NULL if the member is absent, null, or of another type, which also sets the error. */
 static const struct json *message_member(struct mime *mime, const struct json *message,
                                          const char *name, enum json_type type)
 {

@@ -116,8 +116,8 @@ static enum op_result step_registered(struct op *op)
     return op_jump(op, NODE_FIND_DEAD);
 }
 
-/* NODE_HEARTBEAT_MS is a fifth of the lease, so that a few lost heartbeats do no harm. A leave
- * ends the sleep, and the heartbeat's step then leaves. */
+/* NODE_HEARTBEAT_MS is a fifth of the lease, so that a few lost heartbeats do no harm.
+ * node_leave ends the sleep, and the heartbeat's step then leaves. */
 static enum op_result step_rest(struct op *op)
 {
     struct node *node = node_of(op);

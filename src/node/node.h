@@ -34,8 +34,8 @@ bool node_may_write(const struct node *node);
 /* Ends the lease, so that others need not wait for it to expire. parent (may be NULL) is held
  * until the end is durable or has failed. No recovery follows. */
 void node_leave(struct node *node, struct op *parent);
-/* Ends all ops of the node, after node_leave, or if the database has failed. The pointer must
- * not be used afterwards; the memory is freed later. */
+/* Ends all ops of the node: after node_leave, or without it if the server no longer waits for
+ * the database. The pointer must not be used afterwards; the memory is freed later. */
 void node_free(struct node *node);
 
 #endif

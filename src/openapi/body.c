@@ -67,8 +67,9 @@ static bool has_more_to_say(const struct json *schema)
     return false;
 }
 
-/* Collects the members of an object schema and of its allOf. false: it is not an object, or it
- * allows further members. depth limits references that lead back to themselves. */
+/* Collects the members of an object schema and of its allOf. false: it is not an object, or a
+ * list of members cannot express it, as when it has a schema for further members. depth limits
+ * references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);

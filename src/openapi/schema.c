@@ -340,7 +340,7 @@ static void keep_required(struct import_schema *s, const struct json *in, struct
     const struct json *properties = JSON_GET(in, "properties");
     struct json all, kept = json_array();
     if (!json_is(required, JSON_ARRAY) || !keep_names(s, required, 0, &all))
-        return; /* authors of 3.0 put a boolean into a property, which is not valid */
+        return; /* authors of 3.0 put a boolean `required` into a property, which is not valid */
     for (uint32_t i = 0; i < all.count; i++) {
         const struct json *property = json_get(properties, json_str(&all.as.items[i]));
         if (!property || !is_other_way(s, property))

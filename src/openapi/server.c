@@ -247,8 +247,8 @@ slice import_server_prefix(struct import_op *op)
         servers = JSON_GET(op->path_item, "servers");
     if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
         return SLICE_NONE;
-    /* Only a path below the document's server can be expressed: its remainder precedes the
-     * operation's path. */
+    /* Only a path below the document's server can be expressed: the part of the URL after that
+     * server's precedes the operation's path. */
     slice url = first_url(servers), base = op->im->server_url;
     slice rest = slice_from(url, base.len);
     bool is_below = slice_starts_with(url, base) && (rest.len == 0 || rest.ptr[0] == '/') &&

@@ -62,7 +62,7 @@ enum pg_type {
 struct pg_words {
     const char *const *list;
     unsigned count;
-    unsigned unknown; /* the value for a word of a newer version; count: impossible */
+    unsigned unknown; /* the value for a word of a newer version; count: no such word can occur */
 };
 
 /* The struct member of a column (pg/bind.h). */

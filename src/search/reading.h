@@ -89,7 +89,7 @@ enum search_class_flag {
     WORD_TIME = 2048,    /* a time or a number */
     WORD_TELLER = 4096,  /* after a thing it begins a description: "the mail she sent" */
     WORD_GENERIC = 8192, /* does not identify an app in its name: "API" */
-    WORD_LOCATION = 16384,    /* where a thing is kept: never an aside as an app's name */
+    WORD_LOCATION = 16384,    /* where a thing is kept: like an app's name, never an aside */
     WORD_FINDS = 32768,       /* a document or a synonym has it; set when the index is built */
     WORD_LETTER = 65536,      /* a person sends it: the app that it comes from is not where it is
                                * kept */
