@@ -245,7 +245,7 @@ test('an app: its actions with their effect, what a connection must be allowed t
   const curl = await visit.page.locator('#curl').innerText();
   const [example] = actions.find(({ action_id }) => action_id === 'send_message').examples;
   assert.deepEqual(JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)), { integration_id: 'gmail', action_id: 'send_message', input: example.input });
-  // the curl call on the page gets the reply that the page predicts
+  // the curl call on the page does not confirm, so it sends nothing
   const reply = await dashboard.call(account, 'POST', '/api/executions', JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)));
   assert.equal(reply.json.error_code, 'policy_blocked', reply.text);
   await visit.goto('/integrations/gmail/actions/nothing');
@@ -1070,7 +1070,8 @@ test('a flow: the request that its page shows works unchanged', async () => {
   await visit.end();
 });
 
-// Posts a form as a client without form validation would.
+// The fields of a form, and a post of them by a client that does not validate forms. to: the path
+// that the reply redirects to.
 const fieldsOf = async (visit, names) => Object.fromEntries(await Promise.all(names.map(async (name) => [name, await visit.page.locator(`form[action$="/again"] [name=${name}]`).inputValue()])));
 async function post(visit, path, fields) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');

@@ -119,7 +119,7 @@ class Costs {
         const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / REQUESTS);
         const known = this.pages.get(path);
         // At the same time, the server runs queries of its own, which do not belong to the page, so
-        // the lowest number of statements also counts.
+        // the lowest number of statements is used here, too.
         const least = !known || own + its < known.own + known.its ? { own, its } : known;
         this.pages.set(path, { ...least, statements: Math.min(statements, known?.statements ?? statements) });
       }

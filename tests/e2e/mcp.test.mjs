@@ -357,7 +357,7 @@ test('a flow in a result is lean, and include adds the rest', async () => {
   assert.deepEqual(await read(id, { include: ['context', 'steps'] }), { flow: flowOf(whole, 'input', 'context', 'currentStep'), steps: whole.steps });
   for (const include of ['steps', ['all'], [1], [['steps']], {}]) assert.match((await read(id, { include })).error, /^include must be a list of/);
   assert.match((await read(id, { until: 'soon' })).error, /^until must be/);
-  // The wait of a person's decision.
+  // Waits for a person's decision.
   const decided = read(id, { wait: 60, until: 'ended' });
   assert.equal((await server.call(account.key, 'POST', `/api/flows/${id}/approve`)).status, 200);
   const ended = await decided, end = await view(id);

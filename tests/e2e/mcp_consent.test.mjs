@@ -104,7 +104,7 @@ test('the setting refuses for all keys but those that say otherwise; forms: neve
   calls = 0;
 });
 
-// A value with the required members that the schema accepts.
+// A value that the schema accepts, with the required members only.
 function example(schema) {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];

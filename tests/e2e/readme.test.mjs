@@ -24,7 +24,8 @@ function none(found) {
   assert.deepEqual([...new Set(found)], []);
 }
 const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).map((what) => `${page}: ${what}`));
-// The metrics that the source counts. A string that only reads a metric does not count.
+// Whether the source counts the metric of this name. A string that only reads a metric does not
+// count.
 const isMetric = (name) => new RegExp(`METRIC_INIT\\(\\s*"${name}"`).test(source);
 const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
 const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);

@@ -148,8 +148,8 @@ static int add_flow(struct seam_store *store, struct pg_query *query, const stru
     return OK;
 }
 
-/* By the time, the second sending distinguishes its own work, or that of the first sending, from
- * work of others. */
+/* The second sending finds out from the time of a row whether the row is its own work, or that
+ * of the first sending, or work of others. */
 static int do_start(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = started_flow(store, query);

@@ -155,7 +155,7 @@ size_t sim_node_number(const struct sim *sim, const struct sim_node *node);
 
 /* ---- sim_provider.c ---- */
 
-/* The run of these calls has ended, so they end, too. */
+/* Forgets a run that has ended, and whose calls have ended, too. */
 void sim_provider_forget(struct sim *sim, const struct sim_run *run);
 /* Sends the first byte of each call that has not sent it yet. */
 void sim_provider_take(struct sim *sim, struct sim_node *node);

@@ -44,7 +44,8 @@ export class CitusCluster {
     return { table: `${table}_${id}`, node: await this.nodeOf(account) };
   }
 
-  // Replaces a worker as by its standby: the worker dies, and another address serves its data.
+  // Acts like a standby that replaces a worker: the worker dies, and another address serves its
+  // data.
   async readdress(name) {
     const id = await this.sql(`select nodeid from pg_dist_node where nodeport = ${this.portOf(name)}`);
     await this.killOne(name);

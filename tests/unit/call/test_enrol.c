@@ -726,7 +726,8 @@ static void each_wait_may_fail_and_be_cancelled(void **state)
 
 /* ---- without memory ---- */
 
-/* Cancels from the first answer on, or from the app's reply on. */
+/* Fails the n-th allocation after the first answer, or after the app's reply if is_late. Returns
+ * the number of allocations that failed. */
 static uint64_t fail_allocation(struct machine *m, const struct way *way, bool is_late, uint64_t n)
 {
     struct asker asker;

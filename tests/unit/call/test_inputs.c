@@ -153,8 +153,9 @@ static struct json text_of(struct bench *b, slice unit, size_t count)
 
 static size_t text_count, refused_count;
 
-/* The length of a URL does not depend on the kind of characters, so a text for the URL consists
- * of letters. A text may be invalid in a mail (an address), which no expression shows. */
+/* The limit of a URL counts bytes, and that of a schema characters, so only letters up to the
+ * schema's limit have to fit into a URL. A text may be invalid in a mail (an address), which no
+ * expression shows. */
 static bool is_refused_well(const char *why, bool is_letters)
 {
     if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))

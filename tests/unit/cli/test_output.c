@@ -47,7 +47,7 @@ static void print_on_terminal(const struct output_table *table, unsigned short c
     assert_non_null(out);
     assert_int_equal(output_table_print(table, out, "none", &err), OK);
     assert_int_equal(fclose(out), 0);
-    /* The output is read in pieces. Then a write fails, because the other end is closed. */
+    /* The output arrives in pieces. Then the read fails, because the other end is closed. */
     size_t len = 0;
     for (ssize_t got; (got = read(master, text + len, size - 1 - len)) > 0;)
         len += (size_t)got;

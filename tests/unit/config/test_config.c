@@ -171,7 +171,7 @@ static void units_scale_and_bounds_hold(void **state)
     assert_contains(refusal(CONFIG_SERVE, "--database-writers 2.5"), "a whole number");
 }
 
-/* 2^64 divided by a unit must not wrap to a small number. */
+/* A value of 2^64 or more, with a unit or without, must not wrap to a small number. */
 static void numbers_do_not_wrap(void **state)
 {
     (void)state;

@@ -155,7 +155,7 @@ static void a_flow_that_is_cancelled_meanwhile(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "write", three);
     (void)machine_query(m, "flow_item_insert");
-    machine_row(m, id)->flow.rev++; /* owned by another node, which will record it later */
+    machine_row(m, id)->flow.rev++; /* cancelled by another node, which will record it later */
     machine_row(m, id)->flow.status = FLOW_CANCELLED;
     machine_row(m, id)->flow.owner = (struct uuid){{0}};
     seam_walk_for_ms(&m->walk, 1000);
@@ -316,7 +316,7 @@ static void an_item_is_repeated_after_a_refusal_that_passes(void **state)
     assert_int_equal(m->store.steps.items[0].step.attempt, 1);
 }
 
-/* Counts attempts both in the lanes and in the step. */
+/* Ten attempts in total, whether they are made in the lane or in the step. */
 static void an_item_has_ten_tries(void **state)
 {
     struct machine *m = *state;

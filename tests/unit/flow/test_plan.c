@@ -295,8 +295,8 @@ static void test_large_changes_are_cut(void **state)
     buf_deinit(&output);
 }
 
-/* An approval without memory for the changes is shown without them. Without memory for the calls
- * themselves, it fails. */
+/* An approval that is too large with its changes is shown without them. If the calls alone are
+ * too large, it fails. */
 static void test_what_is_sent_comes_first(void **state)
 {
     (void)state;

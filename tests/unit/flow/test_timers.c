@@ -1,6 +1,6 @@
 /*
  * The table of the timers: which are in memory, which are scanned for, and what happens if a scan
- * fails or memory is full.
+ * fails or there is no room for another run.
  */
 #include "seam/seam.h"
 

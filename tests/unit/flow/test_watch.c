@@ -176,7 +176,8 @@ static void another_account_watches_nothing(void **state)
     assert_int_equal(ours.count, 1);
     ours.count = 0;
     ours.watch.rev = 9;
-    pg_bench_until_true(&bench, is_seen, &foreign); /* a poll, which also includes our flow */
+    pg_bench_until_true(&bench, is_seen, &foreign); /* a poll, which also covers the owner's
+                                                     * watch */
     assert_int_equal(ours.count, 0);
     flow_watch_remove(&foreign.watch);
     flow_watch_remove(&ours.watch);

@@ -219,7 +219,8 @@ static void who_would_wait_too_long_is_refused_at_once(void **state)
     assert_left_ms(late->place.retry_after_ms, 10001, began_ns);
     struct caller *patient = come(1, 11000);
     assert_false(patient->is_decided);
-    late = come(1, 11000); /* it waits twice as long, because the patient caller is first */
+    late = come(1, 11000); /* its wait would be twice as long, because the patient caller is
+                            * first */
     assert_true(is_refused(late));
     assert_left_ms(late->place.retry_after_ms, 20001, began_ns);
 }

@@ -352,7 +352,7 @@ static void a_slow_resolver_starves_nobody(void **state)
             assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
     } while (gate_waiting() < AT_ONCE);
     assert_int_equal(gate_waiting(), AT_ONCE);
-    spin_ms(SLOW_MS); /* it is looked up again, even after the ttl */
+    spin_ms(SLOW_MS); /* also longer than the ttl, so the name is looked up again */
     size_t calls = gate_calls();
     ask_and_wait(&other, *state, resolver, "good.example");
     assert_int_equal(other.query.status, OK);

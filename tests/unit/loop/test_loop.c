@@ -509,7 +509,7 @@ static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
     return loop_turn_limit_passed() ? PASSED : 0;
 }
 
-/* Runs in a separate process, since exceeding the limit ends it. */
+/* Runs in a separate process, since the mark of an exceeded limit stays for the process. */
 static bool is_passed_by(struct loop *loop, unsigned count, uint64_t ms)
 {
     int status, tries = 0;

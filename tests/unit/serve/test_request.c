@@ -417,7 +417,8 @@ static void failing_allocations(void **state)
         struct client client;
         room_begin(&room, *state, defaults);
         client_open(&client, &room.app);
-        assert_true(buf_reserve(&client.got, 4096)); /* the failure was caused by the server */
+        assert_true(buf_reserve(&client.got, 4096)); /* so the allocation that fails is one of
+                                                      * the server */
         SEND(&client, POST("/body", "2"));
         mem_fail_at(n, 1);
         WAIT_UNTIL(room.app.loop,

@@ -16,7 +16,7 @@ struct bench {
     struct pg_pool *pool;
     struct store_laters laters;
     size_t sent, ended, cancelled;
-    size_t again; /* it rejects that many results */
+    size_t again; /* the number of results that are not accepted, so the statement is sent again */
 };
 
 struct note {

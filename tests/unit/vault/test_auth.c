@@ -324,7 +324,8 @@ static void test_forget_one_account(void **state)
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.was_at_once);
     assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
-    assert_false(asker.was_at_once); /* the new owner of the key is unknown */
+    assert_false(asker.was_at_once); /* it is unknown whose key this is now, so it is looked up
+                                      * again */
     vault_auth_forget(auth, account_id);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
     assert_false(asker.was_at_once);
