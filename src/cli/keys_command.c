@@ -159,6 +159,17 @@ static const char *api_key_state(const struct api_key *key)
     return key->expires_at && key->expires_at <= clock_shared_us() ? "expired" : "live";
 }
 
+/* The members forms and unattended_writes; empty: as set for the server. */
+static const char *mcp_limits(const struct api_key *key)
+{
+    bool is_formless = key->forms.ptr != NULL;
+    if (!key->unattended_writes.ptr)
+        return is_formless ? "forms never" : "";
+    if (slice_eq_cstr(key->unattended_writes, "refuse"))
+        return is_formless ? "forms never, unattended refuse" : "unattended refuse";
+    return is_formless ? "forms never, unattended allow" : "unattended allow";
+}
+
 static void put_key_cells(struct output_table *table, const void *row)
 {
     const struct api_key *key = row;
@@ -171,6 +182,7 @@ static void put_key_cells(struct output_table *table, const void *row)
     output_table_time(table, key->expires_at);
     output_table_time(table, key->last_used_at);
     output_table_cell(table, key->addresses.ptr ? key->addresses : SLICE("any"));
+    output_table_cell(table, slice_cstr(mcp_limits(key)));
     output_table_cell(table, key->name);
 }
 
@@ -181,7 +193,7 @@ static void put_listed_key(struct output_json *json, const void *row)
 
 static const struct output_list key_list = {
     .row_size = sizeof(struct api_key),
-    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|NAME",
+    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|MCP|NAME",
     .none = "the account has no keys; `sluice keys create` makes one",
     .put_cells = put_key_cells,
     .put_json = put_listed_key,

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Mcp, contentOf } from './support/mcp.mjs';
 import { until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
 import { apps, manifestOf } from './replay/recordings.mjs';
 import { Stage } from './replay/stage.mjs';
 
@@ -185,4 +186,20 @@ test('no starts nothing, nor does a yes after it; faults are not asked about', a
   }
   assert.equal((await server.call(keys.plain, 'GET', '/api/flows?template=unread_mail_to_slack')).json.flows.length, 1);
   assert.equal(calls, 0);
+});
+
+test('a key that refuses unattended writes makes only such keys in the dashboard', async () => {
+  const admin = await stage.stack.key(stage.account, ['--scopes', 'read,admin', '--unattended-writes', 'refuse']);
+  const options = async (key) => {
+    const pages = new Pages(server.base);
+    await pages.press(await pages.go('/sign-in'), 'Sign in', { key });
+    const { text } = await pages.go('/keys/new');
+    return [...text.matchAll(/<option value="(allow|refuse|)"/g)].map(([, value]) => value);
+  };
+  assert.deepEqual([await options(admin), await options(stage.key)], [['refuse'], ['', 'allow', 'refuse']]);
+});
+
+test('a list of keys shows the limits for /mcp', async () => {
+  const listed = await stage.stack.must(['keys', 'list', stage.account]);
+  for (const limit of ['unattended refuse', 'unattended allow', 'forms never']) assert.equal(listed.split('\n').filter((line) => line.includes(limit)).length, limit === 'unattended refuse' ? 2 : 1, listed);
 });
