@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Mcp, contentOf } from './support/mcp.mjs';
+import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const LACKS = { read: 'This API key lacks the scope "execute:read"', write: 'This API key lacks the scope "execute:write"' };
@@ -162,4 +163,18 @@ test('scopes are words of a key, stored and printed as they are given', async ()
   const fault = await stack.sluice(['keys', 'create', account.id, '--scopes', 'execute:delete']);
   assert.notEqual(fault.code, 0);
   assert.match(fault.stderr, /"execute:delete" is not a scope; scopes are read, execute \(or only execute:read or execute:write\), approve and admin/);
+});
+
+test('the dashboard offers only the templates that the session may start', async () => {
+  for (const key of [keys.read, keys.write, account.key]) {
+    const pages = new Pages(server.base);
+    await pages.signIn(key);
+    const list = (await pages.go('/flows/new')).text;
+    for (const template of templates) {
+      const can = key !== keys.read || !template.steps.some((step) => step.side_effect_level && step.side_effect_level !== 'read');
+      assert.equal(list.includes(`/flows/new?template=${template.key}"`), can, template.key);
+      const { text } = await pages.go(`/flows/new?template=${template.key}`); // its form, or the list
+      assert.equal(!text.includes('/flows/new?template='), can, template.key);
+    }
+  }
 });
