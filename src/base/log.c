@@ -45,8 +45,7 @@ static uint64_t lines_in(slice bytes)
     return lines;
 }
 
-/* Writes as much of the buffer to the sink as it accepts. */
-/* The caller holds the lock. */
+/* Writes as much of the buffer to the sink as it accepts. The caller holds the lock. */
 static void drain(void)
 {
     size_t done = 0;

@@ -62,7 +62,7 @@ void app_times_deinit(struct app_times_table *table)
     mem_free(table->other);
 }
 
-/* If the table is full or memory is short, the entry is not stored. */
+/* If the table is full or memory is short, returns (other), and no entry is stored. */
 static struct app_times *add_app(struct app_times_table *table, slice id)
 {
     if (table->by_id.count == EXEC_APPS_MAX)

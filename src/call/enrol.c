@@ -194,7 +194,8 @@ static enum op_result audit_refusal(struct call_enrol *enrol,
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
-/* The refusal, when nothing was stored: a connection keeps its identity when it is reconnected. */
+/* Refuses the identity; nothing was stored. A connection keeps its identity when it is
+ * reconnected. */
 static enum op_result refuse_identity(struct call_enrol *enrol, enum match match,
                                       const struct connection_identity *wanted, const char *what)
 {
@@ -270,9 +271,9 @@ static enum op_result save_connection(struct call_enrol *enrol)
     return OP_WAIT;
 }
 
-/* Called after the probe has ended, whose fields are read here. Nothing is stored after an
- * OUTAGE: a credential that was never tested would fail in its first execution, when the person
- * who typed it cannot correct it. */
+/* Called after the probe has ended; reads its fields. Nothing is stored after an OUTAGE: a
+ * credential that was never tested would fail in its first execution, when the person who typed
+ * it cannot correct it. */
 static enum op_result step_save(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);

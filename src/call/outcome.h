@@ -84,7 +84,6 @@ enum exec_advice {
     EXEC_ADVICE_NONE,      /* the app needs no connection */
 };
 
-/* Everything that an envelope needs. The texts live in the arena of the caller that fills it in. */
 /* The phases of a run among which its time is divided. The rest, gate_ns, is everything before
  * the call and between the other phases: key, input, connection, token, claim, pauses between
  * attempts. */
@@ -92,6 +91,7 @@ struct exec_times {
     uint64_t gate_ns, limits_ns, provider_ns, record_ns;
 };
 
+/* Everything that an envelope needs. The texts live in the arena of the caller that fills it in. */
 struct exec_outcome {
     enum exec_reason reason;
     enum exec_effect effect;

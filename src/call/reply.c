@@ -321,7 +321,7 @@ static slice redirect_hint(struct reply *r, slice hint)
     return longer.ptr ? longer : hint;
 }
 
-/* For an app that accepts calls without a credential there is none to reconnect. */
+/* For an app that accepts calls without a credential, there is no connection to reconnect. */
 static slice default_hint(struct reply *r)
 {
     enum exec_reason reason = r->out->reason;

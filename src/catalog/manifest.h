@@ -6,8 +6,8 @@
 
 #include "catalog/reader.h"
 
-/* Reads one parsed manifest into the arena of `catalog`. Faults are added to the report; returns
- * NULL if the struct could not be made. The actions are sorted; nothing is added to the maps. */
+/* Reads one parsed manifest into the arena. Faults are added to the report; returns NULL if the
+ * struct could not be made. The actions are sorted; nothing is added to the maps. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report);

@@ -61,7 +61,7 @@ static int export_to_file(struct session *session, struct uuid account_id, const
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
     if (fclose(out) != 0 && result == OK)
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
-    /* The file is complete now and has its final name. */
+    /* The file is complete now, and the rename gives it its final name. */
     if (result == OK && rename(part, path) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
     if (result != OK)
