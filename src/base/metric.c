@@ -239,7 +239,7 @@ void metric_time(struct metric *metric, uint64_t ns)
     metric_observe_ns(plain_series(metric), ns);
 }
 
-/* Whether the text format requires an escape for this character. */
+/* Appends text with the escapes that the text format requires. */
 static void append_escaped(struct buf *out, slice text, bool is_label)
 {
     while (text.len) {

@@ -29,8 +29,8 @@ struct slab {
     size_t bytes;     /* size of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
-    /* Unused slots are taken in order, so that their pages are not touched until they are
-     * needed. */
+    /* Slots that were never used are taken in order, so that their pages are not touched until
+     * they are needed. */
     uint32_t used, untouched, slots;
     struct secret *free;
 };
