@@ -26,8 +26,8 @@ static const char *confirm_name(const struct exec *exec)
     return exec->in.confirm_name ? exec->in.confirm_name : "confirm";
 }
 
-/* A confirmation inside the input, or under a name that other faces use: if it were dropped, it
- * would be lost. */
+/* For a confirmation inside the input, or under a name that other faces use: the hint says how
+ * to move or rename it. If the member were just removed, the confirmation would be lost. */
 static void mend_confirmation(struct exec *exec, struct schema_violation *found)
 {
     slice prefix = input_pointer(exec), name = found->pointer;

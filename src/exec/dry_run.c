@@ -28,7 +28,8 @@ static void put_headers(struct json_writer *w, const struct call_built *built)
     json_close(w, '}');
 }
 
-/* Whether a part of the body is a file's bytes, which are not copied (call/build.h). */
+/* The file whose bytes are this part of the body, as they are not copied (call/build.h); NULL:
+ * none. */
 static const struct call_file *file_of(const struct exec *exec, slice part)
 {
     for (size_t i = 0; i < exec->in.file_count; i++)

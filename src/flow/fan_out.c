@@ -132,7 +132,8 @@ static enum op_result fail_item(struct flow_lane *lane)
     return OP_STOP;
 }
 
-/* The flow continues on another node: the other lanes stop at their next item, too. */
+/* The flow is lost to another node or was changed, or this process shuts down: the other lanes
+ * stop at their next item, too. */
 static enum op_result leave_fan(struct flow_lane *lane)
 {
     lane->fan->is_left = true;

@@ -20,8 +20,8 @@ OP_OF(load_of, flow_load)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
-/* Whether a view is cached or the flow runs here. Then the flow's revision shows whether that
- * view is current. Without either, the revision alone would be useless. */
+/* If a view is cached or the flow runs here, reads only the flow's revision, which shows whether
+ * that view is current. Without either, the revision alone would be useless. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
