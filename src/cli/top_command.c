@@ -108,7 +108,8 @@ static void put_work(struct top *top)
                sum(top, "sluice_http_client_waiting"));
     put_row(top, "flow transitions", "sluice_flow_transitions_total", NULL);
     buf_printf(out, "  flows running %.0f\n", sum(top, "sluice_flows_running"));
-    /* Taken from one process, since each process knows all waiting flows. */
+    /* The last two numbers are the largest of all processes, not sums: each process knows all
+     * waiting flows. */
     put_row(top, "waiting flows", "sluice_flow_lateness_seconds_count",
             "sluice_flow_lateness_seconds");
     buf_printf(out, "  %.0f wait, %.0f due in a minute\n",
