@@ -234,7 +234,8 @@ static enum op_result step_check_body(struct op *op)
 
 /* ---- the endpoint ---- */
 
-/* An endpoint that ends without an answer lets `resume` answer, which reads more of the body. */
+/* An endpoint that ends without an answer but still holds the op, such as for another scan of a
+ * list, continues in `resume`. */
 static bool is_more(const struct serve_request *request, enum op_result result)
 {
     bool is_late = result == OP_DONE && !request->is_answered && request->op.holds > 0;

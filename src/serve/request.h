@@ -64,7 +64,7 @@ struct serve_face {
     serve_part *find_caller;
     /* Handles the result of the check: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
     serve_part *take_caller;
-    /* Called before 404 and 405 are answered, and after */
+    /* admit is called before 404 and 405 are answered, check_access after */
     serve_part *admit, *check_access;
     /* Called when the whole body has arrived and its memory is reserved. check_body may jump
      * back to read_body */

@@ -363,7 +363,7 @@ static const struct op_class reload_class = {
     .free = free_op,
 };
 
-/* Templates are in a subfolder. If it does not exist, the folder is watched until it does. */
+/* Templates are in a subfolder, which may not exist yet: its watch then waits for it. */
 static void watch_folders(struct reload *reload, slice dir)
 {
     struct buf path;

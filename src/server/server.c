@@ -373,7 +373,8 @@ static void log_listening(struct server *server)
                   LOG_INT("port", http_server_port(server->http, i)));
     slice base = config->public_url;
     if (base.len == 0)
-        /* The number of a port 0 is known only now, so the URL is derived from the bound port. */
+        /* The port of an address with port 0 is known only now, so the URL is derived from the
+         * bound port. */
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base, config->public_url.len > 0);
     api_public_url_set(server->front.api, base);

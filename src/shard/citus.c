@@ -203,7 +203,8 @@ static int citus_run_script(struct citus *citus, slice script, const struct citu
     return OK;
 }
 
-/* The last line reports which tables are distributed now. */
+/* The last line reports the version of Citus, and over how many shards and nodes the tables are
+ * distributed. */
 static int citus_sum_up(struct citus *citus, const struct citus_events *events)
 {
     struct pg_rows rows;

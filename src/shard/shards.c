@@ -45,9 +45,9 @@ static struct shards_node *node_of(struct shards *shards, int64_t group)
     return NULL;
 }
 
-/* Returns a pool for the node. If the node had another address, the old pool ends and its
- * queries move to the new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have queries
- * under way. */
+/* Makes sure that there is a pool for the node. If the node had another address, the old pool
+ * ends and its queries move to the new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have
+ * queries under way. */
 static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};

@@ -156,9 +156,9 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
  */
 
 enum flow_take_kind {
-    FLOW_TAKE_RESUME,  /* of a waiting flow, if wake_at has passed (by the database's clock), or
-                        * by a person of a failed flow, from the failed step. A passed deadline
-                        * is removed */
+    FLOW_TAKE_RESUME,  /* a waiting flow whose wake_at has passed (by the database's clock); or a
+                        * failed flow, from the failed step, for a person: a passed deadline is
+                        * then removed */
     FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
     FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
                           that node had left in order */

@@ -11,7 +11,7 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
-    slice trace, title;      /* likewise; SLICE_NONE: the template's name is used */
+    slice trace, title;      /* likewise; without a title the template's name is used */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */
@@ -63,7 +63,7 @@ STORE_ROW_RESULT(store_flow_title_result, flow_title)
  * one query per flow, batched into one statement per turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
-/* A positive number that changes when an account's waiting flows change, or its newest flow of
+/* A positive number that changes when an account's waiting flows change, or the newest flows of
  * any other status. Read its result like that of a rev; 1 without flows. */
 void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id);

@@ -13,7 +13,7 @@ enum {
 };
 
 struct oauth_client {
-    struct uuid account_id; /* nil: for all accounts that have no client */
+    struct uuid account_id; /* nil: for all accounts without a client of their own */
     slice integration_id;
     slice client_id;
     slice sealed; /* the sealed secret; empty: a public client */

@@ -16,8 +16,8 @@
 static const struct stream_class engine_class;
 static const struct stream_events under_events;
 
-/* Used only in the loop thread, and shared by all sessions: bytes read, records to write, and
- * small parts that are gathered into one record. It is empty between two events. */
+/* Bytes read, records to write, and small parts that are gathered into one record. Used only in
+ * the loop thread, shared by all sessions, and empty between two events. */
 static char scratch_plain[TLS_RECORD_BYTES];
 static struct buf scratch_out = {.bytes_max = (size_t)4 * TLS_FLUSH_BYTES};
 static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
@@ -157,7 +157,7 @@ static bool engine_flush(struct tls_engine *engine)
     if (code == OK)
         return true;
     /* CLOSED: the stream below reports the reason in its on_closed. LIMIT: its queue is too
-     * small, and encrypted bytes cannot be encrypted again. */
+     * small, and bytes that are already encrypted cannot be taken back. */
     struct err why;
     err_set(&why, (enum err_code)code, "the connection below TLS takes no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);

@@ -91,7 +91,7 @@ void vault_guard_stop(struct vault_guard *guard);
 /* Drops an account's cached keys, and all refused keys. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
 /* To be called after this process has changed a key or an account (the commit is durable): drops
- * the cached keys, and notifies the others. */
+ * the account's cached keys, and notifies the other processes. */
 void vault_auth_changed(struct vault_auth *auth, struct uuid account_id);
 /* Drops all cached keys, so that the next check queries the database. */
 void vault_auth_flush(struct vault_auth *auth);

@@ -41,7 +41,7 @@ slice session_seal(const struct vault_ring *ring, const struct web_session *sess
  * still be checked (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
-/* The caller for which the session is checked. */
+/* The caller to check for this session (vault_auth_check_caller). */
 struct vault_caller session_caller(const struct web_session *session);
 
 #endif

@@ -107,7 +107,7 @@ test('a state is good once, and only for the session that began', async () => {
   const visit = await dashboard.signIn(account);
   const other = await dashboard.signIn(account);
   await toConsent(visit);
-  // another user opens the callback's URL first
+  // another session of the account opens the callback's URL first
   consent.behave({ isSlow: true });
   await visit.press('Allow');
   consent.behave();

@@ -41,7 +41,8 @@ document.addEventListener('submit', ({ target }) => {
 });
 addEventListener('pageshow', ({ persisted }) => persisted && turn(document.querySelectorAll('button'), false));
 
-// data-copy has the id of the element to copy. Browsers do not copy on a page without https.
+// data-copy has the id of the element to copy. Browsers copy only on a page with https, or from
+// localhost.
 for (const button of document.querySelectorAll('[data-copy]')) button.hidden = !navigator.clipboard;
 document.addEventListener('click', async ({ target }) => {
   const button = target.closest('[data-copy]');
