@@ -12,7 +12,7 @@ import { whileCounting } from './support/machine.mjs';
 import { run } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 
-// Matters in the whole run: a slow provider would limit the other account.
+// Needed for the whole run, where a slow provider would limit the other account.
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');

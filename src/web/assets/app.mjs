@@ -28,7 +28,7 @@ if (path) history.replaceState(null, '', path);
 const here = document.querySelector('.side [aria-current]');
 if (here) here.closest('.side').scrollLeft = here.offsetLeft - 48;
 
-// A form is sent once: its buttons are disabled from then on, until the browser shows the page
+// A form is sent once: its buttons are disabled for SENT_MS, or until the browser shows the page
 // again.
 const SENT_MS = 10_000;
 const turn = (buttons, isOff) => {
