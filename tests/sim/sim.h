@@ -98,7 +98,7 @@ struct sim_key {
 /* A write that has reached the provider and is not answered yet. */
 struct sim_request {
     const struct http_call *call;
-    uint64_t started_ns; /* the request of the call, whose struct is reused */
+    uint64_t started_ns; /* the start of the call, whose struct is reused */
     uint64_t key;        /* hash of the provider's key; 0: none */
     size_t effect;
     struct sim_run *run; /* NULL: a flow's step */

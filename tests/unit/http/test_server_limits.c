@@ -410,7 +410,7 @@ static void a_slow_reader_that_reads_is_served(void **state)
     app.held[0] = NULL;
     loop_turn(app.loop, false);
     mem_free(body);                    /* borrowed only until the end of the turn */
-    assert_int_equal(app.requests, 1); /* the next part is sent after this one has been read */
+    assert_int_equal(app.requests, 1); /* the next request waits until this reply has been read */
     client_expect(&client, "\r\n\r\n/echo");
     assert_true(client.got.len > LEN);
     client_close(&client);

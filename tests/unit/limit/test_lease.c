@@ -226,7 +226,7 @@ static void without_an_answer_the_last_part_goes_on(void **state)
     assert_in_range(served, 20 * RATE / 2 - 2, 20 * RATE / 2 + BURST / 2 + 2);
     seam_pass_ms(t.loop, LEASE_TICK_MS + 1);
     assert_true(seam_param(asked(), "used")->as.i64 >=
-                CALLS(served)); /* the whole part, once the database is back */
+                CALLS(served)); /* all that was used is reported, once the database is back */
     answer(CALLS(1), 0);
     assert_int_equal(t.lease.part, CALLS(1));
 }

@@ -16,7 +16,7 @@ static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account;
-static int64_t hour; /* the beginning of the last complete period */
+static int64_t hour; /* the beginning of the last complete hour */
 
 static void start_add(struct pg_call *call)
 {
