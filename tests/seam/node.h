@@ -76,7 +76,7 @@ struct seam_run {
     struct flow_request command;
     struct json input;
     const char *input_text;
-    unsigned ended; /* number of attempts; 1 at the end in any case */
+    unsigned ended; /* number of times it has ended: 0 or 1 */
     /* result of an execution: its texts live until seam_run_end */
     struct exec_outcome out;
     slice summary_json;
