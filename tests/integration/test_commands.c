@@ -306,10 +306,10 @@ static void a_key_is_rolled_with_overlap(void **state)
     assert_err("the account has no key");
     RUN(0, "keys", "roll", account, fresh, "--overlap", "0s");
     RUN(1, "keys", "roll", account, fresh);
-    assert_err("is expired; `sluice keys create`");
+    assert_err("is expired and cannot be rolled; `sluice keys create`");
     RUN(0, "keys", "revoke", account, old);
     RUN(1, "keys", "roll", account, old);
-    assert_err("is revoked; `sluice keys create`");
+    assert_err("is revoked and cannot be rolled; `sluice keys create`");
 }
 
 static void bad_keys_are_refused(void **state)
