@@ -92,7 +92,8 @@ static void put_present(struct json_writer *w, const struct mcp_flow_facts *fact
 static slice flow_hint(const struct api_request *request, const struct mcp_flow_facts *facts,
                        struct arena *arena)
 {
-    bool is_large = facts->output.len > MCP_OUTPUT_BYTES;
+    const struct mcp_message *message = request->outer;
+    bool is_large = !message->wants_steps && facts->output.len > MCP_OUTPUT_BYTES;
     if (facts->is_approval)
         return arena_printf(arena,
                             "A person approves or rejects this at %s/flows/%.*s. get_flow with "
@@ -132,7 +133,7 @@ slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view
     json_close(w, ']');
     if (!message->wants_steps)
         put_present(w, &facts, arena);
-    slice hint = message->wants_steps ? SLICE_NONE : flow_hint(request, &facts, arena);
+    slice hint = flow_hint(request, &facts, arena);
     if (hint.ptr)
         json_member_str(w, "hint", hint);
     json_close(w, '}');

@@ -353,8 +353,8 @@ test('a flow in a result is lean, and include adds the rest', async () => {
   assert.ok(waiting.input && asks.hint.includes(`${server.base}/flows/${id}`), asks.hint);
   assert.deepEqual(asks, { flow: flowOf(whole, 'currentStep'), steps: stepsOf(whole, 'expiresAt'), to_approve: waiting.input, hint: asks.hint });
   const steps = await read(id, { include: ['steps'] });
-  assert.deepEqual(steps, { flow: flowOf(whole, 'currentStep'), steps: whole.steps });
-  assert.deepEqual(await read(id, { include: ['context', 'steps'] }), { flow: flowOf(whole, 'input', 'context', 'currentStep'), steps: whole.steps });
+  assert.deepEqual(steps, { flow: flowOf(whole, 'currentStep'), steps: whole.steps, hint: asks.hint });
+  assert.deepEqual(await read(id, { include: ['context', 'steps'] }), { flow: flowOf(whole, 'input', 'context', 'currentStep'), steps: whole.steps, hint: asks.hint });
   for (const include of ['steps', ['all'], [1], [['steps']], {}]) assert.match((await read(id, { include })).error, /^include must be a list of/);
   assert.match((await read(id, { until: 'soon' })).error, /^until must be/);
   // Waits for a person's decision.
