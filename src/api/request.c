@@ -147,7 +147,7 @@ bool api_may(const struct api_request *request, uint32_t scope, const struct cat
 
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl)
 {
-    return serve_may(&request->serve, tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE);
+    return serve_may(&request->serve, flow_start_scope(tmpl));
 }
 
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)

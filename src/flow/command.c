@@ -165,7 +165,7 @@ static enum op_result begin_flow_start(struct flow_command *command)
 {
     const struct flow_template *tmpl =
         flow_template_set_find(*command->service->config.templates, command->in.template_key);
-    if (tmpl && tmpl->writes && !(command->in.scopes & SCOPE_EXECUTE_WRITE))
+    if (tmpl && !(command->in.scopes & flow_start_scope(tmpl)))
         return answer_command(command, FLOW_ANSWER_NOT_IN_SCOPE, SLICE_NONE);
     if (tmpl && tmpl->schema)
         command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);

@@ -172,6 +172,12 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
 /* Called in the next step: logs a failure, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
+/* The scope that a key needs to start a flow of the template. */
+static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
+{
+    return tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE;
+}
+
 /* ---- views and watches ---- */
 
 /* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has no

@@ -227,12 +227,6 @@ static void write_once(struct web_request *request, struct json_writer *w)
 
 /* ---- a template's needs and effects ---- */
 
-/* The start is refused otherwise. */
-static bool may_start(const struct web_request *request, const struct flow_template *tmpl)
-{
-    return !tmpl->writes || serve_may(&request->serve, SCOPE_EXECUTE_WRITE);
-}
-
 /* Whether an earlier step calls the same app. */
 static bool is_known_app(const struct web_request *request, const struct flow_template *tmpl,
                          size_t before, const struct catalog_integration *app)
@@ -318,7 +312,7 @@ static enum op_result finish_page(struct web_request *request)
     if (!tmpl) {
         json_member_open(w, "templates", '[');
         for (size_t i = 0; i < set->count; i++)
-            if (may_start(request, set->items[i]))
+            if (serve_may(&request->serve, flow_start_scope(set->items[i])))
                 write_does(request, w, set->items[i], own, count);
         json_close(w, ']');
         return web_reply_view(request, 200, "flow_new");
@@ -394,8 +388,9 @@ enum op_result web_flow_new(struct web_request *request)
     slice wanted = asked.ptr ? asked : web_field(request, "template");
     struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(templates_of(request), wanted)
                                             : NULL;
-    return begin_page(request, 200, tmpl && may_start(request, tmpl) ? tmpl : NULL, SLICE_NONE,
-                      NULL);
+    return begin_page(request, 200,
+                      tmpl && serve_may(&request->serve, flow_start_scope(tmpl)) ? tmpl : NULL,
+                      SLICE_NONE, NULL);
 }
 
 /* ---- typed values ---- */
