@@ -116,7 +116,7 @@ static enum op_result take_key(struct serve_request *serve)
     return OP_NEXT;
 }
 
-static slice line_of(const struct serve_request *serve)
+static slice entrance_queue(const struct serve_request *serve)
 {
     return is_probe(serve->exchange) ? OP_PROBES : OP_STRANGERS;
 }
@@ -395,7 +395,7 @@ static void open_request(struct serve_request *serve)
 static const struct serve_face face = {
     .request_bytes = sizeof(struct api_request),
     .arena_bytes_max = API_REQUEST_ARENA_BYTES_MAX,
-    .line = line_of,
+    .queue = entrance_queue,
     .open = open_request,
     .find_caller = find_bearer,
     .take_caller = take_key,

@@ -20,13 +20,13 @@ enum {
 void budget_init(struct budget *budget, size_t size, size_t share)
 {
     *budget = (struct budget){.size = size, .share = share ? share : size / SHARE_OF_SIZE};
-    lines_init(&budget->accounts, sizeof(struct budget_account));
+    keyed_init(&budget->accounts, sizeof(struct budget_account));
 }
 
 void budget_deinit(struct budget *budget)
 {
     ASSERT(atomic_load(&budget->used) == 0);
-    lines_deinit(&budget->accounts);
+    keyed_deinit(&budget->accounts);
 }
 
 /* ---- accounts ---- */
@@ -40,8 +40,8 @@ static void account_unref(struct budget *budget, struct budget_account *account)
      * at 0. */
     ASSERT(atomic_load(&account->used) == 0);
     /* An account that waits for memory has a waiting use, and that use holds a reference. */
-    ASSERT(list_is_empty(&account->line.waiting) && list_is_empty(&account->line.ring));
-    lines_drop(&budget->accounts, &account->line);
+    ASSERT(list_is_empty(&account->keyed.waiting) && list_is_empty(&account->keyed.ring));
+    keyed_drop(&budget->accounts, &account->keyed);
 }
 
 /* ---- counting ---- */
@@ -91,7 +91,7 @@ static void give_back(struct budget_use *use, size_t bytes)
 int budget_use_begin(struct budget_use *use, struct budget *budget, struct uuid account_id)
 {
     ASSERT(!use->budget);
-    struct budget_account *account = lines_get(&budget->accounts, uuid_slice(&account_id));
+    struct budget_account *account = keyed_get(&budget->accounts, uuid_slice(&account_id));
     if (!account)
         return ERR_NOMEM;
     account->refs++;

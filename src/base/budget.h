@@ -24,7 +24,7 @@
 
 #include "base/err.h"
 #include "base/id.h"
-#include "base/lines.h"
+#include "base/keyed.h"
 
 #define BUDGET_STEP_BYTES \
     ((size_t)16 * 1024) /* charged in advance in steps, so that small work is cheap */
@@ -34,7 +34,7 @@
 struct budget {
     size_t size, share;
     _Atomic size_t used;
-    struct lines accounts;        /* struct budget_account, by id */
+    struct keyed_table accounts;  /* struct budget_account, by id */
     struct budget_use *overdrawn; /* the use that exceeds the whole */
     /* Memory was returned; called on the loop's thread. NULL: nothing waits for memory. */
     void (*on_returned)(struct budget *budget);
@@ -42,7 +42,7 @@ struct budget {
 };
 
 struct budget_account {
-    struct line line; /* its ring: the accounts with uses that wait (loop/budget_wait.h) */
+    struct keyed keyed; /* its ring: the accounts with uses that wait (loop/budget_wait.h) */
     _Atomic size_t used;
     struct budget_use *overdrawn; /* the use that exceeds this account's share */
     size_t refs;

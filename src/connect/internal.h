@@ -4,7 +4,7 @@
 #ifndef CONNECT_INTERNAL_H
 #define CONNECT_INTERNAL_H
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "connect/connect.h"
 #include "store/later.h"
 
@@ -17,12 +17,12 @@ struct connect_service {
     struct connect_config config; /* defaults filled in */
     struct cache sets;            /* connect.c: by account, app and connection */
     struct uuid holder;           /* this process, when it claims a renewal */
-    uint64_t jitter;       /* differs per process, so that several processes do not renew a token
-                            * at the same time */
-    struct lines renewals; /* renew.c: struct slot, by account and connection */
-    struct list slots;     /* most recently used first */
+    uint64_t jitter; /* differs per process, so that several processes do not renew a token
+                      * at the same time */
+    struct keyed_table renewals; /* renew.c: struct slot, by account and connection */
+    struct list slots;           /* most recently used first */
     size_t renewals_active;
-    struct lines uses; /* use.c: struct use, by account and connection */
+    struct keyed_table uses; /* use.c: struct use, by account and connection */
     struct list uses_young, uses_sending, uses_stored;
     struct timer uses_timer;
     struct store_laters uses_sent;

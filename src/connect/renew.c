@@ -70,7 +70,7 @@ static void end_wait(struct connect_renewal *renewal, enum connect_renewed resul
 static void drop_slot(struct connect_service *service, struct slot *slot)
 {
     ASSERT(!slot->running);
-    lines_drop(&service->renewals, &slot->line);
+    keyed_drop(&service->renewals, &slot->keyed);
 }
 
 /* A slot without a failure is dropped. So is a slot whose grant has ended: the row is marked, so
@@ -112,22 +112,22 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
     char key[RENEWAL_KEY_LEN];
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, 8);
-    struct slot *slot = lines_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
+    struct slot *slot = keyed_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
     /* Starts at the least recently used slot; a slot with a renewal under way is never evicted.
      * If all slots are in use, the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          !slot && has_all_slots(service) && node != &service->slots;) {
-        struct slot *old = LIST_ITEM(node, struct slot, line.ring);
+        struct slot *old = LIST_ITEM(node, struct slot, keyed.ring);
         node = node->prev;
         if (!old->running)
             drop_slot(service, old);
     }
     if (!slot && !has_all_slots(service))
-        slot = lines_get(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
+        slot = keyed_get(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
     if (!slot)
         return NULL;
-    list_unlink(&slot->line.ring);
-    list_push_front(&service->slots, &slot->line.ring);
+    list_unlink(&slot->keyed.ring);
+    list_push_front(&service->slots, &slot->keyed.ring);
     return slot;
 }
 
@@ -208,7 +208,7 @@ size_t connect_renewals_active(const struct connect_service *service)
 
 void connect_renewals_cancel(struct connect_service *service)
 {
-    LIST_EACH(&service->slots, struct slot, slot, line.ring) {
+    LIST_EACH(&service->slots, struct slot, slot, keyed.ring) {
         if (slot->running)
             op_cancel(&slot->running->op);
     }
@@ -216,14 +216,14 @@ void connect_renewals_cancel(struct connect_service *service)
 
 void connect_renewals_init(struct connect_service *service)
 {
-    lines_init(&service->renewals, sizeof(struct slot));
+    keyed_init(&service->renewals, sizeof(struct slot));
     list_init(&service->slots);
 }
 
 void connect_renewals_free(struct connect_service *service)
 {
     ASSERT(service->renewals_active == 0);
-    LIST_EACH(&service->slots, struct slot, slot, line.ring)
+    LIST_EACH(&service->slots, struct slot, slot, keyed.ring)
         drop_slot(service, slot);
-    lines_deinit(&service->renewals);
+    keyed_deinit(&service->renewals);
 }

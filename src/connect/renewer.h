@@ -12,7 +12,7 @@ enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
 
 /* A connection that is being renewed, or whose renewal failed. */
 struct slot {
-    struct line line;        /* by account and connection; in service->slots */
+    struct keyed keyed;      /* by account and connection; in service->slots */
     struct renewer *running; /* NULL: none */
     uint64_t failed_ns;      /* 0: the last renewal did not fail */
     unsigned failures;

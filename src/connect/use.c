@@ -24,7 +24,7 @@ static struct metric lost_total = METRIC_INIT("sluice_connection_uses_untold_tot
                                               METRIC_COUNTER);
 
 struct use {
-    struct line line; /* by account and connection; in one of the three lists */
+    struct keyed keyed; /* by account and connection; in one of the three lists */
     uint64_t due_ns;
     int64_t used_at, failed_at;
     char *failure; /* failure_len bytes; NULL: none */
@@ -40,7 +40,7 @@ struct sent {
 static void drop(struct connect_service *service, struct use *use)
 {
     mem_free(use->failure);
-    lines_drop(&service->uses, &use->line);
+    keyed_drop(&service->uses, &use->keyed);
 }
 
 /* ---- storing ---- */
@@ -50,7 +50,7 @@ static struct use *first_due(const struct connect_service *service, const struct
 {
     if (list_is_empty(list))
         return NULL;
-    struct use *use = LIST_ITEM(list->next, struct use, line.ring);
+    struct use *use = LIST_ITEM(list->next, struct use, keyed.ring);
     bool is_due = service->are_uses_hurried || use->due_ns <= loop_now_ns(service->loop);
     return is_due ? use : NULL;
 }
@@ -74,7 +74,7 @@ static void arm(struct connect_service *service)
     uint64_t due_ns = UINT64_MAX;
     const struct list *const lists[] = {&service->uses_young, &service->uses_stored};
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
-        const struct use *first = LIST_ITEM(lists[i]->next, struct use, line.ring);
+        const struct use *first = LIST_ITEM(lists[i]->next, struct use, keyed.ring);
         if (!list_is_empty(lists[i]) && first->due_ns < due_ns)
             due_ns = first->due_ns;
     }
@@ -89,7 +89,7 @@ static bool on_sent(struct store_later *later)
     struct connect_service *service =
         CONTAINER_OF(later->laters, struct connect_service, uses_sent);
     char key[KEY_LEN];
-    struct use *use = lines_find(&service->uses, make_key(key, sent->row.account_id, sent->row.id));
+    struct use *use = keyed_find(&service->uses, make_key(key, sent->row.account_id, sent->row.id));
     bool is_lost = later->query.status != OK;
     if (is_lost)
         metric_inc(&lost_total);
@@ -97,7 +97,7 @@ static bool on_sent(struct store_later *later)
         return false;
     use->is_dirty |= is_lost;
     use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
-    list_move_back(&service->uses_stored, &use->line.ring);
+    list_move_back(&service->uses_stored, &use->keyed.ring);
     arm(service);
     return false;
 }
@@ -116,15 +116,15 @@ static bool submit(struct connect_service *service, struct use *use)
     if (!sent)
         return false;
     ASSERT(use->is_dirty && use->used_at > 0);
-    memcpy(sent->row.account_id.bytes, use->line.key, 16);
-    memcpy(&sent->row.id, use->line.key + 16, sizeof(sent->row.id));
+    memcpy(sent->row.account_id.bytes, use->keyed.key, 16);
+    memcpy(&sent->row.id, use->keyed.key + 16, sizeof(sent->row.id));
     sent->row.used_at = use->used_at;
     sent->row.failed_at = use->failed_at;
     if (use->failure) /* a copy: another use may come during the statement */
         sent->row.failure =
             arena_dup(&sent->later.op.arena, slice_of(use->failure, use->failure_len));
     use->is_dirty = false;
-    list_move_back(&service->uses_sending, &use->line.ring);
+    list_move_back(&service->uses_sending, &use->keyed.ring);
     if (service->are_uses_hurried)
         drop(service, use);
     return true;
@@ -164,14 +164,14 @@ static void on_due(struct timer *timer)
 /* NULL: no room. */
 static struct use *use_get(struct connect_service *service, slice key)
 {
-    struct use *use = lines_find(&service->uses, key);
+    struct use *use = keyed_find(&service->uses, key);
     if (use || service->uses.map.count >= USES_MAX)
         return use;
-    use = lines_get(&service->uses, key);
+    use = keyed_get(&service->uses, key);
     if (!use)
         return NULL;
     use->due_ns = loop_now_ns(service->loop) + SOON_MS * 1000000ULL;
-    list_push_back(&service->uses_young, &use->line.ring);
+    list_push_back(&service->uses_young, &use->keyed.ring);
     arm(service);
     return use;
 }
@@ -213,7 +213,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
 
 void connect_uses_init(struct connect_service *service)
 {
-    lines_init(&service->uses, sizeof(struct use));
+    keyed_init(&service->uses, sizeof(struct use));
     list_init(&service->uses_young);
     list_init(&service->uses_sending);
     list_init(&service->uses_stored);
@@ -234,7 +234,7 @@ bool connect_uses_active(const struct connect_service *service)
 
 static void drop_all(struct connect_service *service, struct list *list)
 {
-    LIST_EACH(list, struct use, use, line.ring)
+    LIST_EACH(list, struct use, use, keyed.ring)
         drop(service, use);
 }
 
@@ -245,5 +245,5 @@ void connect_uses_free(struct connect_service *service)
     drop_all(service, &service->uses_young);
     drop_all(service, &service->uses_sending);
     drop_all(service, &service->uses_stored);
-    lines_deinit(&service->uses);
+    keyed_deinit(&service->uses);
 }

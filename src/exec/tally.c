@@ -22,7 +22,7 @@ struct tally_key {
 };
 
 struct tally {
-    struct line line;
+    struct keyed keyed;
     int64_t calls, ms_sum;
     int64_t buckets[TALLY_BUCKETS];
     uint8_t last_len; /* 0: it succeeded */
@@ -32,7 +32,7 @@ _Static_assert(TALLY_LAST_MAX <= UINT8_MAX, "last_len");
 
 struct sent {
     struct store_later later;
-    struct tally tally; /* a copy; its line is in no ring */
+    struct tally tally; /* a copy; its entry is in no ring */
     char buckets[BUCKETS_TEXT_MAX];
 };
 
@@ -44,12 +44,12 @@ static void lose(int64_t calls)
 /* NULL: there is no room. */
 static struct tally *tally_get(struct tallies *tallies, slice key)
 {
-    struct tally *tally = lines_find(&tallies->lines, key);
-    if (tally || tallies->lines.map.count >= TALLIES_MAX)
+    struct tally *tally = keyed_find(&tallies->table, key);
+    if (tally || tallies->table.map.count >= TALLIES_MAX)
         return tally;
-    tally = lines_get(&tallies->lines, key);
+    tally = keyed_get(&tallies->table, key);
     if (tally)
-        list_push_back(&tallies->order, &tally->line.ring);
+        list_push_back(&tallies->order, &tally->keyed.ring);
     return tally;
 }
 
@@ -98,9 +98,9 @@ static void send_row(struct store_later *later)
 {
     struct sent *sent = CONTAINER_OF(later, struct sent, later);
     const struct tally *tally = &sent->tally;
-    const char *at = tally->line.key + sizeof(struct tally_key);
+    const char *at = tally->keyed.key + sizeof(struct tally_key);
     struct tally_key key;
-    memcpy(&key, tally->line.key, sizeof(key));
+    memcpy(&key, tally->keyed.key, sizeof(key));
     struct tally_row row = {
         .account_id = key.account_id,
         .slot = key.slot,
@@ -119,7 +119,7 @@ static void send_row(struct store_later *later)
 /* The write was rolled back, or never sent: calls during the write were counted in another row. */
 static void put_back(struct tallies *tallies, const struct tally *sent)
 {
-    struct tally *tally = tally_get(tallies, slice_of(sent->line.key, sent->line.key_len));
+    struct tally *tally = tally_get(tallies, slice_of(sent->keyed.key, sent->keyed.key_len));
     if (!tally) {
         lose(sent->calls);
         return;
@@ -158,9 +158,9 @@ void tallies_write(struct tallies *tallies)
     timer_stop(&tallies->timer);
     while (!list_is_empty(&tallies->order) &&
            (sent = store_later(&tallies->sent, &sent_class, NULL, 0))) {
-        struct tally *tally = LIST_ITEM(tallies->order.next, struct tally, line.ring);
+        struct tally *tally = LIST_ITEM(tallies->order.next, struct tally, keyed.ring);
         sent->tally = *tally;
-        lines_drop(&tallies->lines, &tally->line);
+        keyed_drop(&tallies->table, &tally->keyed);
     }
     arm_timer(tallies);
 }
@@ -172,12 +172,12 @@ static void on_due(struct timer *timer)
 
 bool tallies_are_written(const struct tallies *tallies)
 {
-    return tallies->sent.count == 0 && tallies->lines.map.count == 0;
+    return tallies->sent.count == 0 && tallies->table.map.count == 0;
 }
 
 /* ---- counting ---- */
 
-static void append(struct line *to, slice text)
+static void append(struct keyed *to, slice text)
 {
     if (text.len > 0)
         memcpy(to->key + to->key_len, text.ptr, text.len);
@@ -190,7 +190,7 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     slice code = exec_outcome_error_code(outcome);
     int64_t now = clock_shared_us();
-    struct line text = {0};
+    struct keyed text = {0};
     struct tally_key key;
     if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)
         return;
@@ -231,7 +231,7 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool)
 {
     store_laters_init(&tallies->sent, loop, pool, TALLIES_FLUSH_MAX);
-    lines_init(&tallies->lines, sizeof(struct tally));
+    keyed_init(&tallies->table, sizeof(struct tally));
     list_init(&tallies->order);
     timer_init(&tallies->timer, loop, on_due);
 }
@@ -239,8 +239,8 @@ void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *po
 void tallies_deinit(struct tallies *tallies)
 {
     timer_stop(&tallies->timer);
-    LIST_EACH(&tallies->order, struct line, line, ring)
-        lines_drop(&tallies->lines, line);
-    lines_deinit(&tallies->lines);
+    LIST_EACH(&tallies->order, struct keyed, entry, ring)
+        keyed_drop(&tallies->table, entry);
+    keyed_deinit(&tallies->table);
     store_laters_deinit(&tallies->sent);
 }

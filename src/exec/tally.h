@@ -9,15 +9,15 @@
 #ifndef EXEC_TALLY_H
 #define EXEC_TALLY_H
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "call/outcome.h"
 #include "store/later.h"
 
 enum { TALLIES_MAX = 8000, TALLIES_FLUSH_MAX = 2000, TALLIES_EVERY_MS = 10000 };
 
 struct tallies {
-    struct lines lines; /* struct tally, private to tally.c */
-    struct list order;  /* the same, oldest first */
+    struct keyed_table table; /* struct tally, private to tally.c */
+    struct list order;        /* the same, oldest first */
     struct timer timer;
     struct store_laters sent;
 };

@@ -4,7 +4,7 @@
 #ifndef FLOW_INTERNAL_H
 #define FLOW_INTERNAL_H
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "flow/flow.h"

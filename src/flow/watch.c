@@ -30,7 +30,7 @@ struct watch_key {
 /* A flow with watches. After the last watch is removed it stays until the next poll, so that
  * flow_watch_remove needs no service and a long poll that watches again finds it. */
 struct watched {
-    struct line line;    /* by watch_key; in `all`, those with the oldest poll first */
+    struct keyed keyed;  /* by watch_key; in `all`, those with the oldest poll first */
     struct list watches; /* struct flow_watch.link */
     int64_t stamp;       /* accounts only; 0: not polled yet */
     uint8_t touches;     /* the number of touches: the upper bits of an account's stamp, above
@@ -40,7 +40,7 @@ struct watched {
 struct flow_watches {
     struct loop *loop;
     struct pg_pool *pool;
-    struct lines by_flow; /* struct watched */
+    struct keyed_table by_flow; /* struct watched */
     struct list all;
     struct timer timer;
     struct rev_poll *poll; /* under way */
@@ -107,7 +107,7 @@ static void notify_watches(struct watched *watched, struct news *news)
 static void notify_flow(struct flow_watches *watches, const struct watch_key *key,
                         struct news *news)
 {
-    struct watched *watched = lines_find(&watches->by_flow, bytes_of(key));
+    struct watched *watched = keyed_find(&watches->by_flow, bytes_of(key));
     if (watched)
         notify_watches(watched, news);
     flow_view_unref(news->view);
@@ -131,7 +131,7 @@ void flow_watch_notify(struct flow_service *service, const struct flow *flow,
 void flow_watch_wake_all(struct flow_service *service)
 {
     struct news news = {.rev = INT64_MAX, .is_settled = true};
-    LIST_EACH(&service->watches->all, struct watched, watched, line.ring)
+    LIST_EACH(&service->watches->all, struct watched, watched, keyed.ring)
         notify_watches(watched, &news);
 }
 
@@ -156,19 +156,19 @@ static enum op_result step_poll(struct op *op)
     poll->items = ARENA_ARRAY(&op->arena, struct rev_poll_item, room + 1);
     if (!poll->items)
         return OP_FAIL;
-    LIST_EACH(&watches->all, struct watched, watched, line.ring) {
+    LIST_EACH(&watches->all, struct watched, watched, keyed.ring) {
         if (list_is_empty(&watched->watches)) {
-            lines_drop(&watches->by_flow, &watched->line);
+            keyed_drop(&watches->by_flow, &watched->keyed);
             continue;
         }
         if (poll->count == room)
             break;
-        memcpy(&poll->items[poll->count++].key, watched->line.key, sizeof(struct watch_key));
+        memcpy(&poll->items[poll->count++].key, watched->keyed.key, sizeof(struct watch_key));
     }
     for (size_t i = 0; i < poll->count; i++) {
         struct rev_poll_item *item = &poll->items[i];
-        struct watched *watched = lines_find(&watches->by_flow, bytes_of(&item->key));
-        list_move_back(&watches->all, &watched->line.ring);
+        struct watched *watched = keyed_find(&watches->by_flow, bytes_of(&item->key));
+        list_move_back(&watches->all, &watched->keyed.ring);
         if (uuid_is_nil(item->key.flow_id))
             store_flow_stamp(watches->pool, &item->query, op, item->key.account_id);
         else
@@ -182,7 +182,7 @@ static enum op_result step_poll(struct op *op)
 static void notify_account(struct flow_watches *watches, const struct watch_key *key,
                            struct news *news)
 {
-    struct watched *watched = lines_find(&watches->by_flow, bytes_of(key));
+    struct watched *watched = keyed_find(&watches->by_flow, bytes_of(key));
     if (!watched)
         return;
     news->rev |= (int64_t)watched->touches << STAMP_BITS;
@@ -253,14 +253,14 @@ static void on_due(struct timer *timer)
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
     const struct watch_key key = {watch->account_id, watch->flow_id};
-    struct watched *watched = lines_find(&watches->by_flow, bytes_of(&key));
+    struct watched *watched = keyed_find(&watches->by_flow, bytes_of(&key));
     if (watched || watches->by_flow.map.count >= WATCHED_FLOWS_MAX)
         return watched;
-    watched = lines_get(&watches->by_flow, bytes_of(&key));
+    watched = keyed_get(&watches->by_flow, bytes_of(&key));
     if (!watched)
         return NULL;
     list_init(&watched->watches);
-    list_push_back(&watches->all, &watched->line.ring);
+    list_push_back(&watches->all, &watched->keyed.ring);
     return watched;
 }
 
@@ -288,7 +288,7 @@ void flow_watch_remove(struct flow_watch *watch)
 static struct watched *find_account(const struct flow_service *service, struct uuid account_id)
 {
     const struct watch_key key = {.account_id = account_id};
-    return lines_find(&service->watches->by_flow, bytes_of(&key));
+    return keyed_find(&service->watches->by_flow, bytes_of(&key));
 }
 
 int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id)
@@ -313,7 +313,7 @@ struct flow_watches *flow_watches_new(struct flow_service *service)
         return NULL;
     watches->loop = service->config.loop;
     watches->pool = service->config.pool;
-    lines_init(&watches->by_flow, sizeof(struct watched));
+    keyed_init(&watches->by_flow, sizeof(struct watched));
     list_init(&watches->all);
     timer_init(&watches->timer, watches->loop, on_due);
     return watches;
@@ -335,10 +335,10 @@ void flow_watches_free(struct flow_watches *watches)
     flow_watches_stop(watches);
     if (watches->poll)
         watches->poll->watches = NULL;
-    LIST_EACH(&watches->all, struct watched, watched, line.ring) {
+    LIST_EACH(&watches->all, struct watched, watched, keyed.ring) {
         ASSERT(list_is_empty(&watched->watches));
-        lines_drop(&watches->by_flow, &watched->line);
+        keyed_drop(&watches->by_flow, &watched->keyed);
     }
-    lines_deinit(&watches->by_flow);
+    keyed_deinit(&watches->by_flow);
     mem_free(watches);
 }

@@ -300,7 +300,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 void origin_collect(struct http_origin *origin)
 {
     /* Each of these still points to the origin; the last to end calls this function again. */
-    if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
+    if (origin->queue_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
     void *removed = map_remove(&origin->client->origins, origin->key);
@@ -472,7 +472,7 @@ static void call_reset(struct http_client *client, struct http_call *call, struc
     call->client = client;
     call->owner = owner;
     call->origin = NULL;
-    call->line = NULL;
+    call->queue = NULL;
     call->connection = NULL;
     call->dial = NULL;
     call->is_fresh_wanted = false;
@@ -520,7 +520,7 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
     call->state = CALL_DIALING;
     op_hold(owner, "http call");
     if (origin)
-        /* The origin is pinned: call_fail below may free the last line of an origin that this
+        /* The origin is pinned: call_fail below may free the last queue of an origin that this
          * function still uses. */
         origin->pins++;
     if (!origin)

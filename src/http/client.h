@@ -170,7 +170,7 @@ struct http_call {
     struct loop_task ended; /* releases the hold */
     struct timer timer;
     struct http_origin *origin;
-    struct http_line *line;
+    struct http_queue *queue;
     struct http_connection *connection;
     struct http_dial *dial;
     uint64_t started_ns, queued_ns, phase_due_ns;

@@ -2,9 +2,9 @@
  * Internals of the outbound client (http/client*.c). Owners:
  *
  *   http_client      origins, by key; counts connections and dials; freed after the last of them
- *   http_origin      its idle connections and lines; freed once nothing points to it
- *   http_line        the calls of one tenant to one origin; freed with the last of them
- *   http_tenant      its calls that wait for a slot; freed with its last line
+ *   http_origin      its idle connections and queues; freed once nothing points to it
+ *   http_queue       the calls of one tenant to one origin; freed with the last of them
+ *   http_tenant      its calls that wait for a slot; freed with its last queue
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
  *   http_proxy       the proxy of the client; NULL if there is none
  *   http_connection  a stream, and the call that it carries, if any
@@ -16,7 +16,7 @@
 #include <llhttp.h>
 
 #include "base/buf.h"
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/map.h"
 #include "http/client.h"
 #include "http/url.h"
@@ -72,7 +72,7 @@ struct http_client {
     struct list calls;   /* not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
-    struct lines tenants, lines; /* struct http_tenant, http_line */
+    struct keyed_table tenants, queues; /* struct http_tenant, http_queue */
     struct list ring; /* tenants with calls that wait for a slot in the client, the next first */
     struct loop_task serve_more;
     bool is_serving;
@@ -95,28 +95,28 @@ struct http_origin {
     uint16_t port;
     bool is_https, is_override, is_proxied;
     struct list idle; /* connections, least recently used first */
-    struct list ring; /* lines with calls that wait for a slot here, the next first */
-    size_t idle_count, slot_count, line_count, connection_count, dial_count;
+    struct list ring; /* queues with calls that wait for a slot here, the next first */
+    size_t idle_count, slot_count, queue_count, connection_count, dial_count;
     size_t pins; /* functions that still use it */
 };
 
-struct line_key {
+struct queue_key {
     struct http_origin *origin;
     struct uuid tenant;
 };
 
-struct http_line {
-    struct line line; /* by line_key; in the origin's ring; has the waiting calls */
+struct http_queue {
+    struct keyed keyed; /* by queue_key; in the origin's ring; has the waiting calls */
     struct http_origin *origin;
     struct http_tenant *tenant;
     size_t waiting_count, slot_count;
 };
 
 struct http_tenant {
-    struct line line; /* in the client's ring; has the calls that have their slot in the origin
-                       * and wait for one in the client */
+    struct keyed keyed; /* in the client's ring; has the calls that have their slot in the origin
+                         * and wait for one in the client */
     struct http_client *client;
-    size_t line_count, active_count;
+    size_t queue_count, active_count;
 };
 
 struct http_response {

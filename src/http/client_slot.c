@@ -1,20 +1,20 @@
 /*
  * Slots of the outbound client: how many calls may be under way, and which call is next. A call
- * passes two queues, each in turn by tenant: first for a slot in its origin, in its tenant's line
+ * passes two queues, each in turn by tenant: first for a slot in its origin, in its tenant's queue
  * there, then for a slot in the client. It keeps the first slot while it waits for the second.
  *
  * A tenant's share is not fixed (base/share.h). A fixed share either wastes free slots or, when
  * several tenants use all of theirs, leaves none: calls that hang cannot be taken back, so the
- * slots that other tenants will need must be free before they ask. A line and a tenant exist while
- * they have calls (base/lines.h).
+ * slots that other tenants will need must be free before they ask. A queue and a tenant exist while
+ * they have calls (base/keyed.h).
  */
 #include "base/share.h"
 #include "http/client_internal.h"
 
-static bool line_has_room(const struct http_line *line)
+static bool queue_has_room(const struct http_queue *queue)
 {
-    const struct http_client_config *config = &line->tenant->client->config;
-    return share_allows(line->slot_count, line->origin->slot_count, config->calls_per_origin,
+    const struct http_client_config *config = &queue->tenant->client->config;
+    return share_allows(queue->slot_count, queue->origin->slot_count, config->calls_per_origin,
                         config->share_of_origin);
 }
 
@@ -34,112 +34,113 @@ static bool tenant_has_room(const struct http_tenant *tenant)
                         client->config.share_of_all);
 }
 
-/* ---- lines and tenants ---- */
+/* ---- queues and tenants ---- */
 
 static void tenant_collect(struct http_tenant *tenant)
 {
-    /* Each line counts its tenant's calls; a tenant without a line has no calls in either queue. */
-    if (tenant->line_count > 0)
+    /* Each queue counts its tenant's calls; a tenant without a queue has no calls in either queue.
+     */
+    if (tenant->queue_count > 0)
         return;
-    ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->line.waiting));
-    lines_drop(&tenant->client->tenants, &tenant->line);
+    ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->keyed.waiting));
+    keyed_drop(&tenant->client->tenants, &tenant->keyed);
 }
 
 static struct http_tenant *tenant_get(struct http_client *client, struct uuid key)
 {
-    struct http_tenant *tenant = lines_get(&client->tenants, uuid_slice(&key));
+    struct http_tenant *tenant = keyed_get(&client->tenants, uuid_slice(&key));
     if (tenant)
         tenant->client = client;
     return tenant;
 }
 
-static void line_collect(struct http_line *line)
+static void queue_collect(struct http_queue *queue)
 {
-    struct http_tenant *tenant = line->tenant;
-    if (line->slot_count > 0 || line->waiting_count > 0)
-        /* A line is kept while it has calls, whether they wait or are under way. */
+    struct http_tenant *tenant = queue->tenant;
+    if (queue->slot_count > 0 || queue->waiting_count > 0)
+        /* A queue is kept while it has calls, whether they wait or are under way. */
         return;
-    line->origin->line_count--;
-    tenant->line_count--;
-    lines_drop(&tenant->client->lines, &line->line);
+    queue->origin->queue_count--;
+    tenant->queue_count--;
+    keyed_drop(&tenant->client->queues, &queue->keyed);
     tenant_collect(tenant);
 }
 
 /* NULL: out of memory. */
-static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid key)
+static struct http_queue *tenant_queue_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
     /* The bytes of the struct are the key of the table, since it has no padding. */
-    struct line_key of = {origin, key};
-    struct http_line *line = lines_find(&client->lines, slice_of(&of, sizeof(of)));
-    if (line)
-        return line;
+    struct queue_key of = {origin, key};
+    struct http_queue *queue = keyed_find(&client->queues, slice_of(&of, sizeof(of)));
+    if (queue)
+        return queue;
     struct http_tenant *tenant = tenant_get(client, key);
     if (!tenant)
         return NULL;
-    line = lines_get(&client->lines, slice_of(&of, sizeof(of)));
-    if (!line) {
-        /* The tenant may have just been created for a line that could not be created. */
+    queue = keyed_get(&client->queues, slice_of(&of, sizeof(of)));
+    if (!queue) {
+        /* The tenant may have just been created for a queue that could not be created. */
         tenant_collect(tenant);
         return NULL;
     }
-    line->origin = origin;
-    line->tenant = tenant;
-    origin->line_count++;
-    tenant->line_count++;
-    return line;
+    queue->origin = origin;
+    queue->tenant = tenant;
+    origin->queue_count++;
+    tenant->queue_count++;
+    return queue;
 }
 
 bool slot_allows_origin(struct http_client *client, struct uuid key)
 {
-    const struct http_tenant *tenant = lines_find(&client->tenants, uuid_slice(&key));
+    const struct http_tenant *tenant = keyed_find(&client->tenants, uuid_slice(&key));
     size_t max = client->config.origins_max;
-    return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max,
+    return share_allows(tenant ? tenant->queue_count : 0, client->origins.count, max,
                         share_default(max));
 }
 
 /* ---- turns ---- */
 
-/* Takes the line's first call and moves the line to the end: each tenant gets one turn per
+/* Takes the queue's first call and moves the queue to the end: each tenant gets one turn per
  * round, however many calls it has waiting. */
-static struct http_call *line_take(struct line *line, struct list *ring)
+static struct http_call *call_take(struct keyed *queue, struct list *ring)
 {
-    struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
-    list_move_back(ring, &line->ring);
-    line_leave(line, &call->wait_link);
+    struct http_call *call = LIST_ITEM(queue->waiting.next, struct http_call, wait_link);
+    list_move_back(ring, &queue->ring);
+    keyed_leave(queue, &call->wait_link);
     return call;
 }
 
 static void slot_take_in_origin(struct http_call *call)
 {
-    call->line->slot_count++;
-    call->line->origin->slot_count++;
+    call->queue->slot_count++;
+    call->queue->origin->slot_count++;
     call->slot = SLOT_IN_ORIGIN;
 }
 
 static void slot_take(struct http_call *call)
 {
-    call->line->tenant->active_count++;
+    call->queue->tenant->active_count++;
     call->client->active_count++;
     call->slot = SLOT_IN_ALL;
 }
 
 static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
 {
-    line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
+    keyed_join(&tenant->keyed, &tenant->client->ring, &call->wait_link);
 }
 
-/* The next line, in turn, that may use another slot; NULL: none. A line that may not use another
- * has several slots already, so few lines are skipped while any slot is free. */
-static struct http_line *line_next(struct http_origin *origin)
+/* The next queue, in turn, that may use another slot; NULL: none. A queue that may not use another
+ * has several slots already, so few queues are skipped while any slot is free. */
+static struct http_queue *queue_next(struct http_origin *origin)
 {
-    /* A quick exit: without a free slot no line may start a call, and this runs after every
+    /* A quick exit: without a free slot no queue may start a call, and this runs after every
      * call. */
     if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
-    LIST_EACH(&origin->ring, struct http_line, line, line.ring) {
-        if (line_has_room(line))
-            return line;
+    LIST_EACH(&origin->ring, struct http_queue, queue, keyed.ring) {
+        if (queue_has_room(queue))
+            return queue;
     }
     return NULL;
 }
@@ -148,7 +149,7 @@ static struct http_tenant *tenant_next(struct http_client *client)
 {
     if (!whole_has_room(client))
         return NULL;
-    LIST_EACH(&client->ring, struct http_tenant, tenant, line.ring) {
+    LIST_EACH(&client->ring, struct http_tenant, tenant, keyed.ring) {
         if (tenant_has_room(tenant))
             return tenant;
     }
@@ -165,7 +166,7 @@ static void serve_all(struct http_client *client)
     /* Reads the ring again each round: call_assign may end calls, and so change it. */
     while ((tenant = tenant_next(client))) {
         /* Taken before call_assign, after which neither call nor tenant may be used. */
-        struct http_call *call = line_take(&tenant->line, &client->ring);
+        struct http_call *call = call_take(&tenant->keyed, &client->ring);
         client->waiting_count--;
         slot_take(call);
         call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
@@ -177,20 +178,20 @@ static void serve_all(struct http_client *client)
 void slot_serve(struct http_origin *origin)
 {
     struct http_client *client = origin->client;
-    struct http_line *line;
+    struct http_queue *queue;
     if (origin->pins) /* a caller further up serves it, or checks it again */
         return;
     origin->pins++;
     do {
-        while ((line = line_next(origin))) {
-            struct http_call *call = line_take(&line->line, &origin->ring);
-            line->waiting_count--;
+        while ((queue = queue_next(origin))) {
+            struct http_call *call = call_take(&queue->keyed, &origin->ring);
+            queue->waiting_count--;
             slot_take_in_origin(call);
-            tenant_enqueue(line->tenant, call);
+            tenant_enqueue(queue->tenant, call);
         }
         serve_all(client);
         /* Calls that failed in serve_all have freed slots, so check again. */
-    } while (line_next(origin));
+    } while (queue_next(origin));
     origin->pins--;
     origin_collect(origin);
 }
@@ -200,33 +201,33 @@ void slot_serve(struct http_origin *origin)
 bool slot_ask(struct http_call *call, struct http_origin *origin)
 {
     struct http_client *client = origin->client;
-    struct http_line *line = tenant_line_get(origin, call->tenant);
-    if (!line) {
+    struct http_queue *queue = tenant_queue_get(origin, call->tenant);
+    if (!queue) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the call");
         return false;
     }
-    struct http_tenant *tenant = line->tenant;
+    struct http_tenant *tenant = queue->tenant;
     /* A call may not overtake its tenant's calls that wait already. */
-    bool is_first = list_is_empty(&line->line.waiting) && line_has_room(line);
+    bool is_first = list_is_empty(&queue->keyed.waiting) && queue_has_room(queue);
     call->origin = origin;
-    call->line = line;
+    call->queue = queue;
     if (is_first)
         slot_take_in_origin(call);
-    if (is_first && list_is_empty(&tenant->line.waiting) && tenant_has_room(tenant)) {
+    if (is_first && list_is_empty(&tenant->keyed.waiting) && tenant_has_room(tenant)) {
         slot_take(call);
         return true;
     }
     if (is_first) {
         tenant_enqueue(tenant, call);
-    } else if (line->waiting_count < client->config.waiting_max) {
+    } else if (queue->waiting_count < client->config.waiting_max) {
         call->slot = SLOT_NONE;
-        line->waiting_count++;
-        line_join(&line->line, &origin->ring, &call->wait_link);
+        queue->waiting_count++;
+        keyed_join(&queue->keyed, &origin->ring, &call->wait_link);
     } else {
-        call->line = NULL; /* the line has calls, so it stays */
+        call->queue = NULL; /* the queue has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "%zu calls to %.*s are in flight, and %zu more already wait", line->slot_count,
-                  SLICE_ARG(call->authority), line->waiting_count);
+                  "%zu calls to %.*s are in flight, and %zu more already wait", queue->slot_count,
+                  SLICE_ARG(call->authority), queue->waiting_count);
         return false;
     }
     /* Both kinds of waiting end with the same timer, waiting_ms. */
@@ -240,32 +241,32 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
 void slot_leave(struct http_call *call)
 {
     struct http_client *client = call->client;
-    struct http_line *line = call->line;
-    call->line = NULL;
-    if (!line)
+    struct http_queue *queue = call->queue;
+    call->queue = NULL;
+    if (!queue)
         return;
-    struct http_tenant *tenant = line->tenant;
-    /* wait_link is in the line's list or in the tenant's; unlinking is the same in both. */
+    struct http_tenant *tenant = queue->tenant;
+    /* wait_link is in the queue's list or in the tenant's; unlinking is the same in both. */
     if (call->slot != SLOT_IN_ALL) {
         list_unlink(&call->wait_link);
         client->waiting_count--;
     }
     if (call->slot == SLOT_NONE) {
-        line->waiting_count--;
-        if (line->waiting_count == 0)
-            list_unlink(&line->line.ring);
+        queue->waiting_count--;
+        if (queue->waiting_count == 0)
+            list_unlink(&queue->keyed.ring);
     } else {
-        line->slot_count--;
-        line->origin->slot_count--;
+        queue->slot_count--;
+        queue->origin->slot_count--;
     }
     if (call->slot == SLOT_IN_ALL) {
         tenant->active_count--;
         client->active_count--;
         /* The tenant leaves the ring with its last waiting call. */
-    } else if (list_is_empty(&tenant->line.waiting)) {
-        list_unlink(&tenant->line.ring);
+    } else if (list_is_empty(&tenant->keyed.waiting)) {
+        list_unlink(&tenant->keyed.ring);
     }
-    line_collect(line);
+    queue_collect(queue);
 }
 
 /* ---- the client ---- */
@@ -290,8 +291,8 @@ void slot_init(struct http_client *client)
         client->config.share_of_all = share_default(all);
     if (client->config.share_of_origin == 0)
         client->config.share_of_origin = share_default(origin);
-    lines_init(&client->tenants, sizeof(struct http_tenant));
-    lines_init(&client->lines, sizeof(struct http_line));
+    keyed_init(&client->tenants, sizeof(struct http_tenant));
+    keyed_init(&client->queues, sizeof(struct http_queue));
     list_init(&client->ring);
     loop_task_init(&client->serve_more, on_serve_more);
 }
@@ -300,6 +301,6 @@ void slot_deinit(struct http_client *client)
 {
     ASSERT(client->active_count == 0);
     loop_task_cancel(&client->serve_more);
-    lines_deinit(&client->lines);
-    lines_deinit(&client->tenants);
+    keyed_deinit(&client->queues);
+    keyed_deinit(&client->tenants);
 }

@@ -13,7 +13,7 @@
 enum { PREFIX_LEN = 8, KEY_LEN = 1 + PREFIX_LEN };
 
 struct http_conn_address {
-    struct line line; /* in server->addresses */
+    struct keyed keyed; /* in server->addresses */
     size_t count;
 };
 
@@ -22,7 +22,7 @@ void http_conn_addresses_init(struct http_server *server)
     struct http_server_config *config = &server->config;
     if (config->address_connections_max == 0)
         config->address_connections_max = share_default(config->connections_max);
-    lines_init(&server->addresses, sizeof(struct http_conn_address));
+    keyed_init(&server->addresses, sizeof(struct http_conn_address));
 }
 
 /* false: it is not counted. */
@@ -49,7 +49,7 @@ size_t http_conn_address_take(struct http_conn *conn)
     char key[KEY_LEN];
     if (!make_address_key(conn, key))
         return 0;
-    struct http_conn_address *address = lines_get(&conn->server->addresses, slice_of(key, KEY_LEN));
+    struct http_conn_address *address = keyed_get(&conn->server->addresses, slice_of(key, KEY_LEN));
     /* Without memory the connection is served and not counted: an overloaded server should not
      * refuse everything. */
     if (!address)
@@ -63,5 +63,5 @@ void http_conn_address_release(struct http_conn *conn)
     struct http_conn_address *address = conn->address;
     conn->address = NULL;
     if (address && --address->count == 0)
-        lines_drop(&conn->server->addresses, &address->line);
+        keyed_drop(&conn->server->addresses, &address->keyed);
 }

@@ -104,7 +104,7 @@ static void server_free(struct loop_garbage *garbage)
     struct http_server *server = CONTAINER_OF(garbage, struct http_server, garbage);
     ASSERT(list_is_empty(&server->conns) && list_is_empty(&server->flush));
     loop_hook_remove(&server->hook);
-    lines_deinit(&server->addresses);
+    keyed_deinit(&server->addresses);
     mem_free(server->listeners);
     mem_free(server->server_name);
     mem_free(server);

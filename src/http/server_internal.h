@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/id.h"
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "http/parser.h"
 #include "http/server.h"
 
@@ -102,7 +102,7 @@ struct http_server {
     size_t listener_count;
     struct list conns, flush;
     size_t conn_count, exchange_count;
-    struct lines addresses; /* conn_address.c */
+    struct keyed_table addresses; /* conn_address.c */
     uint64_t accepted;
     size_t conn_count_reported; /* as last added to the metric */
     struct loop_hook hook;

@@ -411,7 +411,7 @@ struct breaker *breaker_new(const struct breaker_config *config)
     DEFAULT_TO(own->origins_max, ORIGINS_MAX_DEFAULT);
     DEFAULT_TO(own->members_max, MEMBERS_MAX_DEFAULT);
     map_init(&breaker->origins, own->origins_max);
-    lines_init(&breaker->members, sizeof(struct breaker_member));
+    keyed_init(&breaker->members, sizeof(struct breaker_member));
     list_init(&breaker->by_age);
     for (size_t i = 0; i < BREAKER_SHARDS; i++)
         list_init(&breaker->shards[i].by_age);

@@ -4,7 +4,7 @@
 #ifndef LIMIT_BREAKER_INTERNAL_H
 #define LIMIT_BREAKER_INTERNAL_H
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/metric.h"
 #include "limit/breaker.h"
 
@@ -51,7 +51,7 @@ struct breaker_origin {
 };
 
 struct breaker_member {
-    struct line line; /* by account and origin; in its shard, least recently used first */
+    struct keyed keyed; /* by account and origin; in its shard, least recently used first */
     struct uuid account_id;
     struct breaker *breaker;
     struct breaker_origin *origin; /* NULL: a host from the account's connection */
@@ -73,7 +73,7 @@ struct shard {
 struct breaker {
     struct breaker_config config;
     struct map origins;
-    struct lines members;
+    struct keyed_table members;
     struct list by_age;             /* origins */
     struct breaker_votes_news news; /* from the last vote */
     struct uuid first;              /* first account; nil: none */

@@ -126,7 +126,7 @@ static void member_free(struct breaker_member *member)
         member_uncount(member);
     list_unlink(&member->origin_link);
     shard_of(breaker, &member->account_id)->count--;
-    lines_drop(&breaker->members, &member->line);
+    keyed_drop(&breaker->members, &member->keyed);
 }
 
 /* An entry with executions under way stays. Returns false if all have some. */
@@ -134,7 +134,7 @@ static bool shard_make_room(struct shard *shard, size_t members_max)
 {
     if (shard->count < members_max)
         return true;
-    LIST_EACH(&shard->by_age, struct breaker_member, member, line.ring) {
+    LIST_EACH(&shard->by_age, struct breaker_member, member, keyed.ring) {
         if (member->passes > 0)
             continue;
         member_free(member);
@@ -165,7 +165,7 @@ static struct breaker_member *member_new(struct breaker *breaker, const struct m
     struct shard *shard = shard_of(breaker, &key->account_id);
     size_t most = (breaker->config.members_max + BREAKER_SHARDS - 1) / BREAKER_SHARDS;
     struct breaker_member *member =
-        shard_make_room(shard, most) ? lines_get(&breaker->members, member_key(key)) : NULL;
+        shard_make_room(shard, most) ? keyed_get(&breaker->members, member_key(key)) : NULL;
     if (!member)
         return NULL;
     member->account_id = key->account_id;
@@ -176,7 +176,7 @@ static struct breaker_member *member_new(struct breaker *breaker, const struct m
     member->origin = origin;
     list_init(&member->origin_link);
     shard->count++;
-    list_push_back(&shard->by_age, &member->line.ring);
+    list_push_back(&shard->by_age, &member->keyed.ring);
     if (origin)
         list_push_back(&origin->members, &member->origin_link);
     return member;
@@ -258,27 +258,27 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
     if (!origin && !key->is_host_given)
         return NULL;
     struct member_key of = make_member_key(key);
-    struct breaker_member *member = lines_find(&breaker->members, member_key(&of));
+    struct breaker_member *member = keyed_find(&breaker->members, member_key(&of));
     if (!member)
         return member_new(breaker, &of, origin);
     struct shard *shard = shard_of(breaker, &of.account_id);
-    list_move_back(&shard->by_age, &member->line.ring);
+    list_move_back(&shard->by_age, &member->keyed.ring);
     return member;
 }
 
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key)
 {
     struct member_key of = make_member_key(key);
-    return lines_find(&breaker->members, member_key(&of));
+    return keyed_find(&breaker->members, member_key(&of));
 }
 
 void breaker_table_deinit(struct breaker *breaker)
 {
     for (size_t i = 0; i < BREAKER_SHARDS; i++)
-        LIST_EACH(&breaker->shards[i].by_age, struct breaker_member, member, line.ring)
+        LIST_EACH(&breaker->shards[i].by_age, struct breaker_member, member, keyed.ring)
             member_free(member);
     while (!list_is_empty(&breaker->by_age))
         origin_free(LIST_ITEM(breaker->by_age.next, struct breaker_origin, age_link));
-    lines_deinit(&breaker->members);
+    keyed_deinit(&breaker->members);
     map_deinit(&breaker->origins);
 }

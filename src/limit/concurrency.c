@@ -6,30 +6,30 @@
 #include "base/share.h"
 
 struct concurrency_account {
-    struct line line;
+    struct keyed keyed;
     size_t count;
 };
 
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share)
 {
     *inflight = (struct concurrency){.size = size, .share = share ? share : share_default(size)};
-    lines_init(&inflight->accounts, sizeof(struct concurrency_account));
+    keyed_init(&inflight->accounts, sizeof(struct concurrency_account));
 }
 
 void concurrency_deinit(struct concurrency *inflight)
 {
     ASSERT(inflight->count == 0);
-    lines_deinit(&inflight->accounts);
+    keyed_deinit(&inflight->accounts);
 }
 
 struct concurrency_account *concurrency_enter(struct concurrency *inflight, struct uuid account_id)
 {
-    struct concurrency_account *account = lines_find(&inflight->accounts, uuid_slice(&account_id));
+    struct concurrency_account *account = keyed_find(&inflight->accounts, uuid_slice(&account_id));
     if (!share_allows(account ? account->count : 0, inflight->count, inflight->size,
                       inflight->share))
         return NULL;
     if (!account)
-        account = lines_get(&inflight->accounts, uuid_slice(&account_id));
+        account = keyed_get(&inflight->accounts, uuid_slice(&account_id));
     if (!account)
         return NULL;
     account->count++;
@@ -43,5 +43,5 @@ void concurrency_leave(struct concurrency *inflight, struct concurrency_account 
     ASSERT(account->count > 0 && inflight->count > 0);
     inflight->count--;
     if (--account->count == 0)
-        lines_drop(&inflight->accounts, &account->line);
+        keyed_drop(&inflight->accounts, &account->keyed);
 }

@@ -10,12 +10,12 @@
 
 #include "base/err.h"
 #include "base/id.h"
-#include "base/lines.h"
+#include "base/keyed.h"
 
 struct concurrency {
     size_t size, share; /* limits of all accounts together; of one account */
     size_t count;
-    struct lines accounts; /* struct concurrency_account, by id */
+    struct keyed_table accounts; /* struct concurrency_account, by id */
 };
 
 struct concurrency_account;

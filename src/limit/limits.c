@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/mem.h"
 #include "base/metric.h"
 
@@ -19,7 +19,7 @@ enum {
 };
 
 struct limits_bucket {
-    struct line line; /* in limits->idle while it is empty; least recently used first */
+    struct keyed keyed; /* in limits->idle while it is empty; least recently used first */
     struct limits *limits;
     struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
@@ -36,7 +36,7 @@ struct limits_bucket {
 
 struct limits {
     struct limits_config config;
-    struct lines buckets;
+    struct keyed_table buckets;
     struct list idle;
     size_t waiting;
 };
@@ -77,7 +77,7 @@ static void bucket_free(struct limits_bucket *bucket)
     timer_stop(&bucket->timer);
     lease_deinit(&bucket->rate);
     lease_deinit(&bucket->cap);
-    lines_drop(&bucket->limits->buckets, &bucket->line);
+    keyed_drop(&bucket->limits->buckets, &bucket->keyed);
 }
 
 static bool has_all_buckets(const struct limits *limits)
@@ -110,16 +110,16 @@ static struct limits_bucket *bucket_new(struct limits *limits, slice key)
     /* limits_new's caller has made buckets_max larger than the possible number of executions, so
      * a bucket is idle; the limit is enforced anyway. */
     if (has_all_buckets(limits) && !list_is_empty(&limits->idle))
-        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, keyed.ring));
     struct limits_bucket *bucket = has_all_buckets(limits) ? NULL
-                                                           : lines_get(&limits->buckets, key);
+                                                           : keyed_get(&limits->buckets, key);
     if (!bucket)
         return NULL;
     bucket->limits = limits;
     bucket_init_leases(bucket, key);
     list_init(&bucket->waiting);
     timer_init(&bucket->timer, limits->config.loop, on_due);
-    list_push_back(&limits->idle, &bucket->line.ring);
+    list_push_back(&limits->idle, &bucket->keyed.ring);
     return bucket;
 }
 
@@ -142,10 +142,10 @@ static void bucket_configure(struct limits_bucket *bucket, const struct catalog_
 
 static void bucket_settle(struct limits_bucket *bucket)
 {
-    list_unlink(&bucket->line.ring);
+    list_unlink(&bucket->keyed.ring);
     if (bucket->in_flight == 0 && bucket->waiting_count == 0) {
         timer_stop(&bucket->timer);
-        list_push_back(&bucket->limits->idle, &bucket->line.ring);
+        list_push_back(&bucket->limits->idle, &bucket->keyed.ring);
     }
 }
 
@@ -349,7 +349,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     if (limits->config.is_off || (!is_wanted && limits->buckets.map.count == 0))
         return LIMITS_FREE;
     slice name = make_bucket_key(key, text);
-    struct limits_bucket *bucket = lines_find(&limits->buckets, name);
+    struct limits_bucket *bucket = keyed_find(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
     if (!bucket) /* no limit, or no memory to count with; the provider counts, too */
@@ -441,7 +441,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
         return;
     if (!bucket) {
         slice name = make_bucket_key(key, text);
-        bucket = lines_find(&limits->buckets, name);
+        bucket = keyed_find(&limits->buckets, name);
         if (!bucket)
             bucket = bucket_new(limits, name);
     }
@@ -455,7 +455,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];
-    const struct limits_bucket *bucket = lines_find(&limits->buckets, make_bucket_key(key, text));
+    const struct limits_bucket *bucket = keyed_find(&limits->buckets, make_bucket_key(key, text));
     uint64_t now = loop_now_ns(limits->config.loop), until = 0;
     if (!bucket || limits->config.is_off)
         return 0;
@@ -474,7 +474,7 @@ struct limits *limits_new(const struct limits_config *config)
         return NULL;
     ASSERT(config->buckets_max > 0);
     limits->config = *config;
-    lines_init(&limits->buckets, sizeof(struct limits_bucket));
+    keyed_init(&limits->buckets, sizeof(struct limits_bucket));
     list_init(&limits->idle);
     return limits;
 }
@@ -484,7 +484,7 @@ void limits_free(struct limits *limits)
     if (!limits)
         return;
     while (!list_is_empty(&limits->idle))
-        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
-    lines_deinit(&limits->buckets);
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, keyed.ring));
+    keyed_deinit(&limits->buckets);
     mem_free(limits);
 }

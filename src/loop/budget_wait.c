@@ -24,7 +24,7 @@ static struct budget_queue *queue_of(struct budget *budget)
 static void leave_queue(struct budget_wait *wait)
 {
     struct budget_queue *queue = wait->queue;
-    line_leave(&wait->use->account->line, &wait->link);
+    keyed_leave(&wait->use->account->keyed, &wait->link);
     timer_stop(&wait->timer);
     wait->queue = NULL;
     queue->waiting--;
@@ -49,12 +49,12 @@ static void run_queue(struct loop_task *task)
 {
     struct budget_queue *queue = CONTAINER_OF(task, struct budget_queue, task);
     size_t refusals = 0, count = 0;
-    LIST_EACH(&queue->turns, struct budget_account, account, line.ring)
+    LIST_EACH(&queue->turns, struct budget_account, account, keyed.ring)
         count++;
     while (refusals < count && !list_is_empty(&queue->turns)) {
         struct list *node = list_pop_front(&queue->turns);
-        struct budget_account *account = LIST_ITEM(node, struct budget_account, line.ring);
-        struct budget_wait *wait = LIST_ITEM(account->line.waiting.next, struct budget_wait, link);
+        struct budget_account *account = LIST_ITEM(node, struct budget_account, keyed.ring);
+        struct budget_wait *wait = LIST_ITEM(account->keyed.waiting.next, struct budget_wait, link);
         list_push_back(&queue->turns, node);
         if (try_take(wait)) {
             refusals = 0;
@@ -84,7 +84,8 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     *wait = (struct budget_wait){
         .use = use, .bytes = bytes, .kind = kind, .on_end = on_end, .is_taken = true};
     struct budget_account *account = use->account;
-    bool is_first = account && (list_is_empty(&account->line.waiting) || account->overdrawn == use);
+    bool is_first = account &&
+                    (list_is_empty(&account->keyed.waiting) || account->overdrawn == use);
     if (!account || (is_first && try_take(wait)))
         return true;
     struct budget_queue *queue = queue_of(use->budget);
@@ -93,11 +94,11 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     list_init(&wait->link);
     timer_init(&wait->timer, queue->loop, on_due);
     timer_start_in_ms(&wait->timer, wait_ms);
-    if (is_first && !list_is_empty(&account->line.waiting)) /* others wait until this use has
-                                                             * ended */
-        list_push_front(&account->line.waiting, &wait->link);
+    if (is_first && !list_is_empty(&account->keyed.waiting)) /* others wait until this use has
+                                                              * ended */
+        list_push_front(&account->keyed.waiting, &wait->link);
     else
-        line_join(&account->line, &queue->turns, &wait->link);
+        keyed_join(&account->keyed, &queue->turns, &wait->link);
     queue->waiting++;
     queue->budget.is_awaited = true;
     return false;

@@ -1,13 +1,13 @@
 /*
  * The entrance: fairness between accounts before a request begins. While several accounts send
- * requests, the one that sends more than the others waits here, in its account's line, not in the
+ * requests, the one that sends more than the others waits here, in its account's queue, not in the
  * queues of later stages, where it would delay the others. In a turn of the loop an account begins
  * at most ENTRIES_A_TURN requests, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay short. It
  * has at most as many young requests as the other accounts have on average, including requests that
  * wait. A long reply counts as several requests in the turns after it. A request is young until it
  * ends, or for YOUNG_NS: a request that takes longer waits for something other than this process or
- * its database. A single account passes at no cost. Requests without an account share one line, as
- * if they were an account. The probes of load balancers have another line, which is never greedy:
+ * its database. A single account passes at no cost. Requests without an account share one queue, as
+ * if they were an account. The probes of load balancers have another queue, which is never greedy:
  * they are cheap, and other clients that send such requests must not delay the probes that decide
  * about this node.
  */
@@ -41,114 +41,114 @@ static const char *const entered_labels[ENTERED] = {"entered=\"alone\"", "entere
 
 /* Exists while requests of the account wait or are young, and in the turn in which one of them
  * began. */
-struct entry_line {
-    struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
-    uint64_t turn_ns; /* the turn in which it began `begun` */
-    size_t begun;     /* in that turn */
-    size_t carried;   /* equivalent of its long replies in requests, for later turns */
+struct entry_queue {
+    struct keyed keyed; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
+    uint64_t turn_ns;   /* the turn in which it began `begun` */
+    size_t begun;       /* in that turn */
+    size_t carried;     /* equivalent of its long replies in requests, for later turns */
     size_t waiting_count, young_count;
 };
 
-/* ---- lines ---- */
+/* ---- queues ---- */
 
-/* An empty line is kept until the turn is over: it has the number of requests begun in it. */
-static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
+/* An empty queue is kept until the turn is over: it has the number of requests begun in it. */
+static void queue_rest(struct loop_entrance *entrance, struct entry_queue *queue)
 {
-    if (line->waiting_count == 0 && line->young_count == 0)
-        list_push_back(&entrance->quiet, &line->line.ring);
+    if (queue->waiting_count == 0 && queue->young_count == 0)
+        list_push_back(&entrance->quiet, &queue->keyed.ring);
 }
 
-/* Frees quiet lines, oldest first, up to the first line of this turn. Stopping there keeps the
+/* Frees quiet queues, oldest first, up to the first queue of this turn. Stopping there keeps the
  * walk linear in a turn with many accounts. */
 static void drop_quiet(struct loop_entrance *entrance)
 {
-    LIST_EACH(&entrance->quiet, struct entry_line, line, line.ring) {
-        if (line->turn_ns == entrance->loop->turn_began_ns)
+    LIST_EACH(&entrance->quiet, struct entry_queue, queue, keyed.ring) {
+        if (queue->turn_ns == entrance->loop->turn_began_ns)
             return;
-        lines_drop(&entrance->lines, &line->line);
+        keyed_drop(&entrance->queues, &queue->keyed);
     }
 }
 
-/* Number of waiting and young requests of the other lines, on average. */
-static size_t others_mean(const struct loop_entrance *entrance, const struct entry_line *line)
+/* Number of waiting and young requests of the other queues, on average. */
+static size_t others_mean(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
-    size_t others = entrance->lines.map.count - 1;
-    size_t theirs = entrance->entries - line->waiting_count - line->young_count;
+    size_t others = entrance->queues.map.count - 1;
+    size_t theirs = entrance->entries - queue->waiting_count - queue->young_count;
     return others ? theirs / others : 0;
 }
 
-/* Maximum of young requests: as many as the other lines have on average. */
-static size_t young_max(const struct loop_entrance *entrance, const struct entry_line *line)
+/* Maximum of young requests: as many as the other queues have on average. */
+static size_t young_max(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
     if (loop_now_ns(entrance->loop) >= entrance->shared_until_ns)
         return SIZE_MAX;
-    size_t mean = others_mean(entrance, line);
+    size_t mean = others_mean(entrance, queue);
     return mean > YOUNG_MAX ? mean : YOUNG_MAX;
 }
 
 /* Maximum of requests that begin in a turn: few for a greedy account, since a long turn delays
  * all. */
-static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
+static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
-    size_t own = line->waiting_count + line->young_count;
-    bool is_probes = slice_eq(slice_of(line->line.key, line->line.key_len), OP_PROBES);
-    bool is_greedy = !is_probes && own > GREEDY_MIN && own >= GREEDY * others_mean(entrance, line);
+    size_t own = queue->waiting_count + queue->young_count;
+    bool is_probes = slice_eq(slice_of(queue->keyed.key, queue->keyed.key_len), OP_PROBES);
+    bool is_greedy = !is_probes && own > GREEDY_MIN && own >= GREEDY * others_mean(entrance, queue);
     return is_greedy ? ENTRIES_A_TURN_GREEDY : ENTRIES_A_TURN;
 }
 
-static bool line_is_full(const struct loop_entrance *entrance, const struct entry_line *line)
+static bool queue_is_full(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
-    return line->young_count >= young_max(entrance, line);
+    return queue->young_count >= young_max(entrance, queue);
 }
 
-static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line *line)
+static bool queue_had_its_turn(struct loop_entrance *entrance, struct entry_queue *queue)
 {
-    size_t most = entries_a_turn(entrance, line);
-    if (line->turn_ns != entrance->loop->turn_began_ns) {
-        line->turn_ns = entrance->loop->turn_began_ns;
-        line->begun = line->carried < most ? line->carried : most;
-        line->carried -= line->begun;
+    size_t most = entries_a_turn(entrance, queue);
+    if (queue->turn_ns != entrance->loop->turn_began_ns) {
+        queue->turn_ns = entrance->loop->turn_began_ns;
+        queue->begun = queue->carried < most ? queue->carried : most;
+        queue->carried -= queue->begun;
     }
-    return line->begun >= most;
+    return queue->begun >= most;
 }
 
 /* ---- entries ---- */
 
 static void entry_wait(struct loop_entrance *entrance, struct op_entry *entry)
 {
-    struct entry_line *line = entry->line;
-    line_join(&line->line, &entrance->ring, &entry->link);
+    struct entry_queue *queue = entry->queue;
+    keyed_join(&queue->keyed, &entrance->ring, &entry->link);
     entrance->entries++;
     entrance->waiting++;
-    line->waiting_count++;
+    queue->waiting_count++;
 }
 
 static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
 {
-    struct entry_line *line = entry->line;
+    struct entry_queue *queue = entry->queue;
     entry->began_ns = loop_now_ns(entrance->loop);
     list_push_back(&entrance->young, &entry->link);
-    line->young_count++;
-    line->begun++;
-    if (line->waiting_count == 0)
-        list_unlink(&line->line.ring);
+    queue->young_count++;
+    queue->begun++;
+    if (queue->waiting_count == 0)
+        list_unlink(&queue->keyed.ring);
     entrance->entries++;
 }
 
-/* Removes the entry from its line, whether it waits or is young. */
+/* Removes the entry from its queue, whether it waits or is young. */
 static void entry_leave(struct loop_entrance *entrance, struct op_entry *entry)
 {
-    struct entry_line *line = entry->line;
+    struct entry_queue *queue = entry->queue;
     list_unlink(&entry->link);
     entry->op->entry = NULL;
     entrance->entries--;
     if (entry->began_ns) {
-        line->young_count--;
+        queue->young_count--;
         return;
     }
     entrance->waiting--;
-    if (--line->waiting_count == 0)
-        list_unlink(&line->line.ring);
+    if (--queue->waiting_count == 0)
+        list_unlink(&queue->keyed.ring);
     if (entrance->waiting == 0)
         timer_stop(&entrance->timer);
 }
@@ -160,17 +160,17 @@ static void grow_old(struct loop_entrance *entrance, uint64_t now_ns)
         if (now_ns - entry->began_ns < YOUNG_NS)
             return;
         entry_leave(entrance, entry);
-        line_rest(entrance, entry->line);
+        queue_rest(entrance, entry->queue);
     }
 }
 
 /* ---- starting requests ---- */
 
-static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
+static void queue_let_in(struct loop_entrance *entrance, struct entry_queue *queue)
 {
-    while (line->waiting_count && !line_had_its_turn(entrance, line) &&
-           !line_is_full(entrance, line)) {
-        struct op_entry *entry = LIST_ITEM(line->line.waiting.next, struct op_entry, link);
+    while (queue->waiting_count && !queue_had_its_turn(entrance, queue) &&
+           !queue_is_full(entrance, queue)) {
+        struct op_entry *entry = LIST_ITEM(queue->keyed.waiting.next, struct op_entry, link);
         struct op *op = entry->op;
         entry_leave(entrance, entry);
         entry_begin(entrance, entry);
@@ -179,28 +179,28 @@ static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
     }
 }
 
-/* Every line with waiting requests is full: sleeps until the oldest young request is no longer
+/* Every queue with waiting requests is full: sleeps until the oldest young request is no longer
  * young. */
 static void entrance_sleep(struct loop_entrance *entrance)
 {
     if (entrance->waiting == 0)
         return;
-    ASSERT(!list_is_empty(&entrance->young)); /* a line without young requests is never full */
+    ASSERT(!list_is_empty(&entrance->young)); /* a queue without young requests is never full */
     struct op_entry *first = LIST_ITEM(entrance->young.next, struct op_entry, link);
     timer_start(&entrance->timer, first->began_ns + YOUNG_NS);
 }
 
-/* Runs when a waiting request may begin; serves the lines round robin. */
+/* Runs when a waiting request may begin; serves the queues round robin. */
 static void on_turn(struct loop_task *task)
 {
     struct loop_entrance *entrance = CONTAINER_OF(task, struct loop_entrance, task);
     struct list passed = LIST_INIT(passed);
     bool is_next_turn = false;
     grow_old(entrance, loop_now_ns(entrance->loop));
-    LIST_DRAIN(&entrance->ring, struct entry_line, line, line.ring) {
-        list_push_back(&passed, &line->line.ring);
-        line_let_in(entrance, line);
-        is_next_turn = is_next_turn || (line->waiting_count && !line_is_full(entrance, line));
+    LIST_DRAIN(&entrance->ring, struct entry_queue, queue, keyed.ring) {
+        list_push_back(&passed, &queue->keyed.ring);
+        queue_let_in(entrance, queue);
+        is_next_turn = is_next_turn || (queue->waiting_count && !queue_is_full(entrance, queue));
     }
     list_append_all(&entrance->ring, &passed);
     if (is_next_turn)
@@ -219,7 +219,7 @@ void loop_entrance_init(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
     *entrance = (struct loop_entrance){.loop = loop};
-    lines_init(&entrance->lines, sizeof(struct entry_line));
+    keyed_init(&entrance->queues, sizeof(struct entry_queue));
     list_init(&entrance->ring);
     list_init(&entrance->young);
     list_init(&entrance->quiet);
@@ -233,10 +233,10 @@ void loop_entrance_deinit(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
     ASSERT(entrance->entries == 0);
-    LIST_EACH(&entrance->quiet, struct entry_line, line, line.ring)
-        lines_drop(&entrance->lines, &line->line);
+    LIST_EACH(&entrance->quiet, struct entry_queue, queue, keyed.ring)
+        keyed_drop(&entrance->queues, &queue->keyed);
     loop_task_cancel(&entrance->task);
-    lines_deinit(&entrance->lines);
+    keyed_deinit(&entrance->queues);
 }
 
 /* Whether other accounts have recently sent requests, or requests wait. */
@@ -254,10 +254,10 @@ static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t no
 
 /* ---- the interface ---- */
 
-enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
+enum op_result op_enter(struct op *op, struct op_entry *entry, slice queue_name)
 {
     struct loop_entrance *entrance = &op->loop->entrance;
-    slice account = op->account_id.len > 0 ? op->account_id : line_name;
+    slice account = op->account_id.len > 0 ? op->account_id : queue_name;
     uint64_t now_ns = loop_now_ns(op->loop);
     ASSERT(account.len > 0 && account.len <= UUID_TEXT_LEN && !op->entry);
     if (!is_shared(entrance, account, now_ns)) {
@@ -266,14 +266,14 @@ enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
     }
     grow_old(entrance, now_ns);
     drop_quiet(entrance);
-    struct entry_line *line = lines_get(&entrance->lines, account);
-    if (!line)
+    struct entry_queue *queue = keyed_get(&entrance->queues, account);
+    if (!queue)
         return OP_NEXT;
-    *entry = (struct op_entry){.op = op, .line = line};
+    *entry = (struct op_entry){.op = op, .queue = queue};
     list_init(&entry->link);
     op->entry = entry;
-    if (!line->waiting_count && !line_had_its_turn(entrance, line) &&
-        !line_is_full(entrance, line)) {
+    if (!queue->waiting_count && !queue_had_its_turn(entrance, queue) &&
+        !queue_is_full(entrance, queue)) {
         entry_begin(entrance, entry);
         metric_add(entrance->series[ENTERED_SHARED], 1);
         return OP_NEXT;
@@ -289,9 +289,9 @@ void op_weigh(const struct op *op, size_t reply_bytes)
 {
     size_t more = reply_bytes / REPLY_BYTES;
     slice account = op->account_id.len > 0 ? op->account_id : OP_STRANGERS;
-    struct entry_line *line = more > 0 ? lines_find(&op->loop->entrance.lines, account) : NULL;
-    if (line)
-        line->carried = line->carried + more < CARRIED_MAX ? line->carried + more : CARRIED_MAX;
+    struct entry_queue *queue = more > 0 ? keyed_find(&op->loop->entrance.queues, account) : NULL;
+    if (queue)
+        queue->carried = queue->carried + more < CARRIED_MAX ? queue->carried + more : CARRIED_MAX;
 }
 
 void op_leave_entrance(struct op *op)
@@ -302,7 +302,7 @@ void op_leave_entrance(struct op *op)
     struct loop_entrance *entrance = &op->loop->entrance;
     bool is_waiting = entry->began_ns == 0;
     entry_leave(entrance, entry);
-    line_rest(entrance, entry->line);
+    queue_rest(entrance, entry->queue);
     if (entrance->waiting)
         loop_task_queue(op->loop, &entrance->task);
     if (is_waiting)

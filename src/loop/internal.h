@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/metric.h"
 #include "loop/loop.h"
 
@@ -35,7 +35,7 @@ struct timer_slot {
 
 /* job.c */
 struct loop_jobs {
-    struct lines lines; /* struct job_line, by account */
+    struct keyed_table accounts; /* struct job_account, by id */
     struct list ring;
     size_t running, account_max;
 };
@@ -47,13 +47,13 @@ enum entered { ENTERED_ALONE, ENTERED_SHARED, ENTERED_HELD, ENTERED };
 
 struct loop_entrance {
     struct loop *loop;
-    struct lines lines;      /* struct entry_line, by account */
-    struct list ring;        /* the lines with waiting requests */
-    struct list young;       /* struct op_entry.link, in order of their start */
-    size_t entries, waiting; /* young and waiting; waiting alone */
+    struct keyed_table queues; /* struct entry_queue, by account */
+    struct list ring;          /* the queues with waiting requests */
+    struct list young;         /* struct op_entry.link, in order of their start */
+    size_t entries, waiting;   /* young and waiting; waiting alone */
     struct loop_task task;
     struct timer timer;
-    struct list quiet;        /* lines without entries */
+    struct list quiet;        /* queues without entries */
     char last[UUID_TEXT_LEN]; /* the account of the last request */
     size_t last_len;
     uint64_t shared_until_ns;
@@ -72,10 +72,11 @@ enum read_kind {
 };
 
 struct read_queue {
-    struct lines lines; /* struct line, by account, while streams of it are ready: contains
-                         * struct loop_reader.link, in the order in which poll reported them */
-    struct line strangers;
-    struct list ring; /* the lines with ready streams */
+    /* struct keyed, by id, while streams of it are ready: struct loop_reader.link, in the order in
+     * which poll reported them */
+    struct keyed_table accounts;
+    struct keyed strangers;
+    struct list ring; /* the accounts with ready streams */
 };
 
 struct loop_reads {
@@ -90,7 +91,7 @@ struct loop_reads {
 /* A stream that poll has reported as readable, until it is read. Embedded in its owner. */
 struct loop_reader {
     struct list link;
-    struct line *line; /* NULL: not ready */
+    struct keyed *streams; /* its account's; NULL: not ready */
     uint64_t ready_ns, ready_turn;
     struct uuid account; /* nil: without an account */
     enum read_class class;
@@ -181,7 +182,7 @@ void loop_reader_init(struct loop_reader *reader, enum read_class class,
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
 /* The reader is no longer read; harmless if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
-/* Its line, from now on. */
+/* Its account, from now on. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class);
 /* Called after poll: reads the readers whose turn it is. The others keep their position until

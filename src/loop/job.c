@@ -16,9 +16,9 @@ enum {
 };
 
 /* The jobs of one account; exists while the account has any. */
-struct job_line {
-    struct line
-        line; /* in the ring of lines whose turn it may be: jobs wait, and one more may run */
+struct job_account {
+    /* in the ring of accounts whose turn it may be: jobs wait, and one more may run */
+    struct keyed keyed;
     size_t running;
 };
 
@@ -27,26 +27,26 @@ void loop_jobs_init(struct loop_jobs *jobs)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t spare = processors > 2 ? (size_t)processors - 1 : 1;
     *jobs = (struct loop_jobs){.account_max = spare < ACCOUNT_JOBS_MAX ? spare : ACCOUNT_JOBS_MAX};
-    lines_init(&jobs->lines, sizeof(struct job_line));
+    keyed_init(&jobs->accounts, sizeof(struct job_account));
     list_init(&jobs->ring);
 }
 
 void loop_jobs_deinit(struct loop_jobs *jobs)
 {
     ASSERT(jobs->running == 0);
-    lines_deinit(&jobs->lines);
+    keyed_deinit(&jobs->accounts);
 }
 
-/* Called after each change of a line: adds it to the ring, removes it, or frees it. */
-static void line_settle(struct loop_jobs *jobs, struct job_line *line)
+/* Called after each change of an account's jobs: adds it to the ring, removes it, or frees it. */
+static void account_settle(struct loop_jobs *jobs, struct job_account *account)
 {
-    bool is_due = !list_is_empty(&line->line.waiting) && line->running < jobs->account_max;
+    bool is_due = !list_is_empty(&account->keyed.waiting) && account->running < jobs->account_max;
     if (!is_due)
-        list_unlink(&line->line.ring);
-    else if (list_is_empty(&line->line.ring))
-        list_push_back(&jobs->ring, &line->line.ring);
-    if (line->running == 0 && list_is_empty(&line->line.waiting))
-        lines_drop(&jobs->lines, &line->line);
+        list_unlink(&account->keyed.ring);
+    else if (list_is_empty(&account->keyed.ring))
+        list_push_back(&jobs->ring, &account->keyed.ring);
+    if (account->running == 0 && list_is_empty(&account->keyed.waiting))
+        keyed_drop(&jobs->accounts, &account->keyed);
 }
 
 /* ---- running ---- */
@@ -72,10 +72,10 @@ static void job_done(struct work *work)
 {
     struct op_job *job = CONTAINER_OF(work, struct op_job, work);
     struct loop *loop = job->op->loop;
-    struct job_line *line = job->line;
-    line->running--;
+    struct job_account *account = job->account;
+    account->running--;
     loop->jobs.running--;
-    line_settle(&loop->jobs, line);
+    account_settle(&loop->jobs, account);
     job_let_go(job->op);
     start_waiting(loop);
 }
@@ -85,7 +85,7 @@ static int job_start(struct loop *loop, struct op_job *job)
     int code = work_start(loop, &job->work);
     if (code != OK)
         return code;
-    job->line->running++;
+    job->account->running++;
     loop->jobs.running++;
     return OK;
 }
@@ -95,11 +95,12 @@ static void start_waiting(struct loop *loop)
 {
     struct loop_jobs *jobs = &loop->jobs;
     while (jobs->running < JOBS_MAX && !list_is_empty(&jobs->ring)) {
-        struct job_line *line = LIST_ITEM(list_pop_front(&jobs->ring), struct job_line, line.ring);
-        struct list *first = list_pop_front(&line->line.waiting);
+        struct job_account *account =
+            LIST_ITEM(list_pop_front(&jobs->ring), struct job_account, keyed.ring);
+        struct list *first = list_pop_front(&account->keyed.waiting);
         struct op_job *job = LIST_ITEM(first, struct op_job, link);
         bool is_started = job_start(loop, job) == OK;
-        line_settle(jobs, line);
+        account_settle(jobs, account);
         if (is_started)
             continue;
         job->run(job->op);
@@ -115,15 +116,15 @@ int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), co
     ASSERT(run && !op->job && !op->is_ended);
     *job = (struct op_job){.work = {.run = job_run, .done = job_done}, .op = op, .run = run};
     list_init(&job->link);
-    job->line = lines_get(&jobs->lines, op->account_id); /* empty for the server itself */
-    if (!job->line)
+    job->account = keyed_get(&jobs->accounts, op->account_id); /* empty for the server itself */
+    if (!job->account)
         return ERR_NOMEM;
     int code = OK;
-    if (jobs->running < JOBS_MAX && job->line->running < jobs->account_max)
+    if (jobs->running < JOBS_MAX && job->account->running < jobs->account_max)
         code = job_start(op->loop, job);
     else
-        list_push_back(&job->line->line.waiting, &job->link);
-    line_settle(jobs, job->line);
+        list_push_back(&job->account->keyed.waiting, &job->link);
+    account_settle(jobs, job->account);
     if (code != OK)
         return code;
     op->job = job;
@@ -146,7 +147,7 @@ void op_job_drop(struct op *op)
     if (!job || list_is_empty(&job->link))
         return;
     list_unlink(&job->link);
-    line_settle(&op->loop->jobs, job->line);
+    account_settle(&op->loop->jobs, job->account);
     op->job = NULL;
     op_release(op);
 }

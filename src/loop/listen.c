@@ -22,7 +22,7 @@ enum {
 struct tcp_listener {
     struct loop *loop;
     struct poll_watch *watch;
-    struct loop_reader reader; /* in a separate line */
+    struct loop_reader reader; /* takes turns as an account of its own */
     uint64_t turn;             /* the loop's turn in which it accepted turn_accepts connections */
     size_t turn_accepts;
     struct timer rest;
@@ -243,7 +243,7 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
     listener->bound.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     loop_reader_init(&listener->reader, READ_CLIENTS, on_turn_to_accept);
-    listener->reader.account = (struct uuid){{[15] = 1}}; /* a separate line, without an account */
+    listener->reader.account = (struct uuid){{[15] = 1}}; /* no account has this id */
     timer_init(&listener->rest, loop, on_rested);
     if (listener_open(listener, config, err) != OK) {
         tcp_listener_free(listener);

@@ -159,20 +159,20 @@ void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const ch
 /* Ends a sleep early and releases the hold. Harmless if the op does not sleep. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* The line of requests without an account, and that of load balancers' probes. */
+/* The queue of requests without an account, and that of load balancers' probes. */
 #define OP_STRANGERS SLICE("strangers")
 #define OP_PROBES    SLICE("probes")
 
 /* Called where a request begins. OP_NEXT: it may start. OP_WAIT: it waits, because others send
- * requests, too (loop/entrance.c): in the line of op->account_id, or in the given line if that
+ * requests, too (loop/entrance.c): in the queue of op->account_id, or in the given one if that
  * is empty. entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
-    struct entry_line *line;
+    struct entry_queue *queue;
     uint64_t began_ns; /* 0: it waits */
     struct list link;
 };
-enum op_result op_enter(struct op *op, struct op_entry *entry, slice line) MUST_CHECK;
+enum op_result op_enter(struct op *op, struct op_entry *entry, slice queue) MUST_CHECK;
 /* The reply to the op's request has that many bytes: its account begins fewer requests in the
  * following turns, while other accounts send requests. */
 void op_weigh(const struct op *op, size_t reply_bytes);
@@ -184,8 +184,8 @@ struct op_job {
     struct work work;
     struct op *op;
     void (*run)(struct op *op);
-    struct job_line *line; /* its account's */
-    struct list link;      /* while it waits */
+    struct job_account *account;
+    struct list link; /* while it waits */
 };
 /* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. The
  * job runs when it is the turn of the op's account, which may run only a few at a time

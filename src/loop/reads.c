@@ -3,10 +3,10 @@
  * turn: first those from apps, then clients, by account, and last those whose input is discarded.
  * The database's connections are few, and are read as soon as poll reports them.
  *
- * Each class has a ring of lines, one for each account; streams without an account share one. A
- * visit reads one stream once; then it is the next line's turn. So a stream waits for those that
- * were in its line before it, and never for streams that came later, however many they are. Apps
- * cannot use the time of clients, nor clients that of apps.
+ * Each class has a ring of accounts with ready streams; streams without an account count as one
+ * more. A visit reads one stream once; then it is the next account's turn. So a stream waits for
+ * those of its account before it, and never for streams that came later, however many they are.
+ * Apps cannot use the time of clients, nor clients that of apps.
  *
  * Discarded input is read at some KB per millisecond. It is not polled in between: the faster it is
  * discarded, the faster its peers send more, and they would keep the loop busy.
@@ -32,24 +32,24 @@ static struct metric turns_metric =
 static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"accounts\"",
                                                     "of=\"strangers\"", "of=\"discarded\""};
 
-/* ---- lines ---- */
+/* ---- ready streams, by account ---- */
 
-/* If there is no memory for a line of its own, an account shares the line of streams without an
- * account. */
-static struct line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
+/* If there is no memory for an entry, the account's streams join those without an account. */
+static struct keyed *streams_of(struct loop_reads *reads, const struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
     bool is_own = reader->class != READ_DISCARDED && !uuid_is_nil(reader->account);
-    struct line *line = is_own ? lines_get(&queue->lines, uuid_slice(&reader->account)) : NULL;
-    return line ? line : &queue->strangers;
+    struct keyed *streams = is_own ? keyed_get(&queue->accounts, uuid_slice(&reader->account))
+                                   : NULL;
+    return streams ? streams : &queue->strangers;
 }
 
 static void reader_join(struct loop_reads *reads, struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
-    struct line *line = read_line_of(reads, reader);
-    line_join(line, &queue->ring, &reader->link);
-    reader->line = line;
+    struct keyed *streams = streams_of(reads, reader);
+    keyed_join(streams, &queue->ring, &reader->link);
+    reader->streams = streams;
     if (reader->class == READ_DISCARDED && !timer_is_armed(&reads->discard_timer))
         timer_start_in_ms(&reads->discard_timer, DISCARD_REST_MS);
 }
@@ -57,13 +57,13 @@ static void reader_join(struct loop_reads *reads, struct loop_reader *reader)
 static void reader_part(struct loop_reads *reads, struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
-    struct line *line = reader->line;
-    line_leave(line, &reader->link);
-    reader->line = NULL;
-    if (!list_is_empty(&line->waiting))
+    struct keyed *streams = reader->streams;
+    keyed_leave(streams, &reader->link);
+    reader->streams = NULL;
+    if (!list_is_empty(&streams->waiting))
         return;
-    if (line != &queue->strangers)
-        lines_drop(&queue->lines, line);
+    if (streams != &queue->strangers)
+        keyed_drop(&queue->accounts, streams);
     if (reader->class == READ_DISCARDED)
         timer_stop(&reads->discard_timer);
 }
@@ -80,7 +80,7 @@ void loop_reader_init(struct loop_reader *reader, enum read_class class,
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader)
 {
     loop_turn_begin(loop);
-    if (reader->line)
+    if (reader->streams)
         return;
     reader->ready_ns = loop->turn_began_ns;
     reader->ready_turn = loop->stats.turns;
@@ -89,14 +89,14 @@ void loop_reader_ready(struct loop *loop, struct loop_reader *reader)
 
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader)
 {
-    if (reader->line)
+    if (reader->streams)
         reader_part(&loop->reads, reader);
 }
 
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class)
 {
-    bool was_ready = reader->line != NULL;
+    bool was_ready = reader->streams != NULL;
     if (class == reader->class && uuid_eq(account, reader->account))
         return;
     loop_reader_leave(loop, reader);
@@ -142,10 +142,10 @@ static void note_wait(struct loop *loop, const struct loop_reader *reader)
 
 static void read_next(struct loop *loop, struct read_queue *queue)
 {
-    struct line *line = LIST_ITEM(queue->ring.next, struct line, ring);
-    struct loop_reader *reader = LIST_ITEM(line->waiting.next, struct loop_reader, link);
-    /* Moved before the read, which may end the stream, and with it the line. */
-    list_move_back(&queue->ring, &line->ring);
+    struct keyed *streams = LIST_ITEM(queue->ring.next, struct keyed, ring);
+    struct loop_reader *reader = LIST_ITEM(streams->waiting.next, struct loop_reader, link);
+    /* Moved before the read, which may end the stream, and with it the account's entry. */
+    list_move_back(&queue->ring, &streams->ring);
     reader_part(&loop->reads, reader);
     note_wait(loop, reader);
     reader->read(reader);
@@ -207,7 +207,7 @@ void loop_reads_init(struct loop *loop)
     timer_init(&reads->discard_timer, loop, on_discard_due);
     for (size_t class = 0; class < READ_CLASSES; class ++) {
         struct read_queue *queue = &reads->queues[class];
-        lines_init(&queue->lines, sizeof(struct line));
+        keyed_init(&queue->accounts, sizeof(struct keyed));
         list_init(&queue->ring);
         list_init(&queue->strangers.ring);
         list_init(&queue->strangers.waiting);
@@ -225,6 +225,6 @@ void loop_reads_deinit(struct loop_reads *reads)
     for (size_t class = 0; class < READ_CLASSES; class ++) {
         struct read_queue *queue = &reads->queues[class];
         ASSERT(list_is_empty(&queue->ring));
-        lines_deinit(&queue->lines);
+        keyed_deinit(&queue->accounts);
     }
 }

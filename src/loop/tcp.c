@@ -191,7 +191,7 @@ static void on_turn_to_read(struct loop_reader *reader)
     while (count < 0 && errno == EINTR);
     tcp_take(tcp, fd, count, cap);
     /* A stream that continues reading needs no report. */
-    if (!tcp->is_unwatched || reader->line)
+    if (!tcp->is_unwatched || reader->streams)
         return;
     tcp->is_unwatched = false;
     if (tcp->wants_read && !tcp->is_closing && !tcp->is_eof)

@@ -84,12 +84,13 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-/* Takes queries in the order of the queue; queries in lines only with has_lines. Queries outside
- * of lines are being sent again and come first, so the first query with a line ends that part. */
-static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
+/* Takes queries in the order of the queue; those of tenants only with
+ * has_tenants. The others are being sent again and come first, so the first query of a tenant ends
+ * that part. */
+static void collection_run(struct collection *c, struct pg_queue *queue, bool has_tenants)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
-        if (query->line && !has_lines)
+        if (query->tenant && !has_tenants)
             return;
         enum verdict verdict = collection_check(c, query);
         if (verdict == STOP)
@@ -103,18 +104,18 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* Takes the line's next query; false: this batch takes no more of the line. The line may have
- * been freed on return: pg_line_leave does so with its last query. */
-static bool collection_take_next(struct collection *c, struct pg_line *line)
+/* Takes the tenant's next query; false: this batch takes no more of them. The tenant may have
+ * been freed on return: pg_tenant_leave does so with its last query. */
+static bool collection_take_next(struct collection *c, struct pg_tenant *tenant)
 {
     unsigned skips = 0;
-    while (line->cursor != &line->line.waiting) {
-        struct pg_query *query = LIST_ITEM(line->cursor, struct pg_query, line_link);
+    while (tenant->cursor != &tenant->keyed.waiting) {
+        struct pg_query *query = LIST_ITEM(tenant->cursor, struct pg_query, tenant_link);
         enum verdict verdict = collection_check(c, query);
-        if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
+        if (verdict == STOP || (verdict == SKIP && ++skips == PG_TENANT_SKIPS_MAX))
             return false;
         /* Advanced before the query is taken, which unlinks it. */
-        line->cursor = line->cursor->next;
+        tenant->cursor = tenant->cursor->next;
         if (verdict == SKIP)
             continue;
         collection_take(c, query);
@@ -124,21 +125,21 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
     return false;
 }
 
-/* Takes one query of each line in turn, from where the last batch ended. A line without a
+/* Takes one query of each tenant in turn, from where the last batch ended. A tenant without a
  * suitable query leaves the ring for the rest of this batch, which limits the loop. At the end
- * these lines are put first: they had no turn, or fewer, and are first next time. */
+ * these tenants are put first: they had no turn, or fewer, and are first next time. */
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
-    LIST_EACH(&queue->ring, struct pg_line, line, line.ring) {
-        line->cursor = line->line.waiting.next;
+    LIST_EACH(&queue->ring, struct pg_tenant, tenant, keyed.ring) {
+        tenant->cursor = tenant->keyed.waiting.next;
     }
     while (!c->is_full && c->batch->query_count < c->rows_max && !list_is_empty(&queue->ring)) {
-        struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, line.ring);
-        list_move_back(&queue->ring, &line->line.ring);
-        if (collection_take_next(c, line))
+        struct pg_tenant *tenant = LIST_ITEM(queue->ring.next, struct pg_tenant, keyed.ring);
+        list_move_back(&queue->ring, &tenant->keyed.ring);
+        if (collection_take_next(c, tenant))
             continue;
-        list_move_back(&passed, &line->line.ring);
+        list_move_back(&passed, &tenant->keyed.ring);
     }
     list_append_all(&passed, &queue->ring);
     list_append_all(&queue->ring, &passed);
@@ -209,10 +210,10 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
     /* A new mark invalidates every slot's `kind` at once, so no slot has to be reset. 64 bits do
      * not wrap. */
     lane->pool->batch_mark++;
-    /* With one tenant, or none, there are no turns to take: the queue has the order of the line. */
-    bool is_one_line = queue->ring.next == queue->ring.prev;
-    collection_run(&c, queue, is_one_line);
-    if (!is_one_line && !c.is_full)
+    /* With one tenant, or none, there are no turns to take: the queue has the order already. */
+    bool is_one_tenant = queue->ring.next == queue->ring.prev;
+    collection_run(&c, queue, is_one_tenant);
+    if (!is_one_tenant && !c.is_full)
         collection_run_turns(&c, queue);
     if (c.batch->query_count == 0) {
         pg_batch_free(c.batch);

@@ -5,7 +5,7 @@
 #ifndef PG_LANE_H
 #define PG_LANE_H
 
-#include "base/lines.h"
+#include "base/keyed.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "pg/link.h"
@@ -22,7 +22,7 @@ enum {
     PG_ATTEMPTS_MAX = 8,
     PG_STALE_ATTEMPTS_MAX = 2, /* after that the error is the statement's own */
     PG_SKIPS_MAX = 1024,       /* queries skipped in a queue because their row is being changed */
-    PG_LINE_SKIPS_MAX = 128,   /* likewise in a tenant's line, if there are several lines */
+    PG_TENANT_SKIPS_MAX = 128, /* likewise of one tenant, if there are several */
     PG_ROWS_BUSY = 65536,      /* size of the bitmap of rows being changed, by hash; a power of
                                 * two */
     PG_HOLD_MS = 5,            /* a batch in flight for longer does not hold back other lanes */
@@ -53,15 +53,15 @@ struct pg_slot {
 
 struct pg_queue {
     struct list queries; /* all, oldest first; those that are sent again precede all others and
-                          * are in no line */
+                          * belong to no tenant */
     size_t count;
-    struct lines lines; /* struct pg_line, by tenant */
-    struct list ring;   /* lines, next one first */
+    struct keyed_table tenants; /* struct pg_tenant, by tenant */
+    struct list ring;           /* tenants, next one first */
 };
 
 /* The waiting queries of one tenant. */
-struct pg_line {
-    struct line line;    /* in the queue's ring; struct pg_query.line_link */
+struct pg_tenant {
+    struct keyed keyed;  /* in the queue's ring; struct pg_query.tenant_link */
     struct list *cursor; /* the next query to consider, while a batch is collected */
     size_t count;
 };
@@ -199,14 +199,14 @@ void pg_lane_flush(struct pg_lane *lane);
 /* Drops the lane if it has been silent for too long. */
 void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 
-/* line.c */
+/* tenant.c */
 void pg_queue_init(struct pg_queue *queue);
 void pg_queue_deinit(struct pg_queue *queue);
-/* Puts the query into the line of its tenant. ERR_BUSY: this tenant, or all tenants together,
+/* Adds the query to those of its tenant. ERR_BUSY: this tenant, or all tenants together,
  * have reached the limit of waiting queries. ERR_NOMEM. */
-int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
-/* Harmless if the query is in no line. */
-void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
+int pg_tenant_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
+/* Harmless if the query belongs to no tenant. */
+void pg_tenant_leave(struct pg_queue *queue, struct pg_query *query);
 
 /* slot.c: this pool's slot of a statement (for a shard; 0: none), created if it is new; NULL:
  * out of memory. A template that does not expand is a bug: it prints and aborts. */

@@ -287,9 +287,9 @@ struct pg_query {
     struct pg_pool *pool;
     struct pg_queue *queue;
     struct pg_slot *slot;
-    struct pg_line *line;
+    struct pg_tenant *tenant;
     struct op_wait wait; /* the op's */
-    struct list link, line_link;
+    struct list link, tenant_link;
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;

@@ -51,7 +51,7 @@ void pg_queue_unlink(struct pg_query *query)
     struct pg_queue *queue = query->queue;
     ASSERT(queue->count > 0 && query->state == QUERY_WAITING);
     list_unlink(&query->link);
-    pg_line_leave(queue, query);
+    pg_tenant_leave(queue, query);
     queue->count--;
     query->pool->waiting--;
 }
@@ -94,7 +94,7 @@ void pg_query_again(struct pg_query *query)
 {
     query->attempts++;
     metric_inc(&replay_metric);
-    /* The query joins no line and counts in no share: it was admitted once, and must not be
+    /* The query joins no tenant and counts in no share: it was admitted once, and must not be
      * refused now. */
     pg_queue_push_front(query->queue, query);
 }
@@ -129,9 +129,9 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     query->rows = (struct pg_rows){.column_count = stmt->column_count};
     query->pool = pool;
     query->queue = NULL;
-    query->line = NULL;
+    query->tenant = NULL;
     list_init(&query->link);
-    list_init(&query->line_link);
+    list_init(&query->tenant_link);
     query->queued_ns = loop_now_ns(pool->loop);
     /* The deadline is checked only while the query waits: statement_timeout limits a query that
      * was sent. */
@@ -211,12 +211,13 @@ static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
 static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
 {
     struct pg_pool *pool = query->pool;
-    /* The slot is set first: pg_line_join reads from it which parameter is the account. */
+    /* The slot is set first: pg_tenant_join reads from it which parameter is the account. */
     int code = pg_query_choose(query) ? OK : ERR_NOMEM;
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
         code = ERR_LIMIT;
     if (code == OK)
-        code = pool->is_closing || is_refused(pool, query) ? ERR_BUSY : pg_line_join(queue, query);
+        code = pool->is_closing || is_refused(pool, query) ? ERR_BUSY
+                                                           : pg_tenant_join(queue, query);
     if (code == OK)
         pg_queue_push(queue, query);
     else

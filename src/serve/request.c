@@ -60,7 +60,7 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
     begin_use(request);
 }
 
-/* Checked before the entrance: a request over its rate is refused without waiting in a line. */
+/* Checked before the entrance: a request over its rate is refused without waiting in a queue. */
 static enum op_result step_take_rate(struct op *op)
 {
     struct serve_request *request = request_of(op);
@@ -79,7 +79,7 @@ static enum op_result step_take_rate(struct op *op)
 
 static enum op_result step_enter(struct op *op)
 {
-    return op_enter(op, &request_of(op)->entry, face_of(op)->line(request_of(op)));
+    return op_enter(op, &request_of(op)->entry, face_of(op)->queue(request_of(op)));
 }
 
 bool serve_may(const struct serve_request *request, uint32_t scope)

@@ -32,7 +32,7 @@ enum serve_step {
     SERVE_FIND_CALLER,
     SERVE_TAKE_CALLER,
     SERVE_TAKE_RATE,
-    SERVE_ENTER, /* a request without a caller joins the line of anonymous requests or of probes */
+    SERVE_ENTER, /* a request without a caller joins the queue of anonymous requests or of probes */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
     SERVE_TAKE_BODY,
@@ -56,8 +56,8 @@ typedef enum op_result serve_part(struct serve_request *request);
 struct serve_face {
     size_t request_bytes; /* size of the struct that begins with a serve_request */
     size_t arena_bytes_max;
-    /* the request's line at the entrance if it has no caller */
-    slice (*line)(const struct serve_request *request);
+    /* the request's queue at the entrance if it has no caller */
+    slice (*queue)(const struct serve_request *request);
     /* Called in on_head; the struct around the request is zeroed */
     void (*open)(struct serve_request *request);
     /* Begins a check of the caller, or jumps to SERVE_ENTER if there is none to check */

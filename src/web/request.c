@@ -192,7 +192,7 @@ static enum op_result take_session(struct serve_request *serve)
     return OP_NEXT;
 }
 
-static slice line_of(const struct serve_request *serve)
+static slice entrance_queue(const struct serve_request *serve)
 {
     (void)serve;
     return OP_STRANGERS;
@@ -508,7 +508,7 @@ static void open_request(struct serve_request *serve)
 static const struct serve_face face = {
     .request_bytes = sizeof(struct web_request),
     .arena_bytes_max = WEB_ARENA_BYTES_MAX,
-    .line = line_of,
+    .queue = entrance_queue,
     .open = open_request,
     .find_caller = find_session,
     .take_caller = take_session,

@@ -181,12 +181,12 @@ static void more_than_there_is_room_for_is_lost(void **state)
     tallies_init(&tallies, b->node.loop, b->node.pool);
     memset(name, 'x', sizeof(name));
     tallies_count(&tallies, uuid_v7(), slice_of(name, sizeof(name)), SLICE("a"), &blocked, 0);
-    assert_int_equal(tallies.lines.map.count, 0);
+    assert_int_equal(tallies.table.map.count, 0);
     for (size_t i = 0; i < TALLIES_MAX + 10; i++)
         tallies_count(&tallies, uuid_v7(), SLICE("demo"), SLICE("a"), &blocked, 0);
-    assert_int_equal(tallies.lines.map.count, TALLIES_MAX);
+    assert_int_equal(tallies.table.map.count, TALLIES_MAX);
     tallies_write(&tallies);
-    assert_int_equal(tallies.lines.map.count, TALLIES_MAX - TALLIES_FLUSH_MAX);
+    assert_int_equal(tallies.table.map.count, TALLIES_MAX - TALLIES_FLUSH_MAX);
     seam_settle(b->node.loop);
     assert_int_equal(written(b), TALLIES_FLUSH_MAX);
     tallies_deinit(&tallies);

@@ -1,0 +1,65 @@
+/*
+ * The waiting queries of a queue, by tenant, so that each tenant gets its turn. A struct pg_tenant
+ * exists while queries of it wait; some unused blocks are kept, so that a query costs no
+ * allocation.
+ *
+ * A query that waits is linked twice: at its tenant (tenant_link) and in the queue (link). The
+ * share of a tenant follows base/share.h: a single tenant may fill seven eighths of the queue, and
+ * less when there are several.
+ */
+#include "base/share.h"
+#include "pg/lane.h"
+
+void pg_queue_init(struct pg_queue *queue)
+{
+    list_init(&queue->queries);
+    list_init(&queue->ring);
+    keyed_init(&queue->tenants, sizeof(struct pg_tenant));
+}
+
+void pg_queue_deinit(struct pg_queue *queue)
+{
+    ASSERT(queue->count == 0);
+    keyed_deinit(&queue->tenants);
+}
+
+static struct uuid tenant_of(const struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    size_t at = query->slot->tenant_at;
+    /* Statements without an account (housekeeping, nodes) are those of the nil uuid. */
+    bool is_there = at < stmt->param_count && !query->params[at].is_null;
+    return is_there ? query->params[at].as.uuid : (struct uuid){{0}};
+}
+
+int pg_tenant_join(struct pg_queue *queue, struct pg_query *query)
+{
+    const struct pg_pool *pool = query->pool;
+    struct uuid id = tenant_of(query);
+    struct pg_tenant *tenant = keyed_find(&queue->tenants, uuid_slice(&id));
+    /* queue_max is one limit for the pool's three queues together, so `waiting` counts them all;
+     * a tenant's own use is counted only in this queue. */
+    if (!share_allows(tenant ? tenant->count : 0, pool->waiting, pool->queue_max,
+                      share_default(pool->queue_max)))
+        return ERR_BUSY;
+    if (!tenant)
+        tenant = keyed_get(&queue->tenants, uuid_slice(&id));
+    if (!tenant)
+        return ERR_NOMEM;
+    query->tenant = tenant;
+    tenant->count++;
+    keyed_join(&tenant->keyed, &queue->ring, &query->tenant_link);
+    return OK;
+}
+
+void pg_tenant_leave(struct pg_queue *queue, struct pg_query *query)
+{
+    struct pg_tenant *tenant = query->tenant;
+    query->tenant = NULL;
+    if (!tenant)
+        return;
+    list_unlink(&query->tenant_link);
+    /* A tenant without queries has no turn, and its next query starts at the end of the ring. */
+    if (--tenant->count == 0)
+        keyed_drop(&queue->tenants, &tenant->keyed);
+}
