@@ -48,7 +48,7 @@ static void open_request(struct serve_request *request)
     room_of(request)->begun++;
 }
 
-static slice line_of(const struct serve_request *request)
+static slice entrance_queue(const struct serve_request *request)
 {
     (void)request;
     return OP_STRANGERS;
@@ -125,7 +125,7 @@ static void on_end(struct serve_request *request, enum op_end end)
 
 static struct serve_face face = {
     .arena_bytes_max = 64 * 1024,
-    .line = line_of,
+    .queue = entrance_queue,
     .open = open_request,
     .find_caller = has_no_caller,
     .take_caller = is_not_called,
