@@ -5,6 +5,7 @@
 #define MCP_MESSAGE_H
 
 #include "api/request.h"
+#include "catalog/catalog.h"
 
 #define MCP_MODERN       "2026-07-28"
 #define MCP_LEGACY       "2025-11-25" /* the newest earlier revision */
@@ -41,6 +42,7 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
+    struct schema_slips slips;   /* of the call's input, mended (slips.c) */
     bool is_structured;          /* a program wants the tool's result, too */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */

@@ -6,6 +6,7 @@
 #include "mcp/confirm.h"
 #include "mcp/connect.h"
 #include "mcp/input_form.h"
+#include "mcp/slips.h"
 #include "mcp/stream.h"
 #include "store/connection.h"
 
@@ -73,8 +74,12 @@ enum op_result mcp_run_reply(struct api_request *request)
     struct mcp_message *message = request->outer;
     if (mcp_connect_is_wanted(request, message))
         return mcp_connect_ask(request, message);
+    struct arena *arena = &request->serve.op.arena;
+    slice members = result_members(exec_outcome_of(request->state), arena);
+    slice coerced = mcp_slips_member(request, message);
     message->result_members =
-        result_members(exec_outcome_of(request->state), &request->serve.op.arena);
+        coerced.ptr ? arena_printf(arena, "%.*s%.*s", SLICE_ARG(coerced), SLICE_ARG(members))
+                    : members;
     return api_execution_reply(request);
 }
 
@@ -94,8 +99,10 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     /* before a person is asked */
     if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
         return api_refuse_scope(request, exec_scope_of(action));
-    if (action) /* as in the execution: the form and the digest cover the input that is sent */
+    if (action) { /* as in the execution: the form and the digest cover the input that is sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
+        wanted->input = mcp_mend_input(request, message, action->schema, wanted->input);
+    }
     enum op_result result = message->state.ptr
                                 ? mcp_confirm_take(request, message, wanted)
                                 : mcp_input_form_take(request, message, action, wanted);

@@ -8,6 +8,7 @@
 #include "exec/exec.h"
 #include "flow/template.h"
 #include "mcp/confirm.h"
+#include "mcp/slips.h"
 #include "mcp/start.h"
 #include "mcp/task.h"
 
@@ -137,7 +138,7 @@ static const struct flow_step_def *confirmed_step(const struct flow_template *tm
 static enum op_result begin_start_flow(struct api_request *request)
 {
     static const struct json yes = {.type = JSON_BOOL, .as.boolean = true};
-    const struct mcp_message *message = request->outer;
+    struct mcp_message *message = request->outer;
     struct arena *arena = &request->serve.op.arena;
     struct flow_request in;
     if (!api_start_read(request, &in))
@@ -145,7 +146,10 @@ static enum op_result begin_start_flow(struct api_request *request)
     const struct flow_template *tmpl =
         flow_template_set_find(*request->api->config.templates, in.template_key);
     const struct flow_step_def *step = confirmed_step(tmpl);
-    if (!step)
+    if (tmpl && tmpl->schema)
+        in.input = mcp_mend_input(request, message, tmpl->schema, in.input);
+    message->result_members = mcp_slips_member(request, message);
+    if (!tmpl || !step)
         return api_start(request, &in);
     slice refusal = mcp_confirm_refusal(request, message, step->tool);
     if (refusal.ptr)

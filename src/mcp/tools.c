@@ -12,6 +12,7 @@
 #include "json/scan.h"
 #include "mcp/flow_view.h"
 #include "mcp/method.h"
+#include "mcp/slips.h"
 #include "mcp/start.h"
 #include "mcp/words.h"
 
@@ -292,6 +293,10 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
                                     const struct json *arguments)
 {
     slice unknown = unknown_argument(tool, arguments);
+    if (!unknown.ptr && has_input(tool, SLICE("input")))
+        arguments = mcp_mend_arguments(request, request->outer, arguments);
+    if (!arguments)
+        return api_reply_no_memory(request);
     if (!unknown.ptr)
         return tool->begin(request, tool, arguments);
     struct arena_text text;

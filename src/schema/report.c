@@ -100,6 +100,7 @@ static bool enter(struct schema_run *run, const struct schema_at *at, slice keyw
     struct schema_violation made = {
         .pointer = pointer_of(report, at->path),
         .keyword = keyword,
+        .types = slice_eq_cstr(keyword, "type") ? at->node->types : 0,
         .message = slice_first_utf8(message, TEXT_BYTES_MAX),
         .hint = hint,
     };

@@ -47,6 +47,7 @@ struct schema_violation {
                      * document's URI before the # unless it is the root document */
     slice message;  /* "must be at most 20 (got 50)"; can follow "pointer: " */
     slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
+    uint8_t types;  /* the allowed ones, if the type is wrong (private to schema) */
 };
 
 struct schema_report {
@@ -72,6 +73,19 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
  * takes too many steps: the instance unchanged. */
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
+
+/* The places that schema_mend changed, as JSON Pointers; in its arena. */
+struct schema_slips {
+    slice pointers[SCHEMA_VIOLATIONS_MAX];
+    size_t count;
+};
+
+/* The instance with the slips of a model mended, each where the schema accepts nothing else: a
+ * text becomes the only item of a list, the number that it spells, or the object or list whose JSON
+ * it is. Everything else that is wrong stays as it is. Does not change the instance, whose parts
+ * the result shares; new parts are in the arena. Without slips, or out of memory: the instance. */
+const struct json *schema_mend(const struct schema *schema, const struct json *instance,
+                               struct arena *arena, struct schema_slips *slips);
 
 /* Writes "pointer: message" of all violations, joined by "; ". The empty pointer is written as
  * the caller's prefix (for example "input"), or as "(root)" if that is empty, too. */

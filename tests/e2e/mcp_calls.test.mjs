@@ -237,3 +237,48 @@ test('the trace of a call is in the log, taken from _meta and from the header', 
   }
   assert.deepEqual([line('2'), line('4')], [undefined, undefined]);
 });
+
+const LIST = { integration_id: 'gmail', action_id: 'list_messages' };
+
+test('slips in an input are mended, the result names them, and REST refuses them', async () => {
+  const input = { labelIds: 'INBOX', maxResults: '2' };
+  const own = contentOf(await ask('gmail_list_messages', input));
+  assert.deepEqual([own.status, own.coerced], ['succeeded', ['/input/labelIds', '/input/maxResults']], JSON.stringify(own));
+  const read = contentOf(await ask('run_action', { ...LIST, input: JSON.stringify({ labelIds: '["INBOX"]', maxResults: 2 }) }));
+  assert.deepEqual([read.status, read.coerced], ['succeeded', ['/input', '/input/labelIds']], JSON.stringify(read));
+  assert.deepEqual(read.output, own.output);
+  const { coerced } = contentOf(await ask('run_action', { ...LIST, input: { labelIds: ['INBOX'], maxResults: 2 } }));
+  assert.equal(coerced, undefined);
+  const flow = contentOf(await ask('start_flow', { template: 'probe_wait', input: { seconds: '0.1' } }));
+  assert.deepEqual(flow.coerced, ['/input/seconds'], JSON.stringify(flow));
+  const refused = await server.call(account.key, 'POST', '/api/executions', { ...LIST, input });
+  assert.deepEqual([refused.status, refused.json.error_code], [409, 'validation_error'], refused.text);
+});
+
+test('what only looks like a slip is refused as it is', async () => {
+  for (const [input, place] of Object.entries({
+    maxResults: ['two', '2.5', '', '501', true],
+    labelIds: [7, '[7]', '{}', ''],
+  }).flatMap(([name, values]) => values.map((value) => [{ [name]: value }, `/input/${name}`]))) {
+    const result = contentOf(await ask('run_action', { ...LIST, input }));
+    if (input.labelIds === '{}') assert.deepEqual(result.coerced, [place]); // a label of that name may exist
+    else assert.deepEqual([result.error_code, result.coerced, result.message.includes(place)], ['validation_error', undefined, true], JSON.stringify([input, result]));
+  }
+  for (const input of ['[1]', '{"a":', 'text']) {
+    const result = await ask('run_action', { ...LIST, input });
+    assert.ok(result.isError && result.content[0].text.includes('object'), JSON.stringify(result));
+  }
+});
+
+test('the form of a write shows the mended input, and its answer belongs to either spelling', async () => {
+  const before = await ledger();
+  const text = { integration_id: 'probe', action_id: 'send', input: JSON.stringify({ subject: 'as text' }) };
+  const object = { ...text, input: { subject: 'as text' } };
+  const asked = await ask('run_action', text);
+  assert.match(asked.inputRequests.confirmation.params.message, /^subject: "as text"$/m);
+  const yes = { requestState: asked.requestState, inputResponses: { confirmation: { action: 'accept', content: { confirm: true } } } };
+  const [done, again] = [await ask('run_action', text, yes), await ask('run_action', object, yes)].map(contentOf);
+  assert.deepEqual([done.status, done.coerced, again.idempotent_replayed, again.coerced], ['succeeded', ['/input'], true, undefined]);
+  assert.equal(again.execution_id, done.execution_id);
+  assert.equal(await ledger(), before + 1);
+});
