@@ -82,7 +82,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     /* The credential is not under `connection`: only auth.send may name it (ROOT_CREDENTIAL), so
      * that no action can copy it into a query, a body or a text for people. */
     else if (bit == ROOT_CONNECTION && count > 1 && !slice_eq_cstr(names[1], "params"))
-        reader_error(&lint->reader, lint->member, "connection has nothing but \"params\"");
+        reader_error(&lint->reader, lint->member, "connection has only \"params\"");
     else if (bit == ROOT_CONNECTION && count > 2 &&
              !json_get(JSON_GET(lint->params_schema, "properties"), names[2]))
         reader_error(&lint->reader, lint->member, "connection_params has no property \"%.*s\"",
@@ -177,7 +177,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
 {
     /* RFC 9110 section 9.3.1: content in a GET has no meaning, and servers may refuse it. */
     if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
-        reader_error(&lint->reader, "request/body", "a GET has none: use query");
+        reader_error(&lint->reader, "request/body", "a GET has no body: use query");
     switch (request->body_kind) {
     case BODY_NONE:
         return;
@@ -242,7 +242,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
          * made, not for a call. */
         check_request(lint, request, 0);
         if (request->instead_count > 0)
-            reader_error(&lint->reader, "request/instead", "has no input to choose by here");
+            reader_error(&lint->reader, "request/instead",
+                         "cannot be used here: there is no input to choose by");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
             reader_error(
                 &lint->reader, "request/method",
@@ -417,7 +418,7 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
         check_expr(lint, pointer_of(lint, "response/required/%zu", i), visible, reply->required[i]);
         /* An expression over the input alone would match every reply. */
         if (!lint->is_reply_read)
-            reader_error(&lint->reader, lint->member, "reads nothing of the reply");
+            reader_error(&lint->reader, lint->member, "reads nothing from the reply");
     }
     if (reply->body != REPLY_JSON)
         return;
@@ -442,7 +443,7 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
     if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
         reader_error(
             &lint->reader, "request/method",
-            "a DELETE does not only read: side_effect_level must be delete, write or admin");
+            "a DELETE changes something: side_effect_level must be delete, write or admin");
 }
 
 /* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
@@ -501,9 +502,9 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader,
                      action->idempotency_header.len > 0 ? "idempotency_header"
                                                         : "idempotency_member",
-                     "is for an action of one request: a key cannot cover several");
+                     "is for an action with one request: a key cannot cover several");
     if (action->pages.count > 0)
-        reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
+        reader_error(&lint->reader, "then", "and \"pagination\" cannot be combined");
 }
 
 /* Only the ids of the manifest's actions are compared: these are always set, whichever actions

@@ -384,13 +384,13 @@ static void check_key_member(const struct reader *r, const struct catalog_action
         return;
     if (!is_member_path(member)) {
         reader_error(r, "idempotency_member",
-                     "must name a member of the body, with dots between names for one inside");
+                     "must name a member of the body, with dots between the names if it is nested");
         return;
     }
     if (action->files.travel == FILES_RAW)
         reader_error(r, "idempotency_member", "cannot be used where a file is the whole body");
     if (action->idempotency_header.len > 0)
-        reader_error(r, "idempotency_member", "and \"idempotency_header\" do not go together");
+        reader_error(r, "idempotency_member", "and \"idempotency_header\" cannot be combined");
     check_key_body(r, JSON_GET(request, "body"), member);
     for (uint32_t i = 0; json_is(instead, JSON_ARRAY) && i < instead->count; i++)
         if (JSON_GET(&instead->as.items[i], "body"))

@@ -221,7 +221,7 @@ static void read_inputs(struct page_reader *p)
                          ? " or \"take\", one of the two"
                          : "");
     if (p->tail.len > 0 && input.len == 0)
-        reader_error(p->r, "tail", "needs \"input\": where the segment goes");
+        reader_error(p->r, "tail", "needs \"input\": the segment is its value");
     /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
      * before the manifest is refused. */
     p->action->pages.items =
@@ -252,7 +252,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action)
         p.first = 1;
     action->pages.max = (unsigned)reader_count(&r, "max_pages", CATALOG_PAGES_MAX);
     if (p.tail.len > 0 && slice_find_char(p.tail, '*') < 0)
-        reader_error(&r, "tail", "must have a * in the place of the value: \"/query/*\"");
+        reader_error(&r, "tail", "must have a * where the value goes: \"/query/*\"");
     check_page_members(&p);
     read_inputs(&p);
     reader_finish(&r);
