@@ -19,23 +19,23 @@ struct wanted {
 };
 
 static const struct wanted wanted[] = {
-    {"server_encoding", "UTF8", false, DOCTOR_FAIL, "texts of all languages are stored",
+    {"server_encoding", "UTF8", false, DOCTOR_FAIL, "texts in any language have to be stored",
      "Create the database with encoding 'UTF8'."},
-    {"fsync", "on", false, DOCTOR_FAIL, "a crash can destroy the database",
+    {"fsync", "on", false, DOCTOR_FAIL, "a crash can corrupt the database",
      "Set fsync = on in postgresql.conf."},
-    {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can destroy pages",
+    {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can corrupt pages",
      "Set full_page_writes = on, unless the file system writes pages whole."},
     {"synchronous_commit", "off", true, DOCTOR_FAIL,
-     "after a crash, results that were answered are lost, and a write can be made twice",
+     "a crash can lose results that clients have received, and a write can be made twice",
      "Set synchronous_commit = on, at least for sluice's user."},
     {"default_transaction_read_only", "on", true, DOCTOR_FAIL, "nothing can be stored",
      "Reset it for sluice's user and database."},
     {"default_transaction_isolation", "read committed", false, DOCTOR_FAIL,
-     "statements of several servers would make each other fail",
+     "concurrent statements of several servers would fail",
      "Reset it for sluice's user and database."},
-    {"idle_session_timeout", "0", false, DOCTOR_WARN, "connections that wait for work are ended",
+    {"idle_session_timeout", "0", false, DOCTOR_WARN, "idle connections are closed",
      "Set it to 0 for sluice's user."},
-    {"autovacuum", "on", false, DOCTOR_WARN, "tables and indexes grow without end",
+    {"autovacuum", "on", false, DOCTOR_WARN, "tables and indexes grow without limit",
      "Set autovacuum = on."},
 };
 

@@ -113,7 +113,7 @@ static void why_waiting(struct explanation *e)
     if (e->found.flow.waiting_for == FLOW_WAITS_APPROVAL)
         why_approval(e);
     else if (e->found.flow.waiting_for == FLOW_WAITS_RETRY)
-        why_until(e, "The provider asked to wait before the next attempt: the flow waits");
+        why_until(e, "The provider asked us to wait before the next attempt. The flow waits");
     else
         why_until(e, "It waits");
 }
