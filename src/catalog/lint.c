@@ -150,23 +150,23 @@ static void check_quotes(struct lint *lint, const char *member, const struct exp
                  SLICE_ARG(source));
 }
 
-static void check_parts(struct lint *lint, const char *member, unsigned allowed,
-                        const struct catalog_parts *parts)
+static void check_pairs(struct lint *lint, const char *member, unsigned allowed,
+                        const struct catalog_pairs *pairs)
 {
-    for (size_t i = 0; i < parts->count; i++) {
-        slice name = parts->items[i].name;
+    for (size_t i = 0; i < pairs->count; i++) {
+        slice name = pairs->items[i].name;
         /* RFC 6901 would have to escape these two characters. */
         bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
         check_template(lint,
                        is_plain ? pointer_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
-                       allowed, parts->items[i].value);
+                       allowed, pairs->items[i].value);
     }
 }
 
 static void check_headers(struct lint *lint, const char *member, unsigned allowed,
-                          const struct catalog_parts *headers)
+                          const struct catalog_pairs *headers)
 {
-    check_parts(lint, member, allowed, headers);
+    check_pairs(lint, member, allowed, headers);
     for (size_t i = 0; i < headers->count; i++) {
         manifest_lint_header(&lint->reader, member, headers->items[i].name);
         check_quotes(lint, member, headers->items[i].value, NULL);
@@ -189,7 +189,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         check_template(lint, "request/body/raw", allowed, request->body);
         return;
     case BODY_FORM:
-        check_parts(lint, "request/body/form", allowed, &request->fields);
+        check_pairs(lint, "request/body/form", allowed, &request->fields);
         return;
     case BODY_MULTIPART:
         for (size_t i = 0; i < request->fields.count; i++)
@@ -205,7 +205,7 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
 {
     check_template(lint, "request/base_url", 0, request->base_url);
     check_template(lint, "request/path", allowed, request->path);
-    check_parts(lint, "request/query", allowed, &request->query);
+    check_pairs(lint, "request/query", allowed, &request->query);
     for (size_t i = 0; i < request->query.count; i++)
         check_quotes(lint, "request/query", request->query.items[i].value, NULL);
     check_headers(lint, "request/headers", allowed, &request->headers);
@@ -528,17 +528,17 @@ static void check_recipients(struct lint *lint, const struct catalog_action *act
     if (action->level == LEVEL_READ)
         reader_error(&lint->reader, "recipients", "is for an action that writes");
     for (size_t i = 0; i < action->recipients.count; i++) {
-        const struct catalog_part *part = &action->recipients.items[i];
-        if (!slice_is_name(part->name, RECIPIENT_NAME_MAX))
+        const struct catalog_pair *recipient = &action->recipients.items[i];
+        if (!slice_is_name(recipient->name, RECIPIENT_NAME_MAX))
             reader_error(&lint->reader, "recipients",
                          "its name must be words for people, such as \"To\"");
-        if (expr_template_is_constant(part->value))
+        if (expr_template_is_constant(recipient->value))
             reader_error(&lint->reader, "recipients",
                          "\"%.*s\" must be a ${...} over the input: its addresses",
-                         SLICE_ARG(slice_first_utf8(part->name, 80)));
+                         SLICE_ARG(slice_first_utf8(recipient->name, 80)));
         lint->roots = ROOT_INPUT;
         lint->member = "recipients";
-        expr_template_each_expr(part->value, on_expr, lint);
+        expr_template_each_expr(recipient->value, on_expr, lint);
     }
 }
 

@@ -430,7 +430,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->tags = reader_texts(r, "tags");
     integration->base_url = reader_template(r, "base_url");
     integration->is_host_given = manifest_is_host_given(json_get_str(r->object, SLICE("base_url")));
-    integration->headers = reader_parts(r, "headers");
+    integration->headers = reader_pairs(r, "headers");
     integration->follows_redirects = reader_choice(r, "redirects", redirects, 0) == 1;
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);

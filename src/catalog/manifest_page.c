@@ -199,7 +199,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     const struct expr *next = buf_is_ok(&text) ? expr_compile(p->r->arena, buf_slice(&text), &err)
                                                : NULL;
     if (next)
-        pages->items[pages->count++] = (struct catalog_page_part){input, next};
+        pages->items[pages->count++] = (struct catalog_page_input){input, next};
     else
         reader_error(p->r, NULL, "its expressions are too long together");
     buf_deinit(&text);
@@ -225,7 +225,7 @@ static void read_inputs(struct page_reader *p)
     /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
      * before the manifest is refused. */
     p->action->pages.items =
-        ARENA_ARRAY(p->r->arena, struct catalog_page_part, CATALOG_PAGE_INPUTS_MAX + 1);
+        ARENA_ARRAY(p->r->arena, struct catalog_page_input, CATALOG_PAGE_INPUTS_MAX + 1);
     if (!p->action->pages.items)
         return;
     if (input.len > 0)

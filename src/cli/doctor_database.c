@@ -10,10 +10,10 @@
 
 enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 
-/* A setting of PostgreSQL that must have a value, or must not have it (is_not). */
+/* A setting of PostgreSQL that must have a value, or must not have it (is_forbidden). */
 struct wanted {
     const char *name, *value;
-    bool is_not;
+    bool is_forbidden;
     enum doctor_mark mark; /* if the value is another */
     const char *because, *todo;
 };
@@ -105,7 +105,7 @@ static void check_settings(struct doctor *doctor)
         if (!ask_text(doctor, sql, &rows))
             return;
         slice value = pg_get_bytes(&rows, 0, 0);
-        if (slice_eq_cstr(value, wanted[i].value) != wanted[i].is_not)
+        if (slice_eq_cstr(value, wanted[i].value) != wanted[i].is_forbidden)
             well++;
         else
             doctor_say(doctor, wanted[i].mark, "database", wanted[i].todo, "%s is %.*s: %s",

@@ -100,8 +100,8 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     }
     if (room)
         *room -= most;
-    exec_stored_begin(&exec->service->stored, &exec->key.stored, &exec->op, exec->in.account_id,
-                      &wanted, bytes);
+    exec_summary_read_begin(&exec->service->summaries, &exec->key.summary_read, &exec->op,
+                            exec->in.account_id, &wanted, bytes);
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
@@ -282,7 +282,7 @@ enum op_result exec_step_take_stored(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->out.is_replayed && exec->out.attempts == 0);
-    const struct exec_stored_read *stored = &exec->key.stored;
+    const struct exec_summary_read *stored = &exec->key.summary_read;
     switch (stored->status) {
     case OK:
         exec->summary_json = stored->summary;

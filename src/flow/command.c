@@ -349,7 +349,7 @@ static enum op_result send_again(struct flow_command *command)
 }
 
 /* Nothing was stored. */
-static enum op_result not_started(struct flow_command *command, int status)
+static enum op_result start_failed(struct flow_command *command, int status)
 {
     flow_run_drop(command->run);
     command->run = NULL;
@@ -375,7 +375,7 @@ static enum op_result step_started(struct op *op)
     if (is_lost(status))
         return send_again(command);
     if (status != OK || (is_keyed && command->found.state != CLAIM_WON))
-        return not_started(command, status);
+        return start_failed(command, status);
     command->run = NULL;
     command->is_sent = false;
     command->whole = (struct flow_whole){

@@ -259,7 +259,7 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .ttl_ms = ttl_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
-        .kept_max = config->account_kept_connections,
+        .connections_max = config->account_kept_connections,
         .on_changed = on_account_changed,
         .owner = server,
     };
