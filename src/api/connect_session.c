@@ -276,7 +276,7 @@ static enum op_result begin_link(struct api_request *request)
         return api_reply_no_memory(request);
     linking->session = &linking->in.link.session;
     request->state = linking;
-    request->on_gone = api_go_on;
+    request->on_gone = api_continue;
     enum op_result result = read_app(request, linking);
     if (result == OP_NEXT)
         result = read_target(request, linking);

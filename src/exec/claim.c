@@ -129,7 +129,7 @@ static enum op_result replay(struct exec *exec)
 /* Waiting runs of the same request get the same result, without another query for the key. A
  * large summary is not copied for each of them: they share one read. After any outcome other
  * than success the key may be free, so they load it. */
-static void hand_on(const struct exec *holder, struct exec *waiter)
+static void share_result(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
     bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled run's is CANCELLED */
@@ -155,7 +155,7 @@ void exec_key_release(struct exec *exec)
     (void)map_remove(&exec->service->in_flight, exec->key.name);
     LIST_EACH(&exec->key.waiters, struct exec, waiter, key.waiter_link) {
         list_unlink(&waiter->key.waiter_link);
-        hand_on(exec, waiter);
+        share_result(exec, waiter);
         op_sleep_stop(&waiter->timer);
     }
 }

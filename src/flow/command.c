@@ -565,7 +565,7 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
     char until[TIME_TEXT_LEN + 1];
     if (flow->status != FLOW_WAITING)
         return arena_printf(arena, "it is %s", flow_status_name(flow->status));
-    time_format(flow_goes_on_at(flow), until);
+    time_format(flow_continues_at(flow), until);
     return arena_printf(arena, "step \"%.*s\" waits until %s%s",
                         SLICE_ARG(tmpl->steps[flow->step_index].key), until,
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");

@@ -489,7 +489,7 @@ static void on_tick(struct timer *timer)
         log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
         report_state(server, SERVER_READY);
     }
-    if (events && events->is_going_on && !events->is_going_on(events->owner))
+    if (events && events->should_continue && !events->should_continue(events->owner))
         begin_drain(server, "a required process has ended");
     /* Ticks are short until the server is ready: the start is measured to that moment, and tests
      * and supervisors wait for it. */

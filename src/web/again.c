@@ -110,7 +110,7 @@ static enum op_result show_again(struct web_request *request, slice path, unsign
     return web_go_to(request, path);
 }
 
-enum op_result web_again_go_on(struct web_request *request, slice next)
+enum op_result web_again_restore(struct web_request *request, slice next)
 {
     slice secret_notice =
         SLICE("You are signed in again. Nothing has been sent yet. Check the form, enter secrets "

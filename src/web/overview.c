@@ -192,7 +192,7 @@ static void start_latest(struct web_request *request, struct overview *overview)
 static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
-    if (overview_stats_goes_on(&it->stats)) {
+    if (overview_stats_continues(&it->stats)) {
         start_latest(request, it); /* the memory of the previous stats is freed with this turn */
         return web_wait(request, finish_overview);
     }
