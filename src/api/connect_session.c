@@ -243,7 +243,7 @@ static enum op_result on_counted(struct api_request *request)
     int status = store_count_result(&request->query, &count);
     if (status != OK)
         return api_reply_database(request, status);
-    if (count >= connect_kept_max(connect))
+    if (count >= connect_connections_max(connect))
         return api_reply_error(request, 409, "%.*s",
                                SLICE_ARG(connect_say_full(connect, &request->serve.op.arena)));
     return store(request, request->state);
@@ -252,11 +252,11 @@ static enum op_result on_counted(struct api_request *request)
 /* A link for a new connection is refused if the connection could not be stored afterwards. */
 static enum op_result store_new(struct api_request *request, struct linking *linking)
 {
-    size_t kept_max = connect_kept_max(request->api->config.connect);
-    if (kept_max == 0)
+    size_t connections_max = connect_connections_max(request->api->config.connect);
+    if (connections_max == 0)
         return store(request, linking);
     store_connection_count(request->api->config.pool, &request->query, &request->serve.op,
-                           request->serve.grant.account_id, kept_max);
+                           request->serve.grant.account_id, connections_max);
     return api_wait(request, on_counted);
 }
 
@@ -276,7 +276,7 @@ static enum op_result begin_link(struct api_request *request)
         return api_reply_no_memory(request);
     linking->session = &linking->in.link.session;
     request->state = linking;
-    request->on_gone = api_go_on;
+    request->on_gone = api_continue;
     enum op_result result = read_app(request, linking);
     if (result == OP_NEXT)
         result = read_target(request, linking);

@@ -143,7 +143,7 @@ static struct changing *changing_new(struct api_request *request)
     it->in.by = serve_by(&request->serve);
     it->in.connection.account_id = request->serve.grant.account_id;
     request->state = it;
-    request->on_gone = api_go_on;
+    request->on_gone = api_continue;
     return read_id(request, &it->in.connection.id) ? it : NULL;
 }
 

@@ -169,7 +169,7 @@ static enum op_result reply_unknown(struct api_request *request)
 /* The requested part of the output: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
 struct get {
     struct call_fit wanted;
-    struct exec_stored_read stored;
+    struct exec_summary_read summary_read;
 };
 
 static enum op_result reply_fit(struct api_request *request, int status, bool is_found,
@@ -188,15 +188,15 @@ static enum op_result reply_fit(struct api_request *request, int status, bool is
     return api_reply(request, 200, summary);
 }
 
-static enum op_result reply_stored(struct api_request *request)
+static enum op_result reply_summary(struct api_request *request)
 {
-    const struct exec_stored_read *stored = &((const struct get *)request->state)->stored;
-    ASSERT(!stored->op);
-    return reply_fit(request, stored->status, stored->is_found, stored->summary);
+    const struct exec_summary_read *taken = &((const struct get *)request->state)->summary_read;
+    ASSERT(!taken->op);
+    return reply_fit(request, taken->status, taken->is_found, taken->summary);
 }
 
 /* The row has its summary, unless the summary is large: then it is read separately
- * (exec/stored.h). */
+ * (exec/summary_read.h). */
 static enum op_result on_row(struct api_request *request)
 {
     struct get *get = request->state;
@@ -210,16 +210,16 @@ static enum op_result on_row(struct api_request *request)
                                   &summary, NULL);
         return reply_fit(request, status, true, summary);
     }
-    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored,
-                      &request->serve.op, request->serve.grant.account_id, &get->wanted,
-                      execution.summary_bytes);
-    return api_wait(request, reply_stored);
+    exec_summary_read_begin(exec_service_summaries(request->api->config.exec), &get->summary_read,
+                            &request->serve.op, request->serve.grant.account_id, &get->wanted,
+                            execution.summary_bytes);
+    return api_wait(request, reply_summary);
 }
 
 static void gone_get(struct api_request *request)
 {
     struct get *get = request->state;
-    exec_stored_cancel(&get->stored);
+    exec_summary_read_cancel(&get->summary_read);
     op_cancel(&request->serve.op);
 }
 

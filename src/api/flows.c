@@ -102,7 +102,7 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     state->in.by = serve_by(&request->serve);
     state->in.scopes = request->serve.grant.scopes;
     request->state = state;
-    request->on_gone = api_go_on;
+    request->on_gone = api_continue;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);
     return api_wait(request, then);
 }

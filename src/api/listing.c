@@ -91,6 +91,6 @@ static enum op_result finish_listing(struct api_request *request)
         if (serve_list_take(&listing->list, id))
             listing->items[listing->list.count - 1] = item;
     }
-    return serve_list_goes_on(&listing->list, end) ? load_page(request)
-                                                   : reply_listing(request, listing);
+    return serve_list_continues(&listing->list, end) ? load_page(request)
+                                                     : reply_listing(request, listing);
 }

@@ -316,8 +316,8 @@ static enum op_result resume_endpoint(struct serve_request *serve)
     return request_of(serve)->then(request_of(serve));
 }
 
-enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
-                           const struct json *arguments, const struct api_envelope *envelope)
+enum op_result api_delegate(struct api_request *request, const struct api_endpoint *endpoint,
+                            const struct json *arguments, const struct api_envelope *envelope)
 {
     ASSERT(endpoint->begin && !request->serve.is_answered);
     const struct api_names *names = endpoint->members ? endpoint->members : endpoint->query;
@@ -353,7 +353,7 @@ static enum op_result check_key_again(struct api_request *request)
     if (vault_auth_check_caller(request->api->config.auth, &request->serve.check, &caller,
                                 request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
-    request->on_gone = api_go_on;         /* the wait has ended */
+    request->on_gone = api_continue;      /* the wait has ended */
     op_keep_children(&request->serve.op); /* their results have yet to be read */
     return api_wait(request, finish_keyed);
 }
@@ -364,7 +364,7 @@ enum op_result api_wait_keyed(struct api_request *request, api_step *then)
     return api_wait(request, check_key_again);
 }
 
-void api_go_on(struct api_request *request)
+void api_continue(struct api_request *request)
 {
     (void)request;
 }

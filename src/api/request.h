@@ -55,7 +55,7 @@ struct api_request {
     const struct api_endpoint *endpoint;
     const struct api_envelope *envelope; /* wraps the later reply; or NULL */
     const struct json *body;             /* the parsed body, an object; NULL if there is none */
-    /* An object whose members replace the query parameters (api_hand_on); NULL: those of the
+    /* An object whose members replace the query parameters (api_delegate); NULL: those of the
      * query */
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
@@ -130,10 +130,10 @@ enum op_result api_wait(struct api_request *request, api_step *then);
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* Runs another endpoint with these arguments as its body and as its query parameters. The
  * envelope converts its reply to the answer. Both must outlive the request. */
-enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
-                           const struct json *arguments, const struct api_envelope *envelope);
+enum op_result api_delegate(struct api_request *request, const struct api_endpoint *endpoint,
+                            const struct json *arguments, const struct api_envelope *envelope);
 /* An on_gone for requests that continue without their client: their change is made and recorded. */
-void api_go_on(struct api_request *request);
+void api_continue(struct api_request *request);
 
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);

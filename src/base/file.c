@@ -66,21 +66,21 @@ static bool write_all(int fd, slice text)
 
 int file_write_whole(const char *path, slice text, mode_t mode, struct err *err)
 {
-    char part[FILE_PATH_MAX];
-    int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
-    if (len < 0 || (size_t)len >= sizeof(part))
+    char temporary[FILE_PATH_MAX];
+    int len = snprintf(temporary, sizeof(temporary), "%s.%d.part", path, (int)getpid());
+    if (len < 0 || (size_t)len >= sizeof(temporary))
         return err_set(err, ERR_LIMIT, "the path %s is too long", path);
     /* O_NOFOLLOW: a symbolic link with this name could cause another file to be overwritten. */
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
-        return err_set(err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+        return err_set(err, ERR_IO, "cannot write %s: %s", temporary, strerror(errno));
     bool is_ok = write_all(fd, text);
     /* Some file systems report a full disk only at close. */
     is_ok = close(fd) == 0 && is_ok;
     /* A reader finds the old file or the complete new one. */
-    if (is_ok && rename(part, path) == 0)
+    if (is_ok && rename(temporary, path) == 0)
         return OK;
     (void)err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    (void)unlink(part);
+    (void)unlink(temporary);
     return ERR_IO;
 }

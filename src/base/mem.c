@@ -5,8 +5,9 @@
  *
  * Arenas and buffers allocate blocks of half a KiB to 16 KiB for a short time. glibc caches few or
  * none of these sizes per thread: it splits larger ones and merges them again, at five times the
- * cost. So a thread that called mem_keep keeps some of the blocks that it frees, in eight sizes per
- * octave, and counts its blocks in its own counter: an atomic add waits for all writes before it.
+ * cost. So a thread that called mem_reuse keeps some of the blocks that it frees, in eight sizes
+ * per octave, and counts its blocks in its own counter: an atomic add waits for all writes before
+ * it.
  */
 #include "base/mem.h"
 
@@ -59,56 +60,56 @@ void mem_tune(void)
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 }
 
-/* ---- blocks that are kept ---- */
+/* ---- free lists ---- */
 
 enum {
-    KEPT_OCTAVE_MIN = 9, /* from 2^9, exclusive ... */
-    KEPT_OCTAVES = 5,    /* ... to 2^14, inclusive */
-    KEPT_BYTES_MAX = 1 << (KEPT_OCTAVE_MIN + KEPT_OCTAVES),
+    CLASS_OCTAVE_MIN = 9, /* from 2^9, exclusive ... */
+    CLASS_OCTAVES = 5,    /* ... to 2^14, inclusive */
+    CLASS_BYTES_MAX = 1 << (CLASS_OCTAVE_MIN + CLASS_OCTAVES),
     STEPS_LOG2 = 3,
-    KEPT_SIZES = KEPT_OCTAVES << STEPS_LOG2,
+    SIZE_CLASSES = CLASS_OCTAVES << STEPS_LOG2,
 };
 
-struct kept {
-    struct kept *next;
+struct free_block {
+    struct free_block *next;
 };
 
 static _Thread_local struct {
     size_t bytes, bytes_max;
     ptrdiff_t live; /* not yet added to live_blocks */
-    struct kept *blocks[KEPT_SIZES];
-} kept;
+    struct free_block *blocks[SIZE_CLASSES];
+} reuse;
 
-/* The largest kept size that a block of that many bytes can serve. Negative, or KEPT_SIZES and up:
- * none. */
-static int kept_size_of(size_t bytes)
+/* The largest size class that a block of that many bytes can serve. Negative, or SIZE_CLASSES and
+ * up: none. */
+static int size_class_of(size_t bytes)
 {
     /* At or below 2^9 the formula would give negative sizes in octaves that do not exist here. */
-    if (bytes <= (size_t)1 << KEPT_OCTAVE_MIN)
+    if (bytes <= (size_t)1 << CLASS_OCTAVE_MIN)
         return -1;
     int octave = 63 - __builtin_clzll(bytes);
     size_t steps = (bytes - ((size_t)1 << octave)) >> (octave - STEPS_LOG2);
-    return ((octave - KEPT_OCTAVE_MIN) << STEPS_LOG2) + (int)steps - 1;
+    return ((octave - CLASS_OCTAVE_MIN) << STEPS_LOG2) + (int)steps - 1;
 }
 
-static size_t kept_bytes(int which)
+static size_t size_class_bytes(int which)
 {
-    size_t octave = (size_t)1 << (KEPT_OCTAVE_MIN + (which >> STEPS_LOG2));
+    size_t octave = (size_t)1 << (CLASS_OCTAVE_MIN + (which >> STEPS_LOG2));
     return octave + (octave >> STEPS_LOG2) * (size_t)(which % (1 << STEPS_LOG2) + 1);
 }
 
 static void *block_new(size_t size)
 {
-    if (kept.bytes_max == 0 || size <= (size_t)1 << KEPT_OCTAVE_MIN || size > KEPT_BYTES_MAX)
+    if (reuse.bytes_max == 0 || size <= (size_t)1 << CLASS_OCTAVE_MIN || size > CLASS_BYTES_MAX)
         return malloc(size ? size : 1);
     /* The requested size is rounded up and the usable size of a freed block is rounded down, so
      * a block from a list is always at least as large as the list's size. */
-    int which = kept_size_of(size - 1) + 1; /* the smallest that holds it */
-    struct kept *block = kept.blocks[which];
+    int which = size_class_of(size - 1) + 1; /* the smallest that holds it */
+    struct free_block *block = reuse.blocks[which];
     if (!block)
-        return malloc(kept_bytes(which));
-    kept.blocks[which] = block->next;
-    kept.bytes -= kept_bytes(which);
+        return malloc(size_class_bytes(which));
+    reuse.blocks[which] = block->next;
+    reuse.bytes -= size_class_bytes(which);
     return block;
 }
 
@@ -116,43 +117,43 @@ static void block_free(void *ptr)
 {
     /* glibc reports the usable size, so nothing is stored before the block. It may be larger
      * than the allocated size, never smaller. */
-    int which = kept.bytes_max ? kept_size_of(malloc_usable_size(ptr)) : -1;
-    size_t bytes = which >= 0 && which < KEPT_SIZES ? kept_bytes(which) : 0;
-    /* Over the limit, or not a kept size: the block is freed to the heap. The subtraction cannot
-     * wrap, since kept.bytes never exceeds bytes_max. */
-    if (bytes == 0 || bytes > kept.bytes_max - kept.bytes) {
+    int which = reuse.bytes_max ? size_class_of(malloc_usable_size(ptr)) : -1;
+    size_t bytes = which >= 0 && which < SIZE_CLASSES ? size_class_bytes(which) : 0;
+    /* Over the limit, or not of a size class: the block is freed to the heap. The subtraction
+     * cannot wrap, since reuse.bytes never exceeds bytes_max. */
+    if (bytes == 0 || bytes > reuse.bytes_max - reuse.bytes) {
         free(ptr);
         return;
     }
-    struct kept *block = ptr;
-    block->next = kept.blocks[which];
-    kept.blocks[which] = block;
-    kept.bytes += bytes;
+    struct free_block *block = ptr;
+    block->next = reuse.blocks[which];
+    reuse.blocks[which] = block;
+    reuse.bytes += bytes;
 }
 
-void mem_keep(size_t bytes_max)
+void mem_reuse(size_t bytes_max)
 {
-    for (int which = 0; which < KEPT_SIZES; which++) {
-        struct kept *next;
-        for (struct kept *block = kept.blocks[which]; block; block = next) {
+    for (int which = 0; which < SIZE_CLASSES; which++) {
+        struct free_block *next;
+        for (struct free_block *block = reuse.blocks[which]; block; block = next) {
             next = block->next;
             free(block);
         }
-        kept.blocks[which] = NULL;
+        reuse.blocks[which] = NULL;
     }
-    kept.bytes = 0;
-    kept.bytes_max = bytes_max;
+    reuse.bytes = 0;
+    reuse.bytes_max = bytes_max;
     /* Otherwise the total would stay wrong by this thread's count once it has ended. */
-    atomic_fetch_add(&live_blocks, kept.live);
-    kept.live = 0;
+    atomic_fetch_add(&live_blocks, reuse.live);
+    reuse.live = 0;
 }
 
 /* ---- counting ---- */
 
 static void count_blocks(ptrdiff_t change)
 {
-    if (kept.bytes_max)
-        kept.live += change;
+    if (reuse.bytes_max)
+        reuse.live += change;
     else
         atomic_fetch_add_explicit(&live_blocks, change, memory_order_relaxed);
 }
@@ -173,7 +174,7 @@ void *mem_alloc(size_t size)
 
 void *mem_zalloc(size_t size)
 {
-    if (size > KEPT_BYTES_MAX) /* fresh pages from the system are zeroed */
+    if (size > CLASS_BYTES_MAX) /* fresh pages from the system are zeroed */
         return may_allocate(size) ? counted(calloc(1, size)) : NULL;
     void *ptr = mem_alloc(size);
     return ptr ? memset(ptr, 0, size) : NULL;
@@ -231,7 +232,7 @@ void mem_wipe(void *ptr, size_t size)
 
 size_t mem_live_blocks(void)
 {
-    ptrdiff_t live = atomic_load(&live_blocks) + kept.live;
+    ptrdiff_t live = atomic_load(&live_blocks) + reuse.live;
     ASSERT(live >= 0);
     return (size_t)live;
 }

@@ -34,7 +34,7 @@ void mem_tune(void);
 /* From now on the calling thread keeps up to this many bytes of the blocks of half a KiB to 16
  * KiB that it frees, for its next allocations. Blocks kept until now are freed, so that 0 leaves
  * none. */
-void mem_keep(size_t bytes_max);
+void mem_reuse(size_t bytes_max);
 
 /* A single block over this size is refused, as if memory had run out. */
 #define MEM_BLOCK_BYTES_MAX ((size_t)1 << 32)

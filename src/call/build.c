@@ -168,17 +168,17 @@ static int append_named(struct build *b, struct pairs *pairs, slice name, const 
 
 /* Writes name=value pairs; `lead` is written before the first pair. */
 static int append_pairs(struct build *b, struct buf *out, char lead,
-                        const struct catalog_parts *parts, bool takes_others)
+                        const struct catalog_pairs *templates, bool takes_others)
 {
     struct pairs pairs = {.out = out, .nesting = b->request->nesting, .lead = lead};
     const struct json_member *other;
     int result = OK;
     buf_init(&pairs.name, BUILD_NAME_BYTES_MAX);
-    for (size_t i = 0; i < parts->count && result == OK; i++) {
+    for (size_t i = 0; i < templates->count && result == OK; i++) {
         struct json value;
-        result = eval_template(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
+        result = eval_template(b, templates->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
         if (result == OK)
-            result = append_named(b, &pairs, parts->items[i].name, &value);
+            result = append_named(b, &pairs, templates->items[i].name, &value);
     }
     for (uint32_t at = 0; takes_others && result == OK && (other = next_other(b, &at)) != NULL;)
         result = append_named(b, &pairs, json_str(&other->key), &other->value);
@@ -208,17 +208,17 @@ static int add_header(struct build *b, slice name, slice value)
 }
 
 /* A header whose value is null is omitted. */
-static int add_headers(struct build *b, const struct catalog_parts *parts)
+static int add_headers(struct build *b, const struct catalog_pairs *headers)
 {
-    for (size_t i = 0; i < parts->count; i++) {
+    for (size_t i = 0; i < headers->count; i++) {
         struct json value;
         slice text;
-        if (eval_template(b, parts->items[i].value, 0, &value) != OK)
+        if (eval_template(b, headers->items[i].value, 0, &value) != OK)
             return (int)b->err->code;
         if (value.type == JSON_NULL)
             continue;
-        if (scalar_text(b, &value, parts->items[i].name, &text) != OK ||
-            add_header(b, parts->items[i].name, text) != OK)
+        if (scalar_text(b, &value, headers->items[i].name, &text) != OK ||
+            add_header(b, headers->items[i].name, text) != OK)
             return (int)b->err->code;
     }
     return OK;
@@ -625,7 +625,7 @@ static int append_field(struct build *b, struct buf *out, slice boundary, slice 
 
 static int append_fields(struct build *b, struct buf *out, slice boundary)
 {
-    const struct catalog_parts *fields = &b->request->fields;
+    const struct catalog_pairs *fields = &b->request->fields;
     const struct json_member *other;
     int result = OK;
     for (size_t i = 0; i < fields->count && result == OK; i++) {

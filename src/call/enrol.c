@@ -11,7 +11,7 @@ enum step {
     STEP_CHECK_COUNT,
     STEP_PROBE,
     STEP_SAVE,
-    STEP_CHECK_KEPT,
+    STEP_CHECK_SAVED,
     STEP_CHECK_REFUSAL
 };
 
@@ -47,11 +47,12 @@ static enum op_result step_load(struct op *op)
         return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
     if (!enrol->app)
         return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The app is no longer available."));
-    size_t kept_max = connect_kept_max(enrol->connect);
+    size_t connections_max = connect_connections_max(enrol->connect);
     if (!enrol->in.save.connection_id) {
-        if (!kept_max)
+        if (!connections_max)
             return op_jump(op, STEP_PROBE);
-        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.save.account_id, kept_max);
+        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.save.account_id,
+                               connections_max);
         return op_wait_then(op, STEP_CHECK_COUNT);
     }
     store_connection_get(enrol->pool, &enrol->query, op, enrol->in.save.account_id,
@@ -88,7 +89,7 @@ static enum op_result step_check_count(struct op *op)
     size_t count;
     ASSERT(enrol->in.save.connection_id == 0);
     int status = store_count_result(&enrol->query, &count);
-    if (status == OK && count >= connect_kept_max(enrol->connect))
+    if (status == OK && count >= connect_connections_max(enrol->connect))
         return stop_full(enrol);
     return status == OK ? OP_NEXT : stop_database(enrol);
 }
@@ -297,7 +298,7 @@ static enum op_result step_save(struct op *op)
     return result == OP_NEXT ? save_connection(enrol) : result;
 }
 
-static enum op_result step_check_kept(struct op *op)
+static enum op_result step_check_saved(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
     switch (enrol->save.result) {
@@ -318,7 +319,7 @@ static enum op_result step_check_kept(struct op *op)
     case CONNECT_SAVE_UNAVAILABLE:
         return stop_database(enrol);
     }
-    UNREACHABLE("keeping has one of these ends");
+    UNREACHABLE("all results are listed");
 }
 
 /* OP_FAIL in both cases: result and message were set by refuse. */
@@ -351,7 +352,7 @@ static const struct op_step steps[] = {
     [STEP_CHECK_COUNT] = {"check_count", step_check_count, 0},
     [STEP_PROBE] = {"probe", step_probe, 0},
     [STEP_SAVE] = {"save", step_save, OP_TO(STEP_CHECK_REFUSAL)},
-    [STEP_CHECK_KEPT] = {"check_kept", step_check_kept, 0},
+    [STEP_CHECK_SAVED] = {"check_saved", step_check_saved, 0},
     [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
 };
 static const struct op_class enrol_class = {

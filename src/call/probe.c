@@ -114,19 +114,19 @@ static bool make_query(struct call_probe *probe, struct err *err)
 {
     const struct json *query = probe->auth->test_query;
     struct arena *arena = &probe->op.arena;
-    struct catalog_parts *parts = &probe->action.request.query;
+    struct catalog_pairs *pairs = &probe->action.request.query;
     if (!json_is(query, JSON_OBJECT))
         return true;
-    parts->items = ARENA_ARRAY(arena, struct catalog_part, query->count + 1);
-    for (uint32_t i = 0; parts->items && i < query->count; i++) {
+    pairs->items = ARENA_ARRAY(arena, struct catalog_pair, query->count + 1);
+    for (uint32_t i = 0; pairs->items && i < query->count; i++) {
         struct expr_template *value =
             expr_template_compile(arena, &query->as.members[i].value, err);
         if (!value)
             return false;
-        parts->items[parts->count++] =
-            (struct catalog_part){json_str(&query->as.members[i].key), value};
+        pairs->items[pairs->count++] =
+            (struct catalog_pair){json_str(&query->as.members[i].key), value};
     }
-    return parts->items != NULL;
+    return pairs->items != NULL;
 }
 
 /* The body's kind matters only if a value is read from it: a test endpoint may answer with 204

@@ -19,7 +19,7 @@ enum {
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_COUNT_MAX = 1000000000,
     REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
-    OUTPUT_ROOM_BYTES = 16 * 1000,  /* a block of a size that is kept (base/mem.c) */
+    OUTPUT_ROOM_BYTES = 16 * 1000,  /* a block of a size class (base/mem.c) */
 };
 
 struct reply {

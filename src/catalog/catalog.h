@@ -29,7 +29,7 @@ enum {
     CATALOG_MANIFEST_BYTES_MAX = 16 * 1024 * 1024,
     CATALOG_ACTIONS_MAX = 5000, /* an integration */
     CATALOG_INTEGRATIONS_MAX = 1000,
-    CATALOG_PARTS_MAX = 256, /* query parameters, headers or form fields of a request */
+    CATALOG_PAIRS_MAX = 256, /* query parameters, headers or form fields of a request */
     CATALOG_RULES_MAX = 64,
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
@@ -54,14 +54,14 @@ enum catalog_auth_kind {
     AUTH_BASIC,
 };
 
-/* One named template: a query parameter, a header, or a form field. */
-struct catalog_part {
+/* A name and a template: a query parameter, a header, or a form field. */
+struct catalog_pair {
     slice name;
     const struct expr_template *value;
 };
 
-struct catalog_parts {
-    struct catalog_part *items;
+struct catalog_pairs {
+    struct catalog_pair *items;
     size_t count;
 };
 
@@ -168,11 +168,11 @@ struct catalog_request {
     const struct expr_template *url;
     const struct json *hosts;
     bool is_bare; /* sent without the credential and the integration's headers */
-    struct catalog_parts query, headers;
+    struct catalog_pairs query, headers;
     enum catalog_nesting nesting; /* in query and form */
     enum catalog_body_kind body_kind;
     const struct expr_template *body; /* BODY_JSON, BODY_RAW */
-    struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
+    struct catalog_pairs fields;      /* BODY_FORM, BODY_MULTIPART */
     slice content_type; /* for BODY_RAW; for BODY_JSON if it is not application/json */
     bool raw_is_base64;
     bool takes_others; /* inputs that are not in input_schema become members of the body */
@@ -209,13 +209,13 @@ struct catalog_reply {
 
 /* An input that requests the next page, and its value from a reply: null if there is no next
  * page. */
-struct catalog_page_part {
+struct catalog_page_input {
     slice input;
     const struct expr *next;
 };
 
 struct catalog_pages {
-    struct catalog_page_part *items;
+    struct catalog_page_input *items;
     size_t count; /* 0: no paging */
     unsigned max; /* maximum of pages that one execution reads; 0: CATALOG_PAGES_DEFAULT */
 };
@@ -276,7 +276,7 @@ struct catalog_action {
     /* Where the provider's own idempotency key is sent; both empty: the action does not support
      * one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
-    struct catalog_parts recipients; /* the recipients of a call (recipient.h) */
+    struct catalog_pairs recipients; /* the recipients of a call (recipient.h) */
     slice gone;                      /* why the provider removed it; empty: it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
@@ -315,7 +315,7 @@ struct catalog_integration {
     const struct json *tags;
     const struct expr_template *base_url;
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
-    struct catalog_parts headers;
+    struct catalog_pairs headers;
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;
     struct catalog_auth auth;   /* the first of the choices below */

@@ -82,7 +82,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     /* The credential is not under `connection`: only auth.send may name it (ROOT_CREDENTIAL), so
      * that no action can copy it into a query, a body or a text for people. */
     else if (bit == ROOT_CONNECTION && count > 1 && !slice_eq_cstr(names[1], "params"))
-        reader_error(&lint->reader, lint->member, "connection has nothing but \"params\"");
+        reader_error(&lint->reader, lint->member, "connection has only \"params\"");
     else if (bit == ROOT_CONNECTION && count > 2 &&
              !json_get(JSON_GET(lint->params_schema, "properties"), names[2]))
         reader_error(&lint->reader, lint->member, "connection_params has no property \"%.*s\"",
@@ -150,23 +150,23 @@ static void check_quotes(struct lint *lint, const char *member, const struct exp
                  SLICE_ARG(source));
 }
 
-static void check_parts(struct lint *lint, const char *member, unsigned allowed,
-                        const struct catalog_parts *parts)
+static void check_pairs(struct lint *lint, const char *member, unsigned allowed,
+                        const struct catalog_pairs *pairs)
 {
-    for (size_t i = 0; i < parts->count; i++) {
-        slice name = parts->items[i].name;
+    for (size_t i = 0; i < pairs->count; i++) {
+        slice name = pairs->items[i].name;
         /* RFC 6901 would have to escape these two characters. */
         bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
         check_template(lint,
                        is_plain ? pointer_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
-                       allowed, parts->items[i].value);
+                       allowed, pairs->items[i].value);
     }
 }
 
 static void check_headers(struct lint *lint, const char *member, unsigned allowed,
-                          const struct catalog_parts *headers)
+                          const struct catalog_pairs *headers)
 {
-    check_parts(lint, member, allowed, headers);
+    check_pairs(lint, member, allowed, headers);
     for (size_t i = 0; i < headers->count; i++) {
         manifest_lint_header(&lint->reader, member, headers->items[i].name);
         check_quotes(lint, member, headers->items[i].value, NULL);
@@ -177,7 +177,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
 {
     /* RFC 9110 section 9.3.1: content in a GET has no meaning, and servers may refuse it. */
     if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
-        reader_error(&lint->reader, "request/body", "a GET has none: use query");
+        reader_error(&lint->reader, "request/body", "a GET has no body: use query");
     switch (request->body_kind) {
     case BODY_NONE:
         return;
@@ -189,7 +189,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         check_template(lint, "request/body/raw", allowed, request->body);
         return;
     case BODY_FORM:
-        check_parts(lint, "request/body/form", allowed, &request->fields);
+        check_pairs(lint, "request/body/form", allowed, &request->fields);
         return;
     case BODY_MULTIPART:
         for (size_t i = 0; i < request->fields.count; i++)
@@ -205,7 +205,7 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
 {
     check_template(lint, "request/base_url", 0, request->base_url);
     check_template(lint, "request/path", allowed, request->path);
-    check_parts(lint, "request/query", allowed, &request->query);
+    check_pairs(lint, "request/query", allowed, &request->query);
     for (size_t i = 0; i < request->query.count; i++)
         check_quotes(lint, "request/query", request->query.items[i].value, NULL);
     check_headers(lint, "request/headers", allowed, &request->headers);
@@ -242,7 +242,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
          * made, not for a call. */
         check_request(lint, request, 0);
         if (request->instead_count > 0)
-            reader_error(&lint->reader, "request/instead", "has no input to choose by here");
+            reader_error(&lint->reader, "request/instead",
+                         "cannot be used here: there is no input to choose by");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
             reader_error(
                 &lint->reader, "request/method",
@@ -417,7 +418,7 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
         check_expr(lint, pointer_of(lint, "response/required/%zu", i), visible, reply->required[i]);
         /* An expression over the input alone would match every reply. */
         if (!lint->is_reply_read)
-            reader_error(&lint->reader, lint->member, "reads nothing of the reply");
+            reader_error(&lint->reader, lint->member, "reads nothing from the reply");
     }
     if (reply->body != REPLY_JSON)
         return;
@@ -442,7 +443,7 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
     if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
         reader_error(
             &lint->reader, "request/method",
-            "a DELETE does not only read: side_effect_level must be delete, write or admin");
+            "a DELETE changes something: side_effect_level must be delete, write or admin");
 }
 
 /* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
@@ -501,9 +502,9 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader,
                      action->idempotency_header.len > 0 ? "idempotency_header"
                                                         : "idempotency_member",
-                     "is for an action of one request: a key cannot cover several");
+                     "is for an action with one request: a key cannot cover several");
     if (action->pages.count > 0)
-        reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
+        reader_error(&lint->reader, "then", "and \"pagination\" cannot be combined");
 }
 
 /* Only the ids of the manifest's actions are compared: these are always set, whichever actions
@@ -527,17 +528,17 @@ static void check_recipients(struct lint *lint, const struct catalog_action *act
     if (action->level == LEVEL_READ)
         reader_error(&lint->reader, "recipients", "is for an action that writes");
     for (size_t i = 0; i < action->recipients.count; i++) {
-        const struct catalog_part *part = &action->recipients.items[i];
-        if (!slice_is_name(part->name, RECIPIENT_NAME_MAX))
+        const struct catalog_pair *recipient = &action->recipients.items[i];
+        if (!slice_is_name(recipient->name, RECIPIENT_NAME_MAX))
             reader_error(&lint->reader, "recipients",
                          "its name must be words for people, such as \"To\"");
-        if (expr_template_is_constant(part->value))
+        if (expr_template_is_constant(recipient->value))
             reader_error(&lint->reader, "recipients",
                          "\"%.*s\" must be a ${...} over the input: its addresses",
-                         SLICE_ARG(slice_first_utf8(part->name, 80)));
+                         SLICE_ARG(slice_first_utf8(recipient->name, 80)));
         lint->roots = ROOT_INPUT;
         lint->member = "recipients";
-        expr_template_each_expr(part->value, on_expr, lint);
+        expr_template_each_expr(recipient->value, on_expr, lint);
     }
 }
 

@@ -122,7 +122,7 @@ static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
             check_path_value(&r, json_get_str(r.object, SLICE("value")));
         auth->send_value = reader_template(&r, "value");
         if (!auth->send_value)
-            reader_error(&r, NULL, "member \"value\" is missing or faulty");
+            reader_error(&r, NULL, "member \"value\" is missing or invalid");
         reader_finish(&r);
         return;
     }
@@ -385,7 +385,7 @@ static void check_integration(struct reader *r, const struct catalog_integration
         reader_error(r, "integration_id",
                      "must match [a-z][a-z0-9_]* and have at most %d characters", ID_MAX);
     if (!integration->base_url)
-        reader_error(r, NULL, "member \"base_url\" is missing or faulty");
+        reader_error(r, NULL, "member \"base_url\" is missing or invalid");
     else
         manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
@@ -430,7 +430,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->tags = reader_texts(r, "tags");
     integration->base_url = reader_template(r, "base_url");
     integration->is_host_given = manifest_is_host_given(json_get_str(r->object, SLICE("base_url")));
-    integration->headers = reader_parts(r, "headers");
+    integration->headers = reader_pairs(r, "headers");
     integration->follows_redirects = reader_choice(r, "redirects", redirects, 0) == 1;
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);

@@ -29,17 +29,17 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
 {
     const struct json *array = reader_member(r, "multipart");
     request->body_kind = BODY_MULTIPART;
-    if (!json_is(array, JSON_ARRAY) || array->count > CATALOG_PARTS_MAX) {
-        reader_error(r, "multipart", "must be an array of at most %d parts", CATALOG_PARTS_MAX);
+    if (!json_is(array, JSON_ARRAY) || array->count > CATALOG_PAIRS_MAX) {
+        reader_error(r, "multipart", "must be an array of at most %d parts", CATALOG_PAIRS_MAX);
         return;
     }
-    request->fields.items = ARENA_ARRAY(r->arena, struct catalog_part, array->count + 1);
+    request->fields.items = ARENA_ARRAY(r->arena, struct catalog_pair, array->count + 1);
     for (uint32_t i = 0; request->fields.items && i < array->count; i++) {
         struct reader_path path = {r->path, SLICE("multipart"), i};
         struct reader part;
         if (!reader_init(&part, r, &path, &array->as.items[i]))
             continue;
-        struct catalog_part *out = &request->fields.items[request->fields.count];
+        struct catalog_pair *out = &request->fields.items[request->fields.count];
         out->name = reader_text_required(&part, "name");
         out->value = reader_template(&part, "value");
         reader_finish(&part);
@@ -70,7 +70,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
         read_json_type(&r, request);
     } else if (json_get(r.object, SLICE("form"))) {
         request->body_kind = BODY_FORM;
-        request->fields = reader_parts(&r, "form");
+        request->fields = reader_pairs(&r, "form");
     } else if (json_get(r.object, SLICE("multipart"))) {
         read_body_multipart(&r, request);
     } else if (json_get(r.object, SLICE("raw"))) {
@@ -170,9 +170,9 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
         read_url(r, request);
     else
         read_path(r, request);
-    request->query = reader_parts(r, "query");
+    request->query = reader_pairs(r, "query");
     request->nesting = (enum catalog_nesting)reader_choice(r, "nesting", nestings, NESTING_REPEAT);
-    request->headers = reader_parts(r, "headers");
+    request->headers = reader_pairs(r, "headers");
     read_body(r, request);
 }
 
@@ -302,7 +302,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->idempotency_header = reader_text(r, "idempotency_header");
     action->idempotency_member = reader_text(r, "idempotency_member");
     action->undo = reader_text(r, "undo");
-    action->recipients = reader_parts(r, "recipients");
+    action->recipients = reader_pairs(r, "recipients");
     action->gone = reader_text(r, "gone");
     action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", CATALOG_DEADLINE_MS_MAX);
 }
@@ -384,13 +384,13 @@ static void check_key_member(const struct reader *r, const struct catalog_action
         return;
     if (!is_member_path(member)) {
         reader_error(r, "idempotency_member",
-                     "must name a member of the body, with dots between names for one inside");
+                     "must name a member of the body, with dots between the names if it is nested");
         return;
     }
     if (action->files.travel == FILES_RAW)
         reader_error(r, "idempotency_member", "cannot be used where a file is the whole body");
     if (action->idempotency_header.len > 0)
-        reader_error(r, "idempotency_member", "and \"idempotency_header\" do not go together");
+        reader_error(r, "idempotency_member", "and \"idempotency_header\" cannot be combined");
     check_key_body(r, JSON_GET(request, "body"), member);
     for (uint32_t i = 0; json_is(instead, JSON_ARRAY) && i < instead->count; i++)
         if (JSON_GET(&instead->as.items[i], "body"))

@@ -196,7 +196,7 @@ static void read_rate_rule(struct reader *parent, struct reader_path *path,
     if (read->when)
         limits->rate_rule_count++;
     else
-        reader_error(&rule, NULL, "member \"when\" is missing or faulty");
+        reader_error(&rule, NULL, "member \"when\" is missing or invalid");
 }
 
 static void read_rate_rules(struct reader *r, struct catalog_limits *limits)

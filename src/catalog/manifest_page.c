@@ -199,7 +199,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     const struct expr *next = buf_is_ok(&text) ? expr_compile(p->r->arena, buf_slice(&text), &err)
                                                : NULL;
     if (next)
-        pages->items[pages->count++] = (struct catalog_page_part){input, next};
+        pages->items[pages->count++] = (struct catalog_page_input){input, next};
     else
         reader_error(p->r, NULL, "its expressions are too long together");
     buf_deinit(&text);
@@ -221,11 +221,11 @@ static void read_inputs(struct page_reader *p)
                          ? " or \"take\", one of the two"
                          : "");
     if (p->tail.len > 0 && input.len == 0)
-        reader_error(p->r, "tail", "needs \"input\": where the segment goes");
+        reader_error(p->r, "tail", "needs \"input\": the segment is its value");
     /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
      * before the manifest is refused. */
     p->action->pages.items =
-        ARENA_ARRAY(p->r->arena, struct catalog_page_part, CATALOG_PAGE_INPUTS_MAX + 1);
+        ARENA_ARRAY(p->r->arena, struct catalog_page_input, CATALOG_PAGE_INPUTS_MAX + 1);
     if (!p->action->pages.items)
         return;
     if (input.len > 0)
@@ -252,7 +252,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action)
         p.first = 1;
     action->pages.max = (unsigned)reader_count(&r, "max_pages", CATALOG_PAGES_MAX);
     if (p.tail.len > 0 && slice_find_char(p.tail, '*') < 0)
-        reader_error(&r, "tail", "must have a * in the place of the value: \"/query/*\"");
+        reader_error(&r, "tail", "must have a * where the value goes: \"/query/*\"");
     check_page_members(&p);
     read_inputs(&p);
     reader_finish(&r);

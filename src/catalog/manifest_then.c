@@ -26,9 +26,9 @@ static void read_done(struct reader *r, struct catalog_then *then)
                      "must be text, such as \"The file was uploaded\", or false if the requests "
                      "before this one do nothing that lasts");
     else if (!then->not_done)
-        reader_error(
-            r, NULL,
-            "member \"not_done\" is missing: what did not happen then, as \"it was not posted\"");
+        reader_error(r, NULL,
+                     "member \"not_done\" is missing: what did not happen then, such as \"it was "
+                     "not posted\"");
     else
         then->done = reader_template(r, "done");
 }

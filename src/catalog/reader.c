@@ -256,26 +256,26 @@ const struct expr_template *reader_template(struct reader *r, const char *name)
     return value ? compile_template(r, name, value) : NULL;
 }
 
-struct catalog_parts reader_parts(struct reader *r, const char *name)
+struct catalog_pairs reader_pairs(struct reader *r, const char *name)
 {
     const struct json *value = reader_member(r, name);
-    struct catalog_parts parts = {NULL, 0};
+    struct catalog_pairs pairs = {NULL, 0};
     if (!value)
-        return parts;
-    if (value->type != JSON_OBJECT || value->count > CATALOG_PARTS_MAX) {
-        reader_error(r, name, "must be an object of at most %d members", CATALOG_PARTS_MAX);
-        return parts;
+        return pairs;
+    if (value->type != JSON_OBJECT || value->count > CATALOG_PAIRS_MAX) {
+        reader_error(r, name, "must be an object of at most %d members", CATALOG_PAIRS_MAX);
+        return pairs;
     }
-    parts.items = ARENA_ARRAY(r->arena, struct catalog_part, value->count);
-    for (uint32_t i = 0; parts.items && i < value->count; i++) {
+    pairs.items = ARENA_ARRAY(r->arena, struct catalog_pair, value->count);
+    for (uint32_t i = 0; pairs.items && i < value->count; i++) {
         struct json_member *member = &value->as.members[i];
-        struct catalog_part *part = &parts.items[parts.count];
-        part->name = json_str(&member->key);
-        part->value = compile_template(r, name, &member->value);
-        if (part->value)
-            parts.count++;
+        struct catalog_pair *pair = &pairs.items[pairs.count];
+        pair->name = json_str(&member->key);
+        pair->value = compile_template(r, name, &member->value);
+        if (pair->value)
+            pairs.count++;
     }
-    return parts;
+    return pairs;
 }
 
 const struct schema *reader_schema(struct reader *r, const char *name, const struct json **document)

@@ -55,7 +55,7 @@ const struct json *reader_texts(struct reader *r, const char *name);
 const struct expr *reader_expr(struct reader *r, const char *name);
 const struct expr_template *reader_template(struct reader *r, const char *name);
 /* An object of templates: {"q": "${input.query}"}. */
-struct catalog_parts reader_parts(struct reader *r, const char *name);
+struct catalog_pairs reader_pairs(struct reader *r, const char *name);
 /* Compiles a JSON Schema; *document gets its JSON (NULL if absent or null). */
 const struct schema *reader_schema(struct reader *r, const char *name,
                                    const struct json **document);

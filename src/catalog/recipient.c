@@ -261,12 +261,12 @@ void recipient_each(const struct catalog_action *action, const struct json *inpu
         return;
     json_object_set(arena, &root, SLICE("input"), input ? *input : json_object());
     for (size_t i = 0; i < action->recipients.count; i++) {
-        const struct catalog_part *part = &action->recipients.items[i];
-        const struct listing listing = {on_each, user, part->name};
+        const struct catalog_pair *pair = &action->recipients.items[i];
+        const struct listing listing = {on_each, user, pair->name};
         struct expr_budget budget;
         struct json value;
         expr_budget_init(&budget);
-        if (expr_template_eval(part->value, &root, 0, &budget, arena, &value, NULL) == OK)
+        if (expr_template_eval(pair->value, &root, 0, &budget, arena, &value, NULL) == OK)
             list_value(&listing, &value);
         else
             say_unknown(&listing, SLICE("(not known)"));

@@ -42,15 +42,15 @@ static int export_to(struct session *session, struct uuid account_id, FILE *out)
 /* The file is complete or does not exist, and only its owner may read it. */
 static int export_to_file(struct session *session, struct uuid account_id, const char *path)
 {
-    char part[PATH_BYTES_MAX];
+    char temporary[PATH_BYTES_MAX];
     /* The pid keeps two exports to one path from writing to the same temporary file. */
-    int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
-    if (len < 0 || (size_t)len >= sizeof(part))
+    int len = snprintf(temporary, sizeof(temporary), "%s.%d.part", path, (int)getpid());
+    if (len < 0 || (size_t)len >= sizeof(temporary))
         return err_set(&session->err, ERR_LIMIT, "the path %s is too long", path);
-    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!out) {
-        (void)err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+        (void)err_set(&session->err, ERR_IO, "cannot write %s: %s", temporary, strerror(errno));
         if (fd >= 0)
             (void)close(fd);
         return ERR_IO;
@@ -58,14 +58,14 @@ static int export_to_file(struct session *session, struct uuid account_id, const
     int result = export_to(session, account_id, out);
     /* The rename must not become durable before the content. */
     if (result == OK && fsync(fd) != 0)
-        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", temporary, strerror(errno));
     if (fclose(out) != 0 && result == OK)
-        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", temporary, strerror(errno));
     /* The file is complete now, and the rename gives it its final name. */
-    if (result == OK && rename(part, path) != 0)
+    if (result == OK && rename(temporary, path) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
     if (result != OK)
-        (void)unlink(part);
+        (void)unlink(temporary);
     return result;
 }
 

@@ -175,7 +175,8 @@ static int read_value(struct authorize *it, slice text, slice *value)
 {
     size_t start = it->values.len;
     if (decode_percent(&it->values, text, true) != OK)
-        return err_set(&it->session->err, ERR_INVALID, "the address has a broken escape");
+        return err_set(&it->session->err, ERR_INVALID,
+                       "the address has an invalid percent-encoding");
     *value = slice_of(it->values.ptr + start, it->values.len - start);
     return OK;
 }

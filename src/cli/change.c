@@ -135,7 +135,7 @@ static int say_saved(struct session *session, enum connect_saved kept,
             err, ERR_LIMIT,
             "the account already has as many connections as account-kept-connections allows (%zu). "
             "Nothing was connected. Remove one that is no longer used, or reconnect one",
-            connect_kept_max(service));
+            connect_connections_max(service));
     if (kept == CONNECT_SAVE_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");
     return err_set(err, ERR_IO, "the database refused the connection");

@@ -54,8 +54,8 @@ static int read_auth(struct session *session, const struct command_call *call,
     for (size_t i = 0; i < order->integration->auth_count; i++)
         buf_printf(&names, "%s%s", i ? " or " : "",
                    catalog_auth_name(order->integration->auths[i].kind));
-    (void)err_set(&session->err, ERR_INVALID, "--auth: %.*s is connected by %.*s",
-                  SLICE_ARG(order->integration->name), SLICE_ARG(buf_slice(&names)));
+    (void)err_set(&session->err, ERR_INVALID, "--auth must be %.*s for %.*s",
+                  SLICE_ARG(buf_slice(&names)), SLICE_ARG(order->integration->name));
     buf_deinit(&names);
     return ERR_INVALID;
 }

@@ -61,9 +61,10 @@ static void check_public_url(struct doctor *doctor)
 {
     slice url = doctor->session->config->public_url;
     if (url.len == 0)
-        doctor_say(doctor, DOCTOR_WARN, "public-url",
-                   "Set public-url to the address of the proxy, as https://sluice.example.com.",
-                   "is not set, so OAuth redirects and connect links name the first listener");
+        doctor_say(
+            doctor, DOCTOR_WARN, "public-url",
+            "Set public-url to the address of the proxy, for example https://sluice.example.com.",
+            "is not set, so OAuth redirects and connect links name the first listener");
     else if (slice_starts_with(url, SLICE("http://")) && !is_loopback(url))
         doctor_say(doctor, DOCTOR_WARN, "public-url",
                    "Terminate TLS at the proxy, and set public-url to its https address.",
@@ -95,7 +96,7 @@ static void check_clock(struct doctor *doctor)
     bool is_set = ntp_adjtime(&state) != TIME_ERROR;
     doctor_say(doctor, is_set ? DOCTOR_OK : DOCTOR_WARN, "clock",
                is_set ? NULL : "Run a time daemon (systemd-timesyncd, chrony).",
-               is_set ? "the kernel says that it is synchronised"
+               is_set ? "the kernel reports that it is synchronised"
                       : "nothing keeps this machine's clock right: tokens and keys would expire "
                         "at a wrong time");
 }
@@ -135,7 +136,8 @@ static void check_master_key(struct doctor *doctor)
     const struct config *config = session->config;
     bool is_closed = is_closed_file(doctor, config->master_key_file, S_IRWXG | S_IRWXO);
     if (session_open_ring(session) == OK)
-        doctor_say(doctor, DOCTOR_OK, "master-key", NULL, "key %.*s seals",
+        doctor_say(doctor, DOCTOR_OK, "master-key", NULL,
+                   "new credentials are sealed with key %.*s",
                    SLICE_ARG(vault_ring_key_id(session->ring)));
     else
         doctor_say(
@@ -172,8 +174,8 @@ static int print_end(struct doctor *doctor)
         if (result != OK)
             return result;
     } else {
-        (void)printf("%zu checks are ok, %zu warn, %zu failed\n", doctor->counts[DOCTOR_OK], warned,
-                     failed);
+        (void)printf("%zu checks passed, %zu warned, %zu failed\n", doctor->counts[DOCTOR_OK],
+                     warned, failed);
     }
     return failed == 0 ? OK
                        : err_set(&session->err, ERR_REFUSED, "%zu check%s failed", failed,

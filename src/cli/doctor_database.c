@@ -10,32 +10,32 @@
 
 enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 
-/* A setting of PostgreSQL that must have a value, or must not have it (is_not). */
+/* A setting of PostgreSQL that must have a value, or must not have it (is_forbidden). */
 struct wanted {
     const char *name, *value;
-    bool is_not;
+    bool is_forbidden;
     enum doctor_mark mark; /* if the value is another */
     const char *because, *todo;
 };
 
 static const struct wanted wanted[] = {
-    {"server_encoding", "UTF8", false, DOCTOR_FAIL, "texts of all languages are stored",
+    {"server_encoding", "UTF8", false, DOCTOR_FAIL, "texts in any language have to be stored",
      "Create the database with encoding 'UTF8'."},
-    {"fsync", "on", false, DOCTOR_FAIL, "a crash can destroy the database",
+    {"fsync", "on", false, DOCTOR_FAIL, "a crash can corrupt the database",
      "Set fsync = on in postgresql.conf."},
-    {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can destroy pages",
+    {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can corrupt pages",
      "Set full_page_writes = on, unless the file system writes pages whole."},
     {"synchronous_commit", "off", true, DOCTOR_FAIL,
-     "after a crash, results that were answered are lost, and a write can be made twice",
+     "a crash can lose results that clients have received, and a write can be made twice",
      "Set synchronous_commit = on, at least for sluice's user."},
     {"default_transaction_read_only", "on", true, DOCTOR_FAIL, "nothing can be stored",
      "Reset it for sluice's user and database."},
     {"default_transaction_isolation", "read committed", false, DOCTOR_FAIL,
-     "statements of several servers would make each other fail",
+     "concurrent statements of several servers would fail",
      "Reset it for sluice's user and database."},
-    {"idle_session_timeout", "0", false, DOCTOR_WARN, "connections that wait for work are ended",
+    {"idle_session_timeout", "0", false, DOCTOR_WARN, "idle connections are closed",
      "Set it to 0 for sluice's user."},
-    {"autovacuum", "on", false, DOCTOR_WARN, "tables and indexes grow without end",
+    {"autovacuum", "on", false, DOCTOR_WARN, "tables and indexes grow without limit",
      "Set autovacuum = on."},
 };
 
@@ -105,7 +105,7 @@ static void check_settings(struct doctor *doctor)
         if (!ask_text(doctor, sql, &rows))
             return;
         slice value = pg_get_bytes(&rows, 0, 0);
-        if (slice_eq_cstr(value, wanted[i].value) != wanted[i].is_not)
+        if (slice_eq_cstr(value, wanted[i].value) != wanted[i].is_forbidden)
             well++;
         else
             doctor_say(doctor, wanted[i].mark, "database", wanted[i].todo, "%s is %.*s: %s",

@@ -50,7 +50,7 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
         .http = engine->out.client,
         .catalog = &session->catalog,
         .token_timeout_ms = (unsigned)session->config->token_timeout_ms,
-        .kept_max = session->config->account_kept_connections,
+        .connections_max = session->config->account_kept_connections,
         .on_changed = on_changed,
         .owner = session,
     };

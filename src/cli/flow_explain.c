@@ -81,7 +81,7 @@ static void why_running(struct explanation *e)
 static void why_until(struct explanation *e, const char *what)
 {
     const struct flow *flow = &e->found.flow;
-    int64_t at = flow_goes_on_at(flow), left = at - e->found.now;
+    int64_t at = flow_continues_at(flow), left = at - e->found.now;
     if (left >= 0) {
         buf_printf(&e->why, "%s until %.*s, in %.*s.", what, SLICE_ARG(time_text(e, at)),
                    SLICE_ARG(span(e, left)));
@@ -113,7 +113,7 @@ static void why_waiting(struct explanation *e)
     if (e->found.flow.waiting_for == FLOW_WAITS_APPROVAL)
         why_approval(e);
     else if (e->found.flow.waiting_for == FLOW_WAITS_RETRY)
-        why_until(e, "The provider asked to wait before the next attempt: the flow waits");
+        why_until(e, "The provider asked us to wait before the next attempt. The flow waits");
     else
         why_until(e, "It waits");
 }

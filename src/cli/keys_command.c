@@ -332,7 +332,7 @@ static int master(struct session *session, struct command_call *call)
 /* ---- the table ---- */
 
 static const struct config_option create_options[] = {
-    {"name", "NAME", "what the key is for, printed in lists"},
+    {"name", "NAME", "what the key is for, shown in lists"},
     {"scopes", "LIST",
      "some of read, execute (or execute:read, execute:write), approve, admin; all by "
      "default"},
@@ -341,16 +341,16 @@ static const struct config_option create_options[] = {
     {"forms", "WHEN",
      "never: there is no one to answer forms over /mcp (as in CI); the confirm argument is enough"},
     {"unattended-writes", "MODE",
-     "allow or refuse writes over /mcp that no form can ask about; by default as the server's "
-     "setting says"},
+     "allow or refuse writes over /mcp that cannot be confirmed in a form; by default as the "
+     "server's setting says"},
     {"json", NULL, "print JSON, for scripts"},
 };
 
 static const struct config_option roll_options[] = {
     {"overlap", "TIME",
-     "how long both keys are good; " OVERLAP " by default; 0s: the old key ends at once"},
+     "how long both keys are valid; " OVERLAP " by default; 0s: the old key ends at once"},
     {"expires", "TIME",
-     "when the new key expires; by default it lives as long as the old one was to live"},
+     "when the new key expires; by default it gets the same lifetime as the old one"},
     {"json", NULL, "print JSON, for scripts"},
 };
 

@@ -53,7 +53,7 @@ static int check_client(struct session *session, const struct command_call *call
     ASSERT(integration);
     if (!catalog_auth_by(integration, AUTH_OAUTH2) &&
         !catalog_auth_by(integration, AUTH_OAUTH2_CLIENT_CREDENTIALS))
-        return err_set(&session->err, ERR_INVALID, "%.*s has no OAuth: its auth is %s",
+        return err_set(&session->err, ERR_INVALID, "%.*s does not use OAuth: its auth is %s",
                        SLICE_ARG(integration->name), catalog_auth_name(integration->auth.kind));
     client->integration_id = integration->integration_id;
     client->client_id = command_option(call, "client-id");

@@ -123,7 +123,8 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
 static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
-    struct server_events events = {.on_state = on_state, .is_going_on = on_tick, .owner = serving};
+    struct server_events events = {
+        .on_state = on_state, .should_continue = on_tick, .owner = serving};
     struct systemd_sockets *sockets = &serving->sockets;
     bool is_worker = worker_read(&serving->worker);
     systemd_open(is_worker);

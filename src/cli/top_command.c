@@ -127,7 +127,7 @@ static void put_process(struct top *top)
     put_row(top, "database queries", "sluice_pg_batched_queries_total", "sluice_pg_query_seconds");
     buf_printf(out, "  commits %.1f/s, waiting %.0f%s\n",
                rate(top, "sluice_pg_commits_total", SLICE("")),
-               sum(top, "sluice_pg_queries_waiting"), cut_off > 0 ? "  AWAY" : "");
+               sum(top, "sluice_pg_queries_waiting"), cut_off > 0 ? "  UNREACHABLE" : "");
     buf_printf(out, "%-18s %6.1f %%", "loop",
                100 * rate(top, "process_cpu_seconds_total", SLICE("")));
     put_duration(top, quantile(top, "sluice_loop_turn_cpu_seconds", SLICE(""), 0.5));
@@ -321,7 +321,7 @@ static int run_top(struct command_call *call)
     slice text = command_option(call, "interval");
     uint64_t interval_ms = INTERVAL_MS;
     if (text.ptr && (!config_parse_ms(text, &interval_ms) || interval_ms < 100))
-        return command_misuse(call, "--interval is a time from 100ms, as 2s");
+        return command_misuse(call, "--interval must be a time of at least 100ms, such as 2s");
     if (call->config->listen.count == 0 && call->config->metrics_listen.len == 0)
         return command_misuse(call, "there is no listener to ask: give --metrics-listen");
     samples_init(&top.now);

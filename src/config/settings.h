@@ -18,21 +18,21 @@
       "processes that share the listening sockets, below a parent that hands over to a " \
       "successor on SIGUSR2; 0: one process and no parent") \
     X(metrics_listen, "metrics-listen", TEXT, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
-      "serve /metrics only here, under any name, instead of on the main listeners; with " \
-      "--workers the first worker has this port, the second the next") \
+      "serve /metrics only on this address, for any Host, instead of on the main listeners; " \
+      "with --workers, the first worker has this port, the second the next") \
     X(public_url, "public-url", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
-      "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects return " \
-      "to URL/connect/callback, and pages are refused if Host is another name (addresses and " \
-      "localhost are accepted). Default: the first listener's address") \
+      "how browsers reach the dashboard, for example https://sluice.example.com: OAuth " \
+      "redirects return to URL/connect/callback, and pages are refused if Host is another " \
+      "name (addresses and localhost are accepted). Default: the first listener's address") \
     X(trusted_proxy, "trusted-proxy", TEXTS, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
-      "address or network of a proxy, or unix, whose X-Forwarded-For has the client's address " \
+      "address or network of a proxy, or unix: its X-Forwarded-For has the client's address " \
       "for the audit trail; may be repeated") \
     X(mcp_origin, "mcp-origin", TEXTS, CONFIG_SERVERS, "", 0, 0, "ORIGIN", \
       "an origin whose pages may call /mcp from a browser, besides public-url's; may be " \
       "repeated") \
     X(unattended_writes, "unattended-writes", TEXT, CONFIG_SERVERS, "allow", 0, 0, "MODE", \
-      "allow or refuse a write over /mcp that no person can be asked about, since the client " \
-      "shows no forms; `sluice keys create` has it for a single key") \
+      "allow or refuse a write over /mcp that no person can be asked to confirm, since the " \
+      "client shows no forms; `sluice keys create` has it for a single key") \
     X(home_domains, "home-domains", TEXTS, CONFIG_SERVERS, "", 0, 0, "DOMAIN", \
       "a domain of your organisation, with its subdomains: an approval marks calls that reach " \
       "addresses elsewhere; may be repeated. Default: no call is marked") \
@@ -57,17 +57,18 @@
     X(database_timeout_ms, "database-timeout", MS, CONFIG_SERVERS, "10s", 100, HOUR, "TIME", \
       "longest wait for a statement") \
     X(database_batch, "database-batch", TEXT, CONFIG_SERVERS, "set", 0, 0, "MODE", \
-      "set (one statement a kind and batch) or sharded (the same, on a database that `sluice " \
-      "migrate --citus` has distributed)") \
+      "set (one statement per kind and batch) or sharded (the same, on a database that " \
+      "`sluice migrate --citus` has distributed)") \
     X(cache_time_ms, "cache-time", MS, CONFIG_SERVERS, "2s", 100, HOUR, "TIME", \
-      "how long a cached key or connection is used if no change is notified") \
+      "how long a cached key or connection is used if no notification says that it changed") \
     X(master_key, "master-key", SECRET, CONFIG_SERVE | CONFIG_KEYRING, "", 0, 0, "KEY", \
       "32 bytes in base64 or hex that seal stored credentials; safer in a file or in the " \
       "environment") \
     X(master_key_file, "master-key-file", TEXT, CONFIG_SERVE | CONFIG_KEYRING, "", 0, 0, "FILE", \
-      "a file with the master key; several lines for rotation, and the first one seals") \
+      "a file with the master key; several lines for rotation: the first one seals, all can " \
+      "open") \
     X(catalog_dir, "catalog", TEXT, CONFIG_SERVERS | CONFIG_CATALOG, "", 0, 0, "DIR", \
-      "a folder of further manifests (*.json); one with the id of a built-in one replaces it") \
+      "a folder of more manifests (*.json); one with the id of a built-in one replaces it") \
     X(ca_file, "ca-file", TEXT, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "FILE", \
       "trust roots (PEM) for outbound TLS instead of the system's") \
     X(https_proxy, "https-proxy", SECRET, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "URL", \
@@ -97,8 +98,8 @@
     X(executions_max, "executions", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
       "executions in flight before further ones are answered 503") \
     X(account_executions_max, "account-executions", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "the share of executions that one account may have in flight, as account-connections. 0: " \
-      "seven eighths") \
+      "the share of executions that one account may have in flight, like " \
+      "account-connections. 0: seven eighths") \
     X(connection_limits, "connection-limits", TEXT, CONFIG_SERVERS, "auto", 0, 0, "MODE", \
       "limit the calls of a connection to what manifests and providers allow: on, off, or auto " \
       "(off in `sluice dev`, whose emulated provider has no limits)") \
@@ -109,7 +110,7 @@
       "executions of an account within 10 s, half of them failed, that open its circuit for an " \
       "app's origin; 0: never") \
     X(circuit_accounts, "circuit-accounts", COUNT, CONFIG_SERVERS, "3", 1, 1000000, "N", \
-      "accounts within 10 s with so many failures, half of those that called, that open the " \
+      "accounts that must fail within 10 s, at least half of those that called, to open the " \
       "circuit for all accounts") \
     X(circuit_open_ms, "circuit-open", MS, CONFIG_SERVERS, "5s", 10, HOUR, "TIME", \
       "how long a circuit stays open the first time; doubles up to a minute while probes fail") \
@@ -161,23 +162,23 @@
     X(body_timeout_ms, "body-timeout", MS, CONFIG_SERVERS, "30s", 10, HOUR, "TIME", \
       "how long a request's body may take to arrive") \
     X(idle_timeout_ms, "idle-timeout", MS, CONFIG_SERVERS, "75s", 10, 24 * HOUR, "TIME", \
-      "how long a kept connection waits for the next request; longer than the proxy's") \
+      "how long a keep-alive connection waits for the next request; longer than the proxy's") \
     X(drain_timeout_ms, "drain-timeout", MS, CONFIG_SERVERS, "35s", 10, HOUR, "TIME", \
       "how long running requests may take to finish after SIGTERM") \
     X(drain_grace_ms, "drain-grace", MS, CONFIG_SERVE, "1s", 0, MINUTE, "TIME", \
-      "after SIGTERM, how long a kept connection waits for its next request, which is answered " \
-      "with Connection: close, before it is closed") \
+      "after SIGTERM, how long a keep-alive connection waits for its next request, which is " \
+      "answered with Connection: close, before it is closed") \
     X(trace_endpoint, "trace-endpoint", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
-      "where spans are sent by OTLP/HTTP, as http://127.0.0.1:4318; a URL without a path gets " \
-      "/v1/traces. Default: no spans") \
+      "where spans are sent over OTLP/HTTP, for example http://127.0.0.1:4318; a URL " \
+      "without a path gets /v1/traces. Default: no spans") \
     X(trace_headers_file, "trace-headers-file", TEXT, CONFIG_SERVERS, "", 0, 0, "FILE", \
-      "headers of these requests, a line each (Authorization: Bearer ...); not readable by " \
-      "others") \
+      "headers of these requests, one per line (Authorization: Bearer ...); must not be " \
+      "readable by others") \
     X(trace_sample, "trace-sample", TEXT, CONFIG_SERVERS, "1", 0, 0, "RATIO", \
-      "the share of traces to record, as 0.05, by the trace's id; a request whose traceparent " \
-      "is not sampled is not recorded") \
+      "the share of traces to record, for example 0.05, chosen by the trace's id; a request " \
+      "whose traceparent is not sampled is not recorded") \
     X(trace_propagate, "trace-propagate", TEXT, CONFIG_SERVERS, "off", 0, 0, "MODE", \
-      "on: traceparent and tracestate are sent to apps, too; off") \
+      "on or off; on: traceparent and tracestate are sent to apps, too") \
     X(log_level, "log-level", TEXT, CONFIG_SERVERS, "info", 0, 0, "LEVEL", \
       "trace, debug, info, warn or error") \
     X(log_format, "log-format", TEXT, CONFIG_SERVERS, "auto", 0, 0, "FORMAT", \

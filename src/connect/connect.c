@@ -244,9 +244,9 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
     return service;
 }
 
-size_t connect_kept_max(const struct connect_service *service)
+size_t connect_connections_max(const struct connect_service *service)
 {
-    return service->config.kept_max;
+    return service->config.connections_max;
 }
 
 slice connect_say_full(const struct connect_service *service, struct arena *arena)
@@ -255,7 +255,7 @@ slice connect_say_full(const struct connect_service *service, struct arena *aren
         arena,
         "This account already has as many connections as it may have (%zu). Nothing was connected. "
         "Remove one that is no longer used, or reconnect one.",
-        service->config.kept_max);
+        service->config.connections_max);
 }
 
 void connect_free(struct connect_service *service)

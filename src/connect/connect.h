@@ -35,7 +35,7 @@ struct connect_config {
                                 * dropped */
     unsigned ttl_ms;           /* 0: 2000 */
     unsigned token_timeout_ms; /* for a request to a token endpoint; 0: 10000 */
-    size_t kept_max;           /* connections that an account may have, 0: unlimited */
+    size_t connections_max;    /* connections that an account may have, 0: unlimited */
     unsigned use_every_ms;     /* between two writes of a connection's last use, 0: 60000 */
     /* Notifies the other processes; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
@@ -58,7 +58,7 @@ struct connect_item {
 
 /* The number of connections that an account may have, 0: unlimited; and the sentence for an
  * account that has that many, in the arena. */
-size_t connect_kept_max(const struct connect_service *service);
+size_t connect_connections_max(const struct connect_service *service);
 slice connect_say_full(const struct connect_service *service, struct arena *arena);
 
 /* Connections of one account to one integration: the one requested by id, or the choices for a

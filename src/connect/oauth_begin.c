@@ -58,8 +58,9 @@ static enum op_result step_find(struct op *op)
     struct connect_config *config = &begin->service->config;
     if (in->connection_id != 0)
         store_connection_get(config->pool, &begin->query, op, in->account_id, in->connection_id);
-    else if (config->kept_max > 0)
-        store_connection_count(config->pool, &begin->query, op, in->account_id, config->kept_max);
+    else if (config->connections_max > 0)
+        store_connection_count(config->pool, &begin->query, op, in->account_id,
+                               config->connections_max);
     return OP_WAIT;
 }
 
@@ -87,7 +88,7 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
 
 /* Writes the members that oauth_finish.c reads. URLs and scopes are stored as they were sent:
  * the manifest may have changed when the browser returns. */
-static void write_kept(const struct oauth_begin *begin, struct buf *out)
+static void write_pending(const struct oauth_begin *begin, struct buf *out)
 {
     struct json_writer w;
     struct buf scopes;
@@ -109,13 +110,13 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
     buf_deinit(&scopes);
 }
 
-static int seal_kept(struct oauth_begin *begin)
+static int seal_pending(struct oauth_begin *begin)
 {
     struct oauth_begun *begun = &begin->begun;
     struct vault_binding binding = oauth_begun_binding(begun->account_id, begun->state_hash);
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
-    write_kept(begin, &text);
+    write_pending(begin, &text);
     int result = buf_is_ok(&text) ? vault_seal(begin->service->config.ring, &binding,
                                                buf_slice(&text), &begin->sealed)
                                   : ERR_LIMIT;
@@ -230,12 +231,12 @@ static bool find_server(struct oauth_begin *begin)
  * the browser returns: the insert counts again (save.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
-    size_t count = 0, kept_max = begin->service->config.kept_max;
+    size_t count = 0, connections_max = begin->service->config.connections_max;
     *status = OK;
-    if (begin->in.connection_id != 0 || kept_max == 0)
+    if (begin->in.connection_id != 0 || connections_max == 0)
         return false;
     *status = store_count_result(&begin->query, &count);
-    return *status == OK && count >= kept_max;
+    return *status == OK && count >= connections_max;
 }
 
 static enum op_result step_save(struct op *op)
@@ -279,14 +280,14 @@ static enum op_result step_save(struct op *op)
     vault_sha256(slice_cstr(begin->state), begin->begun.state_hash);
     vault_sha256(begin->in.session_id, begin->begun.session_hash);
     begin->url = make_url(begin, client_id);
-    if (!begin->url.ptr || seal_kept(begin) != OK)
+    if (!begin->url.ptr || seal_pending(begin) != OK)
         return stop_begin(begin, OAUTH_UNAVAILABLE, SLICE("The request would be too large."));
     begin->begun.sealed = buf_slice(&begin->sealed);
     store_oauth_begun_insert(begin->service->config.pool, &begin->query, op, &begin->begun);
     return OP_WAIT;
 }
 
-static enum op_result step_kept(struct op *op)
+static enum op_result step_saved(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
     if (store_done_result(&begin->query) != OK)
@@ -312,7 +313,7 @@ static void on_end(struct op *op, enum op_end end)
 static const struct op_step steps[] = {
     {"find", step_find, 0},
     {"save", step_save, 0},
-    {"kept", step_kept, 0},
+    {"saved", step_saved, 0},
 };
 static const struct op_class begin_class = {
     .name = "oauth_begin",

@@ -48,17 +48,17 @@ static enum op_result step_take(struct op *op)
 }
 
 /* The stored request; NULL: it cannot be opened (its master key was removed). */
-static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
+static const struct json *open_pending(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
     struct vault_binding binding = oauth_begun_binding(finish->in.account_id, finish->state_hash);
-    struct secret *kept;
+    struct secret *pending;
     struct err err;
-    if (vault_open(finish->service->config.ring, &binding, begun->key_id, begun->sealed, &kept,
+    if (vault_open(finish->service->config.ring, &binding, begun->key_id, begun->sealed, &pending,
                    &err) != OK)
         return NULL;
     const struct json *asked =
-        json_parse(&finish->op.arena, secret_reveal(kept), &json_limits_request, NULL);
-    secret_unref(kept);
+        json_parse(&finish->op.arena, secret_reveal(pending), &json_limits_request, NULL);
+    secret_unref(pending);
     return asked;
 }
 
@@ -115,7 +115,7 @@ static enum op_result step_taken(struct op *op)
     int status = store_oauth_begun_take_result(&finish->query, &begun);
     if (status == OK &&
         begun.expires_at > clock_shared_us()) /* old rows are removed later by housekeeping */
-        finish->asked = open_kept(finish, &begun);
+        finish->asked = open_pending(finish, &begun);
     if (status != OK && status != ERR_NOTFOUND)
         return stop_finish_database(finish);
     if (!finish->asked)

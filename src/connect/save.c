@@ -166,7 +166,7 @@ static enum op_result step_store(struct op *op)
         store_connection_credentials_set(pool, &save->query, op, row->account_id, row->id, row->rev,
                                          &credentials);
     else
-        store_connection_insert(pool, &save->query, op, row, save->service->config.kept_max);
+        store_connection_insert(pool, &save->query, op, row, save->service->config.connections_max);
     return OP_WAIT;
 }
 

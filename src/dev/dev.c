@@ -248,7 +248,7 @@ static void on_state(void *owner, enum server_state state, uint16_t port)
 }
 
 /* Returns false to end the server: without its database or its provider it cannot work. */
-static bool is_going_on(void *owner)
+static bool should_continue(void *owner)
 {
     struct dev *dev = owner;
     if (is_stop_requested || dev->is_failed || dev->child_err.code != OK)
@@ -272,7 +272,7 @@ static void stop_children(struct dev *dev)
 static int run_server(struct dev *dev)
 {
     const struct server_events events = {
-        .on_state = on_state, .is_going_on = is_going_on, .owner = dev};
+        .on_state = on_state, .should_continue = should_continue, .owner = dev};
     int result = server_run(dev->config, &events, &dev->err);
     if (dev->config->ready_file.len > 0)
         (void)unlink(dev->config->ready_file.ptr);

@@ -340,16 +340,16 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
  * complete. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
-    char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
-    if (join_path(part, pg->home, "postgres.part", err) != OK ||
+    char program[DEV_PATH_MAX], temporary[DEV_PATH_MAX];
+    if (join_path(temporary, pg->home, "postgres.part", err) != OK ||
         join_path(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
-    if (access(part, F_OK) == 0)
+    if (access(temporary, F_OK) == 0)
         /* An earlier start that was killed has left it. */
-        remove_tree(part);
-    if (make_owned_folder(part, 0700, owner_of(pg), group_of(pg), err) != OK)
+        remove_tree(temporary);
+    if (make_owned_folder(temporary, 0700, owner_of(pg), group_of(pg), err) != OK)
         return (int)err->code;
-    const char *const argv[] = {program, "-D", part, "-U", "sluice",
+    const char *const argv[] = {program, "-D", temporary, "-U", "sluice",
                                 /* Only the owner can reach the socket (0700), so no password is
                                  * needed. */
                                 "--auth=trust", "-E", "UTF8", "--locale=C", "--data-checksums",
@@ -358,8 +358,8 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         .name = "initdb", .argv = argv, .log_path = pg->log, .uid = pg->uid, .gid = pg->gid};
     if (child_run(&spec, err) != OK)
         return (int)err->code;
-    if (rename(part, pg->cluster) != 0)
-        return err_set(err, ERR_IO, "cannot rename %s: %s", part, strerror(errno));
+    if (rename(temporary, pg->cluster) != 0)
+        return err_set(err, ERR_IO, "cannot rename %s: %s", temporary, strerror(errno));
     pg->is_new = true;
     return OK;
 }

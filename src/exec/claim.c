@@ -100,8 +100,8 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     }
     if (room)
         *room -= most;
-    exec_stored_begin(&exec->service->stored, &exec->key.stored, &exec->op, exec->in.account_id,
-                      &wanted, bytes);
+    exec_summary_read_begin(&exec->service->summaries, &exec->key.summary_read, &exec->op,
+                            exec->in.account_id, &wanted, bytes);
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
@@ -129,7 +129,7 @@ static enum op_result replay(struct exec *exec)
 /* Waiting runs of the same request get the same result, without another query for the key. A
  * large summary is not copied for each of them: they share one read. After any outcome other
  * than success the key may be free, so they load it. */
-static void hand_on(const struct exec *holder, struct exec *waiter)
+static void share_result(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
     bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled run's is CANCELLED */
@@ -155,7 +155,7 @@ void exec_key_release(struct exec *exec)
     (void)map_remove(&exec->service->in_flight, exec->key.name);
     LIST_EACH(&exec->key.waiters, struct exec, waiter, key.waiter_link) {
         list_unlink(&waiter->key.waiter_link);
-        hand_on(exec, waiter);
+        share_result(exec, waiter);
         op_sleep_stop(&waiter->timer);
     }
 }
@@ -282,7 +282,7 @@ enum op_result exec_step_take_stored(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->out.is_replayed && exec->out.attempts == 0);
-    const struct exec_stored_read *stored = &exec->key.stored;
+    const struct exec_summary_read *stored = &exec->key.summary_read;
     switch (stored->status) {
     case OK:
         exec->summary_json = stored->summary;

@@ -41,7 +41,7 @@ static void send_ending(struct store_later *later)
         store_claim_release(pool, &later->query, &later->op, &ending->claim);
 }
 
-static bool is_to_go_on(struct store_later *later)
+static bool must_retry(struct store_later *later)
 {
     struct ending *ending = ending_of(later);
     if (!is_record(ending))
@@ -53,7 +53,7 @@ static bool is_to_go_on(struct store_later *later)
 static const struct store_later_class ending_class = {
     STORE_LATER(store_later_again, "claim_end", struct ending),
     .send = send_ending,
-    .on_sent = is_to_go_on,
+    .on_sent = must_retry,
     .retry_ms = ENDING_RETRY_MS,
 };
 

@@ -84,7 +84,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     store_laters_init(&service->audits, config->loop, config->pool, AUDITS_MAX);
     map_init(&service->in_flight, config->executions_max + 1);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
-    exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
+    exec_summaries_init(&service->summaries, config->loop, config->pool, config->work, STORED_MAX);
     tallies_init(&service->tallies, config->loop, config->pool);
     struct limits_config limits = {
         .loop = config->loop,
@@ -108,7 +108,7 @@ void exec_service_free(struct exec_service *service)
         return;
     concurrency_deinit(&service->concurrency);
     map_deinit(&service->in_flight);
-    exec_stored_deinit(&service->stored);
+    exec_summaries_deinit(&service->summaries);
     unsent_deinit(&service->unsent);
     store_laters_deinit(&service->endings);
     store_laters_deinit(&service->audits);
@@ -159,9 +159,9 @@ size_t exec_service_output_bytes(const struct exec_service *service)
     return service->config.output_bytes;
 }
 
-struct exec_stored_table *exec_service_stored(struct exec_service *service)
+struct exec_summaries *exec_service_summaries(struct exec_service *service)
 {
-    return &service->stored;
+    return &service->summaries;
 }
 
 struct tallies *exec_service_tallies(struct exec_service *service)
@@ -246,7 +246,7 @@ static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
     http_call_cancel(&exec->attempt.call);
-    exec_stored_cancel(&exec->key.stored);
+    exec_summary_read_cancel(&exec->key.summary_read);
     budget_wait_stop(&exec->attempt.memory);
     connect_renew_cancel(&exec->connection.renewal);
     limits_leave(&exec->gate.slot, false);

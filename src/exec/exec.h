@@ -17,7 +17,7 @@
 #include "call/files.h"
 #include "node/node.h"
 #include "call/outcome.h"
-#include "exec/stored.h"
+#include "exec/summary_read.h"
 #include "exec/tally.h"
 #include "http/client.h"
 #include "loop/op.h"
@@ -74,7 +74,7 @@ bool exec_service_hear(struct exec_service *service, slice payload);
 /* Bytes of an output if a request names no limit; 0: all. */
 size_t exec_service_output_bytes(const struct exec_service *service);
 /* For readers of a stored summary by its id. */
-struct exec_stored_table *exec_service_stored(struct exec_service *service);
+struct exec_summaries *exec_service_summaries(struct exec_service *service);
 /* Its counts for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
 /* The cached sums of tallies for charts (store/tally_cache.h). */

@@ -37,7 +37,7 @@ struct exec_service {
     struct store_laters endings, audits; /* ending.c, record.c */
     struct unsent unsent;
     struct concurrency concurrency; /* all under way, by account */
-    struct exec_stored_table stored;
+    struct exec_summaries summaries;
     struct tallies tallies;
     struct app_times_table app_times;
     struct tally_cache *sums;
@@ -79,9 +79,9 @@ struct exec_key {
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
     struct list waiter_link;
-    struct claim claim;             /* includes the request's fingerprint once name is made */
-    struct claim_outcome found;     /* the row of the key */
-    struct exec_stored_read stored; /* reads a large result */
+    struct claim claim;         /* includes the request's fingerprint once name is made */
+    struct claim_outcome found; /* the row of the key */
+    struct exec_summary_read summary_read; /* reads a large result */
 };
 
 /* The connection (gate.c) and its token (renew.c). */

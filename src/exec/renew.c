@@ -125,7 +125,7 @@ static enum op_result end_unrenewed(struct exec *exec)
 
 /* Continues with the present token: it is refused already, or valid for a moment, or the provider
  * will decide. */
-static enum op_result go_on_unrenewed(struct exec *exec)
+static enum op_result continue_unrenewed(struct exec *exec)
 {
     bool is_refused = exec->out.attempts > 0;
     bool is_impossible = exec->connection.renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
@@ -150,7 +150,7 @@ enum op_result exec_step_reload_connection(struct op *op)
     ASSERT(exec->connection.item); /* only its token is renewed */
     if (exec->connection.renewal.result != CONNECT_RENEWED &&
         exec->connection.renewal.result != CONNECT_RENEWAL_GONE)
-        return go_on_unrenewed(exec);
+        return continue_unrenewed(exec);
     exec->connection.renewed_id = exec->connection.item->id;
     exec_connection_drop(exec);
     bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,

@@ -349,7 +349,7 @@ static enum op_result send_again(struct flow_command *command)
 }
 
 /* Nothing was stored. */
-static enum op_result not_started(struct flow_command *command, int status)
+static enum op_result start_failed(struct flow_command *command, int status)
 {
     flow_run_drop(command->run);
     command->run = NULL;
@@ -375,7 +375,7 @@ static enum op_result step_started(struct op *op)
     if (is_lost(status))
         return send_again(command);
     if (status != OK || (is_keyed && command->found.state != CLAIM_WON))
-        return not_started(command, status);
+        return start_failed(command, status);
     command->run = NULL;
     command->is_sent = false;
     command->whole = (struct flow_whole){
@@ -565,7 +565,7 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
     char until[TIME_TEXT_LEN + 1];
     if (flow->status != FLOW_WAITING)
         return arena_printf(arena, "it is %s", flow_status_name(flow->status));
-    time_format(flow_goes_on_at(flow), until);
+    time_format(flow_continues_at(flow), until);
     return arena_printf(arena, "step \"%.*s\" waits until %s%s",
                         SLICE_ARG(tmpl->steps[flow->step_index].key), until,
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");

@@ -70,9 +70,8 @@ static void check_before_reads(struct reader *r, const struct flow_template *tmp
     const struct catalog_action *action = step->before.now ? catalog_find_tool(catalog, read->tool)
                                                            : NULL;
     if (action && action->level != LEVEL_READ)
-        reader_error(r, "before/step", "\"%.*s\" does not only read: %.*s is %s",
-                     SLICE_ARG(read->key), SLICE_ARG(read->tool),
-                     catalog_level_name(action->level));
+        reader_error(r, "before/step", "\"%.*s\" is not a read: %.*s is %s", SLICE_ARG(read->key),
+                     SLICE_ARG(read->tool), catalog_level_name(action->level));
 }
 
 void template_check_tool(struct reader *r, struct flow_template *tmpl,

@@ -152,8 +152,8 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
     json_member_time(w, "completedAt",
                      step->last && step->last->is_completed ? step->last->finished_at : 0);
     json_member_time(w, "updatedAt", updated);
-    if (step->is_current && flow_goes_on_at(flow))
-        json_member_time(w, "wakeAt", flow_goes_on_at(flow));
+    if (step->is_current && flow_continues_at(flow))
+        json_member_time(w, "wakeAt", flow_continues_at(flow));
     if (step->is_current && flow_approval_ends_at(flow))
         json_member_time(w, "expiresAt", flow_approval_ends_at(flow));
 }

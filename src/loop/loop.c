@@ -14,10 +14,10 @@
 #include "loop/op.h"
 
 #ifdef BASE_HAS_ASAN
-enum { LOOP_KEPT_BYTES = 0 };
+enum { LOOP_REUSE_BYTES = 0 };
 #else
 enum {
-    LOOP_KEPT_BYTES = 1024 * 1024
+    LOOP_REUSE_BYTES = 1024 * 1024
 }; /* blocks freed by the requests of a turn, kept for those of the next */
 #endif
 
@@ -196,13 +196,13 @@ static bool loop_uv_turn(struct loop *loop, uv_run_mode mode)
 void loop_run(struct loop *loop)
 {
     loop->is_stopped = false;
-    mem_keep(LOOP_KEPT_BYTES);
+    mem_reuse(LOOP_REUSE_BYTES);
     loop_pool_start(loop);
     loop_begin_running(loop);
     loop_settle(loop);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT) && !loop->is_stopped)
         continue;
-    mem_keep(0);
+    mem_reuse(0);
 }
 
 bool loop_turn(struct loop *loop, bool may_block)

@@ -152,7 +152,7 @@ static void tcp_take_eof(struct tcp_stream *tcp, int fd)
 }
 
 /* A full buffer: there is more, which is read after the other streams have had their turn. */
-static void tcp_go_on(struct tcp_stream *tcp, size_t count)
+static void tcp_queue_read(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
     if (tcp->read_turn != turn)
@@ -173,7 +173,7 @@ static void tcp_take(struct tcp_stream *tcp, int fd, ssize_t count, size_t cap)
         tcp->base.events->on_read(&tcp->base, tcp->base.owner,
                                   slice_of(tcp->base.loop->read_buf, (size_t)count));
     if (count > 0 && (size_t)count == cap)
-        tcp_go_on(tcp, cap);
+        tcp_queue_read(tcp, cap);
 }
 
 static void on_turn_to_read(struct loop_reader *reader)

@@ -79,5 +79,5 @@ enum op_result mcp_connect_ask(struct api_request *request, struct mcp_message *
         json_object_set(arena, body, SLICE("force_reconnect"), json_bool(true));
     if (out->reconnect_id != 0)
         json_object_set(arena, body, SLICE("connection_id"), json_i64(out->reconnect_id));
-    return api_hand_on(request, &api_connect_session, body, &link);
+    return api_delegate(request, &api_connect_session, body, &link);
 }

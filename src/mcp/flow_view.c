@@ -200,5 +200,5 @@ enum op_result mcp_get_flow(struct api_request *request, const struct json *argu
         return OP_DONE;
     if (((const struct mcp_message *)request->outer)->progress)
         request->on_view = mcp_flow_progress;
-    return api_hand_on(request, &api_flows_get, query, &mcp_flow_result);
+    return api_delegate(request, &api_flows_get, query, &mcp_flow_result);
 }

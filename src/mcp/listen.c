@@ -187,12 +187,12 @@ static void gone_listening(struct api_request *request)
 
 /* ---- while it is open ---- */
 
-static api_step go_on;
+static api_step listen_continue;
 
 static enum op_result rest(struct listening *listening, uint64_t ms, const char *what)
 {
     serve_stream_sleep(&listening->stream, ms, what);
-    return api_wait(listening->request, go_on);
+    return api_wait(listening->request, listen_continue);
 }
 
 static struct topic *next_notified(struct listening *listening)
@@ -226,7 +226,7 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
         request->api->config.flow, request->serve.grant.account_id, topic->id, &request->serve.op);
     listening->loading = topic;
     if (listening->load)
-        return api_wait(request, go_on);
+        return api_wait(request, listen_continue);
     topic->is_notified = true;
     return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
@@ -269,7 +269,7 @@ static enum op_result finish_task_load(struct listening *listening)
 
 /* A load that has begun is finished before the op waits for a slow reader: its view is in
  * memory. */
-static enum op_result go_on(struct api_request *request)
+static enum op_result listen_continue(struct api_request *request)
 {
     struct listening *listening = request->state;
     enum serve_stream_state state = serve_stream_check(&listening->stream);

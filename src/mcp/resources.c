@@ -133,10 +133,10 @@ enum op_result mcp_resources_read(struct api_request *request, const struct mcp_
             SLICE("Resource not found. resources/templates/list lists the resources."));
     request->serve.match.params[0] = slice_from(path, is_execution ? executions.len : flows.len);
     if (!is_execution)
-        return api_hand_on(request, &api_flows_get, arguments, &resource);
+        return api_delegate(request, &api_flows_get, arguments, &resource);
     slice bytes = json_get_str(arguments, SLICE("max_output_bytes"));
     uint64_t bytes_max = MCP_OUTPUT_BYTES;
     if (!bytes.ptr || slice_to_u64_capped(bytes, MCP_OUTPUT_BYTES_MAX, &bytes_max))
         json_object_put(arena, arguments, SLICE("max_output_bytes"), json_i64((int64_t)bytes_max));
-    return api_hand_on(request, &api_executions_get, arguments, &resource);
+    return api_delegate(request, &api_executions_get, arguments, &resource);
 }

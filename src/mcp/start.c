@@ -200,5 +200,5 @@ enum op_result mcp_start_flow(struct api_request *request, const struct json *ar
     }
     if (meta_key.ptr && (!key || key->type == JSON_NULL))
         json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
-    return api_hand_on(request, &start_flow, body, mcp_flow_envelope(request->outer));
+    return api_delegate(request, &start_flow, body, mcp_flow_envelope(request->outer));
 }

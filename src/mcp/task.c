@@ -175,9 +175,9 @@ static enum op_result reply_task(struct api_request *request, unsigned status, s
 }
 
 /* Passes the request to an endpoint of the flow. */
-static enum op_result hand_on(struct api_request *request, const struct mcp_message *message,
-                              const struct api_endpoint *endpoint, const struct json *arguments,
-                              const struct api_envelope *envelope)
+static enum op_result delegate(struct api_request *request, const struct mcp_message *message,
+                               const struct api_endpoint *endpoint, const struct json *arguments,
+                               const struct api_envelope *envelope)
 {
     if (!message->has_tasks)
         return mcp_refuse_without_tasks(request, message);
@@ -185,13 +185,13 @@ static enum op_result hand_on(struct api_request *request, const struct mcp_mess
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "params.taskId must be the id of a task");
     request->serve.match.params[0] = message->name;
-    return api_hand_on(request, endpoint, arguments, envelope);
+    return api_delegate(request, endpoint, arguments, envelope);
 }
 
 enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_message *message)
 {
     static const struct api_envelope task = {.reply = reply_task};
-    return hand_on(request, message, &api_flows_get, &no_arguments, &task);
+    return delegate(request, message, &api_flows_get, &no_arguments, &task);
 }
 
 /* ---- tasks/update, tasks/cancel ---- */
@@ -254,10 +254,10 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
         const struct json_member *member = &message->answers->as.members[i];
         if (read_answer(&request->serve.op.arena, json_str(&member->key), &member->value, body,
                         &is_approved))
-            return hand_on(request, message, is_approved ? &api_flows_approve : &api_flows_reject,
-                           body, &acknowledged);
+            return delegate(request, message, is_approved ? &api_flows_approve : &api_flows_reject,
+                            body, &acknowledged);
     }
-    return hand_on(request, message, &api_flows_get, &no_arguments, &acknowledged);
+    return delegate(request, message, &api_flows_get, &no_arguments, &acknowledged);
 }
 
 /* POST /api/flows/{id}/cancel also marks an ended flow, but an ended task must not change: so it is
@@ -269,11 +269,11 @@ static enum op_result cancel_task(struct api_request *request, unsigned status, 
     const char *task = task_status(facts.status, false);
     if (status != 200 || strcmp(task, "working") != 0)
         return acknowledge(request, status, json_text, owner);
-    return api_hand_on(request, &api_flows_cancel, &no_arguments, &acknowledged);
+    return api_delegate(request, &api_flows_cancel, &no_arguments, &acknowledged);
 }
 
 enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message)
 {
     static const struct api_envelope cancelling = {.reply = cancel_task};
-    return hand_on(request, message, &api_flows_get, &no_arguments, &cancelling);
+    return delegate(request, message, &api_flows_get, &no_arguments, &cancelling);
 }

@@ -44,7 +44,7 @@ struct tool {
 static enum op_result call_endpoint(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
-    return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+    return api_delegate(request, tool->endpoint, arguments, &mcp_tool_result);
 }
 
 /* The arguments contain the ids of the endpoint's path. */
@@ -54,13 +54,13 @@ static enum op_result call_describe_action(struct api_request *request, const st
     slice template = json_get_str(arguments, SLICE("template"));
     request->serve.match.params[0] = template;
     if (slice_eq_cstr(template, "*"))
-        return api_hand_on(request, &api_flows_templates, arguments, &mcp_tool_result);
+        return api_delegate(request, &api_flows_templates, arguments, &mcp_tool_result);
     if (template.len > 0)
-        return api_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
+        return api_delegate(request, &api_flows_template, arguments, &mcp_tool_result);
     request->serve.match.params[0] = json_get_str(arguments, SLICE("integration_id"));
     request->serve.match.params[1] = json_get_str(arguments, SLICE("action_id"));
     if (request->serve.match.params[0].len > 0 && request->serve.match.params[1].len > 0)
-        return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+        return api_delegate(request, tool->endpoint, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
     return api_reply_error(request, 400,
                            "integration_id and action_id are required, or template alone");

@@ -268,7 +268,7 @@ static void check_wanted(struct import_op *op)
     if (json_get_bool(op->override, SLICE("skip"), false))
         import_skip(op, "the overrides say so");
     else if (!is_known)
-        import_skip(op, "%.*s is not a method of actions", SLICE_ARG(op->method));
+        import_skip(op, "an action cannot use the method %.*s", SLICE_ARG(op->method));
     else if (!json_is(op->node, JSON_OBJECT))
         import_skip(op, "it is not an object");
     else if (json_get_bool(op->node, SLICE("deprecated"), false))

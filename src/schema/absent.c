@@ -257,7 +257,7 @@ static bool drop_within(struct absent *absent, const struct applied_set *set, st
                         size_t depth)
 {
     if (depth > DEPTH_MAX) {
-        schema_stop(&absent->run, "it goes too deep");
+        schema_stop(&absent->run, "it is nested too deeply");
         return false;
     }
     return value->type == JSON_OBJECT ? drop_members(absent, set, value, depth)

@@ -294,7 +294,7 @@ static int finish_range(struct translation *t, const struct atom *low, size_t st
     bool is_range = low->kind <= ATOM_LONE_SURROGATE && high.kind <= ATOM_LONE_SURROGATE;
     /* Surrogates are compared by their numbers, too. */
     if (is_range && high.code_point < low->code_point)
-        return refuse_regex(t, start, "this range runs backwards");
+        return refuse_regex(t, start, "this range is out of order");
     /* Surrogates at the ends of a range are omitted: PCRE2 refuses them, and no text contains
      * one. */
     if (is_range && low->kind == ATOM_LONE_SURROGATE) {
@@ -404,7 +404,7 @@ static int open_group(struct translation *t)
             return code;
         /* Searches only the text before this group: a name may be used once (ECMA-262 22.2.1.1). */
         if (scan_groups(slice_first(t->text, start), name, &count))
-            return refuse_regex(t, start, "this group's name is taken");
+            return refuse_regex(t, start, "this group's name is already used");
     } else if (slice_starts_with(rest, SLICE("?")) || slice_starts_with(rest, SLICE("*"))) {
         /* "(*" begins a PCRE2 verb, and any other form of "(?" is specific to PCRE2, such as
          * recursion. */
@@ -496,7 +496,7 @@ static int back_reference(struct translation *t)
     /* A back reference may come before its group is closed or opened (ECMA-262), so the groups
      * of the whole pattern are counted. */
     if (!read_count(t, &at, &number) || number > t->capture_count)
-        return refuse_regex(t, t->at, "there is no group of that number");
+        return refuse_regex(t, t->at, "there is no group with that number");
     if (t->out)
         buf_printf(t->out, "\\g{%u}", number);
     t->at = at;
@@ -515,7 +515,7 @@ static int named_reference(struct translation *t)
     if (code != OK)
         return code;
     if (!scan_groups(t->text, name, &count))
-        return refuse_regex(t, start, "there is no group of that name");
+        return refuse_regex(t, start, "there is no group with that name");
     emit_from(t, start);
     return OK;
 }

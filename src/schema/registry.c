@@ -128,7 +128,7 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
         return OK;
     /* The depth of the recursion is that of the document's subschemas, so it has its own limit. */
     if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
-        return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
+        return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deeply");
     /* The $id is handled first, since the anchors and children below belong to its resource. */
     const struct json *id = JSON_GET(position.source, "$id");
     int code = id ? enter_id(compiler, &position, id) : OK;
@@ -280,7 +280,7 @@ int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, s
     if (!uri.ptr)
         return schema_fail(compiler, ERR_LIMIT, keyword, "is too long");
     if (fragment.len > 0 && !decoded.ptr)
-        return schema_fail(compiler, ERR_INVALID, keyword, "has a broken %%-escape");
+        return schema_fail(compiler, ERR_INVALID, keyword, "has an invalid percent-encoding");
     fragment = decoded;
     struct compile_resource *found = find_resource(compiler, keyword, uri);
     if (!found)

@@ -484,7 +484,7 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
         return false;
     slice message = SLICE("is not allowed here");
     if (keyword == KW_NOT)
-        message = SLICE("has a form that is excluded by \"not\"");
+        message = SLICE("must not match the schema in \"not\"");
     else if (at->path && at->path->key)
         message = arena_printf(run->report->arena, "property %.*s is not allowed here",
                                SLICE_ARG(quote_text(run, json_str(at->path->key))));

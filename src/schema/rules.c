@@ -400,7 +400,8 @@ static int compile_dependencies(struct schema_compiler *compiler, const struct s
         if (rule->keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
-            return schema_fail(compiler, ERR_INVALID, rule->keyword, "must hold arrays of names");
+            return schema_fail(compiler, ERR_INVALID, rule->keyword,
+                               "must be an object of arrays of names");
         made[count].name = json_str(&source->as.members[i].key);
         made[count].keyword = rule->keyword;
         if (wants_names)

@@ -29,7 +29,7 @@ static bool enter_node(struct schema_run *run)
     if (run->stop_reason || !schema_spend(run, FUEL_NODE))
         return false;
     if (run->depth == SCHEMA_DEPTH_MAX) {
-        schema_stop(run, "it goes too deep; the schema may refer to itself without end");
+        schema_stop(run, "it is nested too deeply; the schema may refer to itself endlessly");
         return false;
     }
     run->depth++;

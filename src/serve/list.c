@@ -96,7 +96,7 @@ bool serve_list_take(struct serve_list *list, struct uuid id)
     return !list->is_full;
 }
 
-bool serve_list_goes_on(struct serve_list *list, struct uuid end)
+bool serve_list_continues(struct serve_list *list, struct uuid end)
 {
     ASSERT(list->scans_left > 0);
     if (list->is_full)

@@ -51,7 +51,7 @@ enum serve_refusal {
 };
 
 struct serve_request;
-typedef enum op_result serve_part(struct serve_request *request);
+typedef enum op_result serve_hook(struct serve_request *request);
 
 struct serve_face {
     size_t request_bytes; /* size of the struct that begins with a serve_request */
@@ -61,15 +61,15 @@ struct serve_face {
     /* Called in on_head; the struct around the request is zeroed */
     void (*open)(struct serve_request *request);
     /* Begins a check of the caller, or jumps to SERVE_ENTER if there is none to check */
-    serve_part *find_caller;
+    serve_hook *find_caller;
     /* Handles the result of the check: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
-    serve_part *take_caller;
+    serve_hook *take_caller;
     /* admit is called before 404 and 405 are answered, check_access after */
-    serve_part *admit, *check_access;
+    serve_hook *admit, *check_access;
     /* Called when the whole body has arrived and its memory is reserved. check_body may jump
      * back to read_body */
-    serve_part *read_body, *check_body;
-    serve_part *begin, *resume;
+    serve_hook *read_body, *check_body;
+    serve_hook *begin, *resume;
     enum op_result (*refuse)(struct serve_request *request, enum serve_refusal refusal);
     /* Called if the client has disconnected. true: the request continues; false: its op is
      * cancelled */

@@ -60,8 +60,8 @@ enum step {
     STEP_BITE,
     STEP_DROP_PARTITION,
     STEP_DROPPED,
-    STEP_KEEP,
-    STEP_KEPT,
+    STEP_TRIM,
+    STEP_TRIMMED,
     STEP_FIND_NODES,
     STEP_FIND_OWNERS,
     STEP_REMOVE_NODES,
@@ -317,14 +317,14 @@ static enum op_result step_dropped(struct op *op)
     return OP_NEXT;
 }
 
-static enum op_result step_keep(struct op *op)
+static enum op_result step_trim(struct op *op)
 {
     /* trimmer does a limited amount of work and returns within the round. */
     trimmer_start(&janitor_of(op)->trimmer, op);
     return OP_WAIT;
 }
 
-static enum op_result step_kept(struct op *op)
+static enum op_result step_trimmed(struct op *op)
 {
     const struct trimmer *trimmer = &janitor_of(op)->trimmer;
     if (trimmer->status != OK)
@@ -417,8 +417,8 @@ static const struct op_step steps[] = {
     [STEP_BITE] = {"bite", step_bite, OP_TO(STEP_FIND) | OP_TO(STEP_DROP_PARTITION)},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition, 0},
     [STEP_DROPPED] = {"dropped", step_dropped, OP_TO(STEP_DROP_PARTITION)},
-    [STEP_KEEP] = {"keep", step_keep, 0},
-    [STEP_KEPT] = {"kept", step_kept, 0},
+    [STEP_TRIM] = {"trim", step_trim, 0},
+    [STEP_TRIMMED] = {"trimmed", step_trimmed, 0},
     [STEP_FIND_NODES] = {"find_nodes", step_find_nodes, 0},
     [STEP_FIND_OWNERS] = {"find_owners", step_find_owners, OP_TO(STEP_SWEEP)},
     [STEP_REMOVE_NODES] = {"remove_nodes", step_remove_nodes, OP_TO(STEP_SWEEP)},

@@ -259,7 +259,7 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .ttl_ms = ttl_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
-        .kept_max = config->account_kept_connections,
+        .connections_max = config->account_kept_connections,
         .on_changed = on_account_changed,
         .owner = server,
     };
@@ -489,7 +489,7 @@ static void on_tick(struct timer *timer)
         log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
         report_state(server, SERVER_READY);
     }
-    if (events && events->is_going_on && !events->is_going_on(events->owner))
+    if (events && events->should_continue && !events->should_continue(events->owner))
         begin_drain(server, "a required process has ended");
     /* Ticks are short until the server is ready: the start is measured to that moment, and tests
      * and supervisors wait for it. */

@@ -22,7 +22,7 @@ struct server_events {
     void (*on_state)(void *owner, enum server_state state, uint16_t port);
     /* Called about once a second, from the loop; returning false ends the server as SIGTERM
      * would (a child of dev has died). May be NULL. */
-    bool (*is_going_on)(void *owner);
+    bool (*should_continue)(void *owner);
     void *owner;
     /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: the
      * server opens them. */

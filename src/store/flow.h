@@ -68,7 +68,7 @@ static inline int64_t flow_approval_ends_at(const struct flow *flow)
 
 /* For people: when a wait or a retry continues. For an approval flow_approval_ends_at is more
  * precise. */
-static inline int64_t flow_goes_on_at(const struct flow *flow)
+static inline int64_t flow_continues_at(const struct flow *flow)
 {
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? 0 : flow_due_at(flow);
 }

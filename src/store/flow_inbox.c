@@ -15,7 +15,7 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
     ":template_key) order by w.id desc limit " STORE_TEXT_OF(INBOX_LIMIT) ") n "
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
-#define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
+#define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_filter, name)
 /* The requester is read only for the filter. Documents are read only for the requested part. Of
  * a large document only the members that a list shows are sent, and it is parsed once, whereas
  * each -> would parse the whole document. Each tool appears once, separated by spaces.
@@ -103,9 +103,9 @@ void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *
 }
 
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct flow_inbox_part *part)
+                      struct uuid account_id, const struct flow_inbox_filter *filter)
 {
-    store_ask_of(pool, query, op, &flow_inbox, part, PG_VALUES(pg_uuid(account_id)));
+    store_ask_of(pool, query, op, &flow_inbox, filter, PG_VALUES(pg_uuid(account_id)));
 }
 
 STORE_CALL_ID(store_flow_askers, flow_askers, slice, pg_text)

@@ -23,15 +23,15 @@ struct flow_inbox_row {
     slice domains; /* domains of the recipients, a JSON array; SLICE_NONE: unknown */
 };
 
-/* The filter, and which part of the results to return. */
-struct flow_inbox_part {
+/* Which flows to list, and which of them to return. */
+struct flow_inbox_filter {
     slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
     int64_t skip, count_max;
 };
 
 /* Lists the newest FLOW_INBOX_MAX, soonest to expire first. Result in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct flow_inbox_part *part);
+                      struct uuid account_id, const struct flow_inbox_filter *filter);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The requesters of waiting flows: each actor among the newest FLOW_INBOX_MAX of a template

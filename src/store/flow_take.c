@@ -244,7 +244,7 @@ const struct pg_stmt *const flow_take_stmts[] = {
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id)
 {
-    /* 1 us after 1970, as 0 would be NULL */
+    /* 1 us after 1970: 0 would be NULL */
     store_ask(
         pool, query, op, &flow_due,
         PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));

@@ -39,8 +39,8 @@ static const struct pg_stmt tally_add = {
     .access = PG_WRITE_ONCE,
 };
 
-#define PART_OF(name, type) PG_OF(#name, type, struct tally_part, name)
-#define PART_WORD           PG_WORD("outcome", struct tally_part, outcome, &outcomes)
+#define GROUP_OF(name, type) PG_OF(#name, type, struct tally_group, name)
+#define GROUP_WORD           PG_WORD("outcome", struct tally_group, outcome, &outcomes)
 
 /* Returns rows without summing them: for few rows that is cheaper than starting an aggregation,
  * which takes PostgreSQL more than a millisecond. By the primary key. */
@@ -53,9 +53,9 @@ static const struct pg_stmt tally_rows = {
            "t where t.account_id = :account_id and t.slot >= :from_at order by t.slot "
            "limit " STORE_TEXT_OF(ROWS_LIMIT) ") r",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME)),
-    PG_GIVES(PART_OF(at, PG_TIME), PART_OF(integration_id, PG_TEXT), PART_OF(action_id, PG_TEXT),
-             PART_WORD, PART_OF(error_code, PG_TEXT), PART_OF(calls, PG_I64),
-             PART_OF(ms_sum, PG_I64), PART_OF(buckets, PG_TEXT), PART_OF(last, PG_TEXT)),
+    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(integration_id, PG_TEXT), GROUP_OF(action_id, PG_TEXT),
+             GROUP_WORD, GROUP_OF(error_code, PG_TEXT), GROUP_OF(calls, PG_I64),
+             GROUP_OF(ms_sum, PG_I64), GROUP_OF(buckets, PG_TEXT), GROUP_OF(last, PG_TEXT)),
 };
 
 #define PARTS_MAX 2000
@@ -89,10 +89,10 @@ static const struct pg_stmt tally_read = {
     .sql = "select :ord, r.* from @input lateral " PARTS "r",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64),
              PG_ARG("from_at", PG_TIME), PG_ARG("open_at", PG_TIME)),
-    PG_GIVES(PART_OF(at, PG_TIME), PART_OF(is_open, PG_BOOL), PART_OF(integration_id, PG_TEXT),
-             PART_OF(action_id, PG_TEXT), PART_WORD, PART_OF(error_code, PG_TEXT),
-             PART_OF(calls, PG_I64), PART_OF(ms_sum, PG_I64), PART_OF(rows, PG_I64),
-             PART_OF(buckets, PG_TEXT), PART_OF(last, PG_TEXT), PART_OF(steps, PG_TEXT)),
+    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(is_open, PG_BOOL), GROUP_OF(integration_id, PG_TEXT),
+             GROUP_OF(action_id, PG_TEXT), GROUP_WORD, GROUP_OF(error_code, PG_TEXT),
+             GROUP_OF(calls, PG_I64), GROUP_OF(ms_sum, PG_I64), GROUP_OF(rows, PG_I64),
+             GROUP_OF(buckets, PG_TEXT), GROUP_OF(last, PG_TEXT), GROUP_OF(steps, PG_TEXT)),
 };
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
@@ -182,8 +182,8 @@ int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
             continue;
         }
         int64_t from = i > 0 ? bounds[i - 1] : 0, to = i < TALLY_BUCKETS - 1 ? bounds[i] : MS_MAX;
-        double part = (wanted - (double)below) / (double)buckets[i];
-        return from + (int64_t)(part * (double)(to - from));
+        double fraction = (wanted - (double)below) / (double)buckets[i];
+        return from + (int64_t)(fraction * (double)(to - from));
     }
     return MS_MAX; /* not reached: the last calls are at or above any share of them */
 }

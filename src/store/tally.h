@@ -60,7 +60,7 @@ struct tally_range {
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
 
 /* Made from rows: a single row, or the sum of several that share the members set here. */
-struct tally_part {
+struct tally_group {
     int64_t at; /* start of the slot or step; 0: several, see steps */
     slice integration_id, action_id, error_code; /* SLICE_NONE if only `at` is common */
     enum tally_outcome outcome;
@@ -76,14 +76,14 @@ struct tally_part {
  * incomplete. */
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, int64_t from_at);
-STORE_LIST_RESULT(store_tally_rows_result, tally_part)
+STORE_LIST_RESULT(store_tally_rows_result, tally_group)
 /* Sums the same rows, those from open_at on separately: first by step and outcome, then (without
  * those before the range) by action, outcome and error, most calls first; at most twice
  * TALLY_SUMS_MAX. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct tally_range *range, int64_t from_at,
                       int64_t open_at);
-STORE_LIST_RESULT(store_tally_read_result, tally_part)
+STORE_LIST_RESULT(store_tally_read_result, tally_group)
 
 /* Finds rows whose slot is shorter than their age demands, and rows over thirty days old, over
  * all accounts: at most TALLY_OLD_MAX pairs of account and time, the oldest first. */

@@ -182,26 +182,26 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
 }
 
 /* Sums the rows before open_at or, with is_open, those from it on; NULL: out of memory. */
-static struct tally_sum *sums_of_part(struct tally_reading *reading, struct arena *arena,
-                                      const struct tally_part *found, size_t found_count,
+static struct tally_sum *sums_of_rows(struct tally_reading *reading, struct arena *arena,
+                                      const struct tally_group *found, size_t found_count,
                                       bool is_open, size_t room, size_t *count)
 {
-    const struct tally_part **parts =
-        ARENA_ARRAY(arena, const struct tally_part *, found_count + 1);
-    size_t part_count = 0;
-    for (size_t i = 0; parts && i < found_count; i++) {
+    const struct tally_group **groups =
+        ARENA_ARRAY(arena, const struct tally_group *, found_count + 1);
+    size_t group_count = 0;
+    for (size_t i = 0; groups && i < found_count; i++) {
         bool is_of_open = reading->is_added_up ? found[i].is_open : found[i].at >= reading->open_at;
         if (is_of_open == is_open)
-            parts[part_count++] = &found[i];
+            groups[group_count++] = &found[i];
     }
-    return parts ? tally_sums_of(arena, &reading->range, parts, part_count, room, count) : NULL;
+    return groups ? tally_sums_of(arena, &reading->range, groups, group_count, room, count) : NULL;
 }
 
 int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
                        struct tally_sum *before)
 {
     struct arena *arena = &reading->query.wait.op->arena;
-    struct tally_part *found;
+    struct tally_group *found;
     struct tally_sum *closed = reading->closed, *open;
     size_t found_count, closed_count = reading->closed_count, fresh_count, open_count;
     int status = reading->is_added_up
@@ -212,7 +212,7 @@ int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, s
     /* Usually no further slot has ended since the previous reading. */
     if (reading->open_at > reading->from_at) {
         closed =
-            sums_of_part(reading, arena, found, found_count, false, closed_count, &fresh_count);
+            sums_of_rows(reading, arena, found, found_count, false, closed_count, &fresh_count);
         if (!closed)
             return ERR_NOMEM;
         if (closed_count > 0)
@@ -220,7 +220,7 @@ int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, s
         closed_count = tally_sums_join(closed, closed_count + fresh_count);
         keep(reading, closed, closed_count);
     }
-    open = sums_of_part(reading, arena, found, found_count, true, closed_count, &open_count);
+    open = sums_of_rows(reading, arena, found, found_count, true, closed_count, &open_count);
     if (!open)
         return ERR_NOMEM;
     if (closed_count > 0)

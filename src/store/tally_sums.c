@@ -1,5 +1,5 @@
 /*
- * Adds up tallies; see tally_sums.h. Each part is added to up to four sums, which are found by
+ * Adds up tallies; see tally_sums.h. Each group is added to up to four sums, which are found by
  * their keys.
  */
 #include "store/tally_sums.h"
@@ -53,13 +53,13 @@ static struct tally_sum *sum_of(struct adder *adder, const struct tally_sum *wan
 /* ---- adding ---- */
 
 static void add_steps(struct tally_sum *to, const struct tally_range *range,
-                      const struct tally_part *part)
+                      const struct tally_group *group)
 {
-    slice rest = part->steps;
+    slice rest = group->steps;
     uint64_t step, calls;
-    if (part->at != 0) {
-        step = (uint64_t)((part->at - range->since) / (range->step_s * STEP_US));
-        to->steps[step < range->steps ? step : range->steps - 1] += (uint32_t)part->calls;
+    if (group->at != 0) {
+        step = (uint64_t)((group->at - range->since) / (range->step_s * STEP_US));
+        to->steps[step < range->steps ? step : range->steps - 1] += (uint32_t)group->calls;
         return;
     }
     while (rest.len > 0) {
@@ -83,57 +83,57 @@ static void read_buckets(slice text, int64_t buckets[TALLY_BUCKETS])
             buckets[i] = 0;
 }
 
-static void add_part(struct adder *adder, const struct tally_part *part,
-                     const int64_t buckets[TALLY_BUCKETS], const struct tally_sum *wanted)
+static void add_group(struct adder *adder, const struct tally_group *group,
+                      const int64_t buckets[TALLY_BUCKETS], const struct tally_sum *wanted)
 {
     struct tally_sum *sum = sum_of(adder, wanted);
     if (!sum)
         return;
     int64_t *calls[] = {&sum->succeeded, &sum->failed, &sum->blocked};
-    *calls[part->outcome] += part->calls;
-    sum->ms_sum += part->ms_sum;
-    sum->rows += part->rows > 0 ? part->rows : 1;
+    *calls[group->outcome] += group->calls;
+    sum->ms_sum += group->ms_sum;
+    sum->rows += group->rows > 0 ? group->rows : 1;
     for (size_t i = 0; i < TALLY_BUCKETS; i++)
         sum->buckets[i] += buckets[i];
     if (wanted->kind == TALLY_BY_APP)
-        add_steps(sum, adder->range, part);
-    if (wanted->kind == TALLY_BY_ERROR && slice_cmp(part->last, sum->last) > 0)
-        sum->last = part->last;
+        add_steps(sum, adder->range, group);
+    if (wanted->kind == TALLY_BY_ERROR && slice_cmp(group->last, sum->last) > 0)
+        sum->last = group->last;
 }
 
-static void add_all(struct adder *adder, const struct tally_part *part)
+static void add_all(struct adder *adder, const struct tally_group *group)
 {
     int64_t step_us = adder->range->step_s * STEP_US, buckets[TALLY_BUCKETS];
-    slice app = part->integration_id, action = part->action_id;
-    read_buckets(part->buckets, buckets);
-    if (part->at != 0)
-        add_part(
-            adder, part, buckets,
-            &(const struct tally_sum){.kind = TALLY_BY_TIME, .at = part->at / step_us * step_us});
-    if (!app.ptr || (part->at != 0 && part->at < adder->range->since))
+    slice app = group->integration_id, action = group->action_id;
+    read_buckets(group->buckets, buckets);
+    if (group->at != 0)
+        add_group(
+            adder, group, buckets,
+            &(const struct tally_sum){.kind = TALLY_BY_TIME, .at = group->at / step_us * step_us});
+    if (!app.ptr || (group->at != 0 && group->at < adder->range->since))
         return;
-    add_part(adder, part, buckets,
-             &(const struct tally_sum){.kind = TALLY_BY_APP, .integration_id = app});
-    add_part(adder, part, buckets,
-             &(const struct tally_sum){
-                 .kind = TALLY_BY_ACTION, .integration_id = app, .action_id = action});
-    if (part->outcome != TALLY_SUCCEEDED)
-        add_part(adder, part, buckets,
-                 &(const struct tally_sum){.kind = TALLY_BY_ERROR,
-                                           .integration_id = app,
-                                           .action_id = action,
-                                           .error_code = part->error_code});
+    add_group(adder, group, buckets,
+              &(const struct tally_sum){.kind = TALLY_BY_APP, .integration_id = app});
+    add_group(adder, group, buckets,
+              &(const struct tally_sum){
+                  .kind = TALLY_BY_ACTION, .integration_id = app, .action_id = action});
+    if (group->outcome != TALLY_SUCCEEDED)
+        add_group(adder, group, buckets,
+                  &(const struct tally_sum){.kind = TALLY_BY_ERROR,
+                                            .integration_id = app,
+                                            .action_id = action,
+                                            .error_code = group->error_code});
 }
 
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
-                                const struct tally_part *const *parts, size_t count, size_t room,
+                                const struct tally_group *const *groups, size_t count, size_t room,
                                 size_t *sum_count)
 {
     struct adder adder = {.arena = arena, .range = range};
     ASSERT(range->steps > 0 && range->steps <= TALLY_STEPS_MAX);
     map_init(&adder.map, 4 * count + 1);
     for (size_t i = 0; i < count; i++)
-        add_all(&adder, parts[i]);
+        add_all(&adder, groups[i]);
     map_deinit(&adder.map);
     struct tally_sum *list = ARENA_ARRAY(arena, struct tally_sum, room + adder.count + 1);
     if (!list || adder.is_failed)

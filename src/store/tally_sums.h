@@ -25,11 +25,11 @@ struct tally_sum {
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */
 };
 
-/* The sums of these parts, by key; texts are those of the parts. The list is in the arena,
+/* The sums of these groups, by key; texts are those of the groups. The list is in the arena,
  * preceded by space for `room` more; NULL: out of memory. Rows of a node with a fast clock count
  * in the last step. */
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
-                                const struct tally_part *const *parts, size_t count, size_t room,
+                                const struct tally_group *const *groups, size_t count, size_t room,
                                 size_t *sum_count) MUST_CHECK;
 /* Merges sums with the same key, in the order of keys. Returns the number left. */
 size_t tally_sums_join(struct tally_sum *list, size_t count);

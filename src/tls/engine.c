@@ -253,7 +253,7 @@ static void engine_pump(struct tls_engine *engine)
         engine_report_eof(engine, false); /* FIN without close_notify */
 }
 
-static void engine_too_much(struct tls_engine *engine)
+static void engine_limit_exceeded(struct tls_engine *engine)
 {
     struct err why;
     err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
@@ -265,7 +265,7 @@ static void engine_keep(struct tls_engine *engine, struct buf *buf, slice bytes)
 {
     buf_append(buf, bytes);
     if (!buf_is_ok(buf))
-        engine_too_much(engine);
+        engine_limit_exceeded(engine);
 }
 
 static void engine_handshake_step(struct tls_engine *engine);

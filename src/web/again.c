@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "web/view.h"
 
-static const char kept[] = "kept."; /* prefix of the fields that the sign-in form keeps */
-static const char kept_not[] = "kept-not";
+static const char kept_prefix[] = "kept."; /* of the fields that the sign-in form keeps */
+static const char secret_omitted[] = "secret-omitted";
 
 /* A name may have a prefix that ends in a dot (input.text), but the name of a secret field never
  * has. */
@@ -62,8 +62,8 @@ void web_again_view_fields(struct web_request *request, struct json_writer *w)
     json_member_open(w, "kept", '[');
     for (size_t i = 0; i < request->field_count; i++) {
         const struct web_field *field = &request->fields[i];
-        bool is_kept = slice_starts_with(field->name, slice_cstr(kept)) ||
-                       slice_eq_cstr(field->name, kept_not);
+        bool is_kept = slice_starts_with(field->name, slice_cstr(kept_prefix)) ||
+                       slice_eq_cstr(field->name, secret_omitted);
         if (is_sign_in && is_kept)
             view_field(request, w, "", field->name, field->value);
         if (is_sign_in || is_of_page(field->name) || field->value.len == 0)
@@ -71,9 +71,9 @@ void web_again_view_fields(struct web_request *request, struct json_writer *w)
         /* Only the fact that there was a secret is kept, so that the next page can ask for it
          * again. */
         if (is_secret(field->name))
-            view_field(request, w, "", slice_cstr(kept_not), SLICE("yes"));
+            view_field(request, w, "", slice_cstr(secret_omitted), SLICE("yes"));
         else
-            view_field(request, w, kept, field->name, field->value);
+            view_field(request, w, kept_prefix, field->name, field->value);
     }
     json_close(w, ']');
 }
@@ -110,25 +110,25 @@ static enum op_result show_again(struct web_request *request, slice path, unsign
     return web_go_to(request, path);
 }
 
-enum op_result web_again_go_on(struct web_request *request, slice next)
+enum op_result web_again_restore(struct web_request *request, slice next)
 {
     slice secret_notice =
         SLICE("You are signed in again. Nothing has been sent yet. Check the form, enter secrets "
               "(keys, tokens, passwords) again, and send it.");
     slice notice =
         SLICE("You are signed in again. Nothing has been sent yet. Check the form and send it.");
-    bool has_secret = web_field(request, kept_not).ptr != NULL;
+    bool has_secret = web_field(request, secret_omitted).ptr != NULL;
     size_t count = 0;
     /* The sign-in form contained the API key, which the page that is rendered next must not
      * find. */
     wipe_secrets(request);
     for (size_t i = 0; i < request->field_count; i++) {
         struct web_field field = request->fields[i];
-        if (!slice_starts_with(field.name, slice_cstr(kept)))
+        if (!slice_starts_with(field.name, slice_cstr(kept_prefix)))
             continue;
         /* Renamed in place, so that the page finds the fields under the names that its form gave
          * them. */
-        field.name = slice_from(field.name, sizeof(kept) - 1);
+        field.name = slice_from(field.name, sizeof(kept_prefix) - 1);
         request->fields[count++] = field;
     }
     request->field_count = count;

@@ -137,7 +137,7 @@ enum {
 };
 
 struct approvals {
-    struct flow_inbox_part part;
+    struct flow_inbox_filter filter;
     struct flow_inbox_row *waiting;
     struct flow_asker *askers;
     struct audit_event *decided;
@@ -220,7 +220,7 @@ static void write_decided(struct web_request *request, const struct approvals *p
 static enum op_result finish_approvals(struct web_request *request)
 {
     const struct approvals *page = request->state;
-    const struct flow_inbox_part *part = &page->part;
+    const struct flow_inbox_filter *filter = &page->filter;
     struct json_writer *w = view_begin(request);
     /* One row more than the page shows was requested, to know whether there are more. */
     bool is_more = page->waiting_count > ROWS_MAX;
@@ -228,14 +228,14 @@ static enum op_result finish_approvals(struct web_request *request)
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
         view_waiting(request, w, &page->waiting[i]);
     json_close(w, ']');
-    json_member_i64(w, "from", part->skip);
-    json_member_i64(w, "before", part->skip > ROWS_MAX ? part->skip - ROWS_MAX : 0);
-    json_member_i64(w, "next", is_more ? part->skip + ROWS_MAX : 0);
-    json_member_bool(w, "is_cut", part->skip + (int64_t)page->waiting_count == FLOW_INBOX_MAX);
+    json_member_i64(w, "from", filter->skip);
+    json_member_i64(w, "before", filter->skip > ROWS_MAX ? filter->skip - ROWS_MAX : 0);
+    json_member_i64(w, "next", is_more ? filter->skip + ROWS_MAX : 0);
+    json_member_bool(w, "is_cut", filter->skip + (int64_t)page->waiting_count == FLOW_INBOX_MAX);
     view_templates(request, w);
     write_askers(page, w);
-    json_member_str(w, "template", part->template_key);
-    json_member_str(w, "asker", part->actor);
+    json_member_str(w, "template", filter->template_key);
+    json_member_str(w, "asker", filter->actor);
     write_decided(request, page, w);
     return web_reply_view(request, 200, "approvals");
 }
@@ -286,13 +286,13 @@ enum op_result web_approvals(struct web_request *request)
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
     request->state = page;
-    page->part = (struct flow_inbox_part){.template_key = web_query(request, "template"),
-                                          .actor = web_query(request, "asker"),
-                                          .skip = read_from(request),
-                                          .count_max = ROWS_MAX + 1};
-    store_flow_inbox(pool, &request->query, &request->serve.op, account_id, &page->part);
+    page->filter = (struct flow_inbox_filter){.template_key = web_query(request, "template"),
+                                              .actor = web_query(request, "asker"),
+                                              .skip = read_from(request),
+                                              .count_max = ROWS_MAX + 1};
+    store_flow_inbox(pool, &request->query, &request->serve.op, account_id, &page->filter);
     store_flow_askers(pool, &page->askers_query, &request->serve.op, account_id,
-                      page->part.template_key);
+                      page->filter.template_key);
     store_audit_list(pool, &page->decisions, &request->serve.op, account_id, &decided,
                      SLICE("flow"), SLICE_NONE);
     return web_wait(request, name_deciders);

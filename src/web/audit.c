@@ -321,7 +321,7 @@ static enum op_result on_events(struct web_request *request)
             add_line(request, &found[i]);
         else
             write_event(request, &request->view, &found[i]);
-    return serve_list_goes_on(&trail->list, end) ? load_events(request) : reply_trail(request);
+    return serve_list_continues(&trail->list, end) ? load_events(request) : reply_trail(request);
 }
 
 static void on_end(struct web_request *request)

@@ -11,7 +11,7 @@
  * page's limit), then the connection's label. */
 struct one {
     struct execution execution;
-    struct exec_stored_read stored;
+    struct exec_summary_read summary_read;
     struct connection connection;
     bool has_connection; /* it still exists */
 };
@@ -19,7 +19,7 @@ struct one {
 static void cancel_one(struct web_request *request)
 {
     struct one *one = request->state;
-    exec_stored_cancel(&one->stored);
+    exec_summary_read_cancel(&one->summary_read);
 }
 
 /* ---- writing ---- */
@@ -123,11 +123,11 @@ static enum op_result load_connection(struct web_request *request)
 static enum op_result on_summary(struct web_request *request)
 {
     struct one *one = request->state;
-    if (one->stored.status == ERR_NOTFOUND)
+    if (one->summary_read.status == ERR_NOTFOUND)
         return no_execution(request);
-    if (one->stored.status != OK)
-        return web_reply_database(request, one->stored.status);
-    one->execution.summary = one->stored.summary;
+    if (one->summary_read.status != OK)
+        return web_reply_database(request, one->summary_read.status);
+    one->execution.summary = one->summary_read.summary;
     return load_connection(request);
 }
 
@@ -143,9 +143,9 @@ static enum op_result finish_one(struct web_request *request)
         return load_connection(request);
     /* The summary is not in the row, so it is read from its own chunks, up to the page's limit. */
     struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
-    exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
-                      &request->serve.op, request->session.account_id, &wanted,
-                      one->execution.summary_bytes);
+    exec_summary_read_begin(exec_service_summaries(request->web->config.exec), &one->summary_read,
+                            &request->serve.op, request->session.account_id, &wanted,
+                            one->execution.summary_bytes);
     return web_wait(request, on_summary);
 }
 

@@ -289,7 +289,7 @@ static enum op_result on_rows(struct web_request *request)
         status = runs->is_blocked ? add_blocked(request, &end) : add_executions(request, &end);
     if (status != OK)
         return web_reply_database(request, status);
-    return serve_list_goes_on(&runs->list, end) ? load_rows(request) : reply_list(request);
+    return serve_list_continues(&runs->list, end) ? load_rows(request) : reply_list(request);
 }
 
 enum op_result web_executions(struct web_request *request)

@@ -72,7 +72,7 @@ static bool send_event(struct web_request *request, struct events *events)
 
 /* The event is sent before the op sleeps, so that an earlier change is sent at once. For a slow
  * reader has_news stays set. */
-static enum op_result go_on_stream(struct web_request *request)
+static enum op_result continue_stream(struct web_request *request)
 {
     struct events *events = request->state;
     enum serve_stream_state state = serve_stream_check(&events->stream);
@@ -80,7 +80,7 @@ static enum op_result go_on_stream(struct web_request *request)
     if (is_over || (state == SERVE_STREAM_READY && !send_event(request, events)))
         return end_stream(request);
     serve_stream_sleep(&events->stream, SERVE_HEARTBEAT_MS, "a change");
-    return web_wait(request, go_on_stream);
+    return web_wait(request, continue_stream);
 }
 
 /* From here on a reply is under way, and an error can only end it. */
@@ -115,7 +115,7 @@ static enum op_result begin_stream(struct web_request *request)
     open_stream(request);
     /* A flow that has ended gets its one event, so that the page can load the final state. */
     if (!has_ended && request->serve.exchange->head.method != HTTP_METHOD_HEAD)
-        return go_on_stream(request);
+        return continue_stream(request);
     (void)send_event(request, events);
     return end_stream(request);
 }
@@ -158,5 +158,5 @@ enum op_result web_account_events(struct web_request *request)
         return OP_DONE;
     open_stream(request);
     return request->serve.exchange->head.method == HTTP_METHOD_HEAD ? end_stream(request)
-                                                                    : go_on_stream(request);
+                                                                    : continue_stream(request);
 }

@@ -83,5 +83,5 @@ enum op_result web_view_begin(struct web_request *request)
                             json_string(value));
     }
     request->call.api = request->web->api;
-    return api_hand_on(&request->call, view->endpoint, arguments, &page);
+    return api_delegate(&request->call, view->endpoint, arguments, &page);
 }

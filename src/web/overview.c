@@ -192,7 +192,7 @@ static void start_latest(struct web_request *request, struct overview *overview)
 static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
-    if (overview_stats_goes_on(&it->stats)) {
+    if (overview_stats_continues(&it->stats)) {
         start_latest(request, it); /* the memory of the previous stats is freed with this turn */
         return web_wait(request, finish_overview);
     }
@@ -226,7 +226,7 @@ enum op_result web_overview(struct web_request *request)
     request->state = overview;
     start_latest(request, overview);
     store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,
-                     &(const struct flow_inbox_part){.count_max = ROWS_MAX});
+                     &(const struct flow_inbox_filter){.count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     overview_stats_begin(request, &overview->stats);

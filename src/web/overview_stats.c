@@ -35,7 +35,7 @@ void overview_stats_begin(struct web_request *request, struct overview_stats *st
                      reading, &request->serve.op, now);
 }
 
-bool overview_stats_goes_on(struct overview_stats *stats)
+bool overview_stats_continues(struct overview_stats *stats)
 {
     return tally_cache_continue(&stats->reading);
 }

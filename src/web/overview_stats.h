@@ -17,7 +17,7 @@ struct overview_stats {
 /* Starts the query, which holds the request's op. */
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats);
 /* Call once the op is awake. true: another query holds the op; call again after it. */
-bool overview_stats_goes_on(struct overview_stats *stats) MUST_CHECK;
+bool overview_stats_continues(struct overview_stats *stats) MUST_CHECK;
 int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
 /* Members "stats" and "errors", as overview_stats.html and overview_errors.html declare them. */
 void overview_stats_write(struct web_request *request, struct json_writer *w,

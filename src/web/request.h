@@ -153,7 +153,7 @@ void web_allow_form_to(struct web_request *request, slice origin);
 enum op_result web_again_sign_in(struct web_request *request);
 /* After signing in: renders the page of the form that the sign-in form has kept, with its
  * values; if none was kept, redirects to next, a path of this site. */
-enum op_result web_again_go_on(struct web_request *request, slice next);
+enum op_result web_again_restore(struct web_request *request, slice next);
 /* For a form of an earlier session that came from this site: renders its page again, with the
  * typed values. */
 enum op_result web_again_show(struct web_request *request);

@@ -62,7 +62,7 @@ static enum op_result finish_post(struct web_request *request)
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
     /* A kept form is rendered again; nothing is sent on the reader's behalf. */
-    return web_again_go_on(request, next);
+    return web_again_restore(request, next);
 }
 
 enum op_result web_sign_in_post(struct web_request *request)

@@ -132,7 +132,7 @@ test('the command line names the way', async () => {
   const add = (auth, credential) => dashboard.stack.sluice(['connections', 'add', account.id, 'choice', ...auth, '--credential-file', '-'], { env: env(), input: JSON.stringify(credential) });
   const wrong = await add(['--auth', 'api_key'], { api_key: 'x' });
   assert.notEqual(wrong.code, 0);
-  assert.match(wrong.stderr, /--auth: Choice is connected by oauth2 or basic/);
+  assert.match(wrong.stderr, /--auth must be oauth2 or basic for Choice/);
   assert.match((await add([], { username: 'sam', password: KEY })).stderr, /access_token/);
   const good = await add(['--auth', 'basic'], { username: 'sam', password: KEY });
   assert.equal(good.code, 0, good.stderr);

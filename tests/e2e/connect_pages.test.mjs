@@ -236,7 +236,7 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   // a page first asks for confirmation and lists what the client was granted
   const question = await pages.go(linkOf(done.text, 'Delete the client'));
   assert.ok(question.text.includes(`<code>${client_id}</code>`) && !question.text.includes(client_secret));
-  assert.match(question.text, /1 connection was made by signing in to App bare\..*You cannot sign in to App bare from here/s);
+  assert.match(question.text, /1 connection was made by signing in to App bare\..*You will not be able to sign in to App bare from here/s);
   assert.equal((await (await signedIn(one)).go(question.path)).status, 404);
   page = await pages.press(question, 'Delete the client');
   assert.match(page.text, /this server does not have one yet/);

@@ -257,7 +257,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       assert.equal(await visit.title(), `consent asks you to connect ${name}`);
       const ends = await dashboard.stack.cluster.sql('select floor(extract(epoch from expires_at)) from sluice.connect_session order by created_at desc limit 1');
       assert.equal(Math.floor(Date.parse(await visit.page.locator('main time').getAttribute('datetime')) / 1000), Number(ends), 'until when it works');
-      await visit.sees(`You are giving consent access to ${name} in your name.`);
+      await visit.sees(`You are giving consent access to ${name} on your behalf.`);
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
         await visit.sees('Next, Picky Files itself asks you, at 127.0.0.1.');

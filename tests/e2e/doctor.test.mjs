@@ -64,7 +64,7 @@ test('a terminal gets the same as text, with the advice below', async () => {
   assert.equal(code, 0);
   assert.match(stdout, /^warn  public-url   http:\/\/sluice\.example\.com: .*\n {19}Terminate TLS at the proxy/m);
   assert.match(stdout, /^ok    app          no app was called and no name was resolved \(--offline\)$/m);
-  assert.match(stdout, /\d+ checks are ok, [12] warn, 0 failed\n$/);
+  assert.match(stdout, /\d+ checks passed, [12] warned, 0 failed\n$/);
 });
 
 test('settings', async () => {
@@ -105,7 +105,7 @@ test('the database: unreachable, settings that lose data, too few connections, n
     await failsWith('database', mark, found, /.+\.$/, ['--offline']);
     await stack.cluster.sql(`set transaction read write; alter database sluice reset ${setting}`);
   };
-  await one('synchronous_commit', 'off', 'fail', /synchronous_commit is off: after a crash, results/);
+  await one('synchronous_commit', 'off', 'fail', /synchronous_commit is off: a crash can lose results/);
   await one('default_transaction_isolation', 'serializable', 'fail', /default_transaction_isolation is serializable/);
   await one('default_transaction_read_only', 'on', 'fail', /nothing can be stored/);
   await one('idle_session_timeout', '5s', 'warn', /idle_session_timeout is 5s/);

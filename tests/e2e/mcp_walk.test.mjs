@@ -24,7 +24,7 @@ async function giveAccess(url, account) {
   const visit = await browser.visit(server.base);
   await visit.goto(url);
   assert.match(await visit.title(), / asks you to connect Probe$/);
-  await visit.sees(`You are giving ${account.name} access to Probe in your name.`);
+  await visit.sees(`You are giving ${account.name} access to Probe on your behalf.`);
   await visit.press('Continue');
   await visit.page.getByLabel('Token', { exact: true }).fill(credentials.probe.token);
   await visit.press('Connect Probe');

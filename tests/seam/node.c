@@ -107,7 +107,7 @@ static void open_services(struct seam_node *node)
                                      .ring = node->ring,
                                      .http = node->http,
                                      .catalog = &node->catalog,
-                                     .kept_max = node->tuning.connections_max};
+                                     .connections_max = node->tuning.connections_max};
     node->connect = connect_new(node->loop, &connect);
     node->node = node_new(node->loop, node->pool);
     struct exec_config exec = {

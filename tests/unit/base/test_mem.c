@@ -138,7 +138,7 @@ static void counts_across_threads(void **state)
 static void keeps_middling_blocks(void **state)
 {
     (void)state;
-    mem_keep(32 * 1024);
+    mem_reuse(32 * 1024);
     for (size_t size = 513; size <= 16 * 1024; size += 1 + size / 9) {
         char *block = mem_alloc(size);
         memset(block, 'x', size);
@@ -150,10 +150,10 @@ static void keeps_middling_blocks(void **state)
         again = mem_realloc(again, size + 100);
         memset(again, 'y', size + 100);
         mem_free(again);
-        mem_keep(32 * 1024);
+        mem_reuse(32 * 1024);
     }
     assert_int_equal(mem_live_blocks(), 0);
-    mem_keep(0);
+    mem_reuse(0);
 }
 
 /* Blocks never overlap, whatever the order of allocations and frees. */
@@ -165,7 +165,7 @@ static void kept_blocks_are_apart(void **state)
         unsigned char *ptr;
         size_t size;
     } held[32] = {{NULL, 0}};
-    mem_keep(64 * 1024);
+    mem_reuse(64 * 1024);
     for (int i = 0; i < 20000; i++) {
         size_t at = chance_below(&chance, ARRAY_LEN(held));
         for (size_t j = 0; j < held[at].size; j += 97)
@@ -178,14 +178,14 @@ static void kept_blocks_are_apart(void **state)
     for (size_t i = 0; i < ARRAY_LEN(held); i++)
         mem_free(held[i].ptr);
     assert_int_equal(mem_live_blocks(), 0);
-    mem_keep(0);
+    mem_reuse(0);
 }
 
 static void keeps_no_more_than_told(void **state)
 {
     (void)state;
     char *blocks[8];
-    mem_keep(3 * 2048);
+    mem_reuse(3 * 2048);
     for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
         blocks[i] = mem_alloc(2048);
     for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
@@ -200,7 +200,7 @@ static void keeps_no_more_than_told(void **state)
     mem_fail_at(1, 1);
     assert_null(mem_alloc(2048));
     mem_fail_at(0, 0);
-    mem_keep(0);
+    mem_reuse(0);
 }
 
 int main(void)

@@ -170,7 +170,7 @@ static void addresses_are_https(void **state)
         {REQUEST, REQUEST "\"base_url\":\"https://${connection.params.x}.example\",",
          "/actions/0/request/base_url", "connection_params has no property \"x\""},
         {REQUEST, REQUEST "\"base_url\":\"https://${connection.id}.example\",",
-         "/actions/0/request/base_url", "connection has nothing but \"params\""},
+         "/actions/0/request/base_url", "connection has only \"params\""},
         {AUTH, OAUTH("a.example/a", "https://a.example/t"), "/auth/authorize_url",
          "must begin with https://"},
         {AUTH, OAUTH("https://a.example/a", "${connection.params.url}"), "/auth/token_url",
@@ -308,7 +308,7 @@ static void an_idempotency_key_has_its_place(void **state)
                ",\"body\":{\"json\":{}},\"instead\":[{\"when\":\"connection\",\"body\":null}]"),
          at, "which the request does not have"},
         {action, "\"idempotency_header\":\"Key\"," WRITE("key", ",\"body\":{\"json\":{}}"), at,
-         "do not go together"},
+         "cannot be combined"},
         {action, "\"files\":{\"travel\":\"raw\"}," WRITE("key", ",\"body\":{\"json\":{}}"), at,
          "the whole body"},
     };

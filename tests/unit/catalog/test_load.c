@@ -298,7 +298,7 @@ static void a_reply_must_be_known_from_any_other(void **state)
     assert_fault(b, RESPONSE "{\"required\":[\"input.id\"]}", NULL, NULL,
                  "/actions/0/response/required/0", "not known here");
     assert_fault(b, RESPONSE "{\"required\":[\"`1`\"]}", NULL, NULL,
-                 "/actions/0/response/required/0", "reads nothing of the reply");
+                 "/actions/0/response/required/0", "reads nothing from the reply");
 }
 
 static void a_write_says_what_its_reply_never_lacks(void **state)
@@ -521,7 +521,7 @@ static void faults_are_named_with_their_place(void **state)
         {"\"instead\":[{\"when\":\"input.ib\"}]", "/instead/0/when", "no property \"ib\""},
         {"\"instead\":[{\"when\":\"body.id\"}]", "/instead/0/when", "not known here"},
         {"\"instead\":[{\"when\":\"input.id\",\"method\":\"DELETE\"}]", "/method",
-         "does not only read"},
+         "a DELETE changes something"},
         {"\"instead\":[{\"when\":\"input.id\",\"body\":{\"json\":1}}]", "/body", "use query"},
     };
     for (size_t i = 0; i < ARRAY_LEN(requests); i++) {

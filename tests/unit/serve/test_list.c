@@ -96,15 +96,15 @@ static void a_page_begins_with_what_is_recent(void **state)
     assert_in_range(uuid_v7_wall_ms(scan.before), now_ms + DAY_MS, now_ms + DAY_MS + 60000);
     assert_int_equal(uuid_v7_wall_ms(scan.before) - uuid_v7_wall_ms(scan.since), SERVE_RECENT_MS);
     assert_int_equal(scan.count_max, 26);
-    assert_true(serve_list_goes_on(&list, nil));
+    assert_true(serve_list_continues(&list, nil));
     assert_true(uuid_eq(serve_list_scan(&list)->before, scan.since));
     assert_true(uuid_is_nil(list.scan.since));
-    assert_false(serve_list_goes_on(&list, nil));
+    assert_false(serve_list_continues(&list, nil));
     assert_true(uuid_is_nil(list.next));
     /* not earlier than requested */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.since = at(now_ms)};
     assert_true(uuid_eq(serve_list_scan(&list)->since, at(now_ms)));
-    assert_false(serve_list_goes_on(&list, nil));
+    assert_false(serve_list_continues(&list, nil));
     /* from a cursor */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.before = at(1)};
     assert_true(uuid_cmp(serve_list_scan(&list)->since, at(1)) <= 0);
@@ -116,12 +116,12 @@ static void a_full_page_ends_at_its_last_row(void **state)
     (void)state;
     (void)serve_list_scan(&list);
     assert_true(serve_list_take(&list, at(9000)));
-    assert_true(serve_list_goes_on(&list, at(8000))); /* the scan was cut there */
+    assert_true(serve_list_continues(&list, at(8000))); /* the scan was cut there */
     assert_int_equal(serve_list_scan(&list)->count_max, 2);
     assert_true(uuid_eq(list.scan.before, at(8000)) && uuid_is_nil(list.scan.since));
     assert_true(serve_list_take(&list, at(7000)));
     assert_false(serve_list_take(&list, at(6000)));
-    assert_false(serve_list_goes_on(&list, at(6000)));
+    assert_false(serve_list_continues(&list, at(6000)));
     assert_true(uuid_eq(list.next, at(7000)));
     assert_int_equal(list.count, 2);
 }
@@ -133,9 +133,9 @@ static void a_page_that_just_fits_is_the_last(void **state)
     (void)state;
     (void)serve_list_scan(&list);
     assert_true(serve_list_take(&list, at(9000)));
-    assert_true(serve_list_goes_on(&list, nil));
+    assert_true(serve_list_continues(&list, nil));
     (void)serve_list_scan(&list);
-    assert_false(serve_list_goes_on(&list, nil));
+    assert_false(serve_list_continues(&list, nil));
     assert_true(uuid_is_nil(list.next));
 }
 
@@ -144,9 +144,9 @@ static void a_page_reads_in_few_scans(void **state)
     struct serve_list list = {.limit = 1000, .scans_left = 2, .page.before = at(1LL << 40)};
     (void)state;
     assert_int_equal(serve_list_scan(&list)->count_max, STORE_PAGE_COUNT_MAX);
-    assert_true(serve_list_goes_on(&list, at(5000)));
+    assert_true(serve_list_continues(&list, at(5000)));
     (void)serve_list_scan(&list);
-    assert_false(serve_list_goes_on(&list, at(4000)));
+    assert_false(serve_list_continues(&list, at(4000)));
     assert_true(uuid_eq(list.next, at(4000)));
     list = (struct serve_list){.limit = 1, .scans_left = 1, .is_sieved = true};
     assert_int_equal(serve_list_scan(&list)->count_max, STORE_PAGE_COUNT_MAX);

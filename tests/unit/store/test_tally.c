@@ -70,21 +70,21 @@ static void start_read(struct pg_call *call)
 /* All sums, of open and closed times. */
 static size_t read_sums(struct tally_sum **list)
 {
-    struct tally_part *found;
-    const struct tally_part *parts[200];
+    struct tally_group *found;
+    const struct tally_group *groups[200];
     size_t count = 0, sums = 0, open = 0;
     assert_int_equal(pg_call_run(&bench, calls, start_read, NULL), OK);
     assert_int_equal(is_added_up ? store_tally_read_result(&calls[0].query, &found, &count)
                                  : store_tally_rows_result(&calls[0].query, &found, &count),
                      OK);
-    assert_in_range(count, 0, ARRAY_LEN(parts));
+    assert_in_range(count, 0, ARRAY_LEN(groups));
     for (size_t i = 0; i < count; i++) {
-        parts[i] = &found[i];
+        groups[i] = &found[i];
         open += found[i].is_open;
     }
     if (is_added_up)
         assert_true(read_open_at > read_range.since || open == count);
-    *list = tally_sums_of(&calls[0].op.arena, &read_range, parts, count, 0, &sums);
+    *list = tally_sums_of(&calls[0].op.arena, &read_range, groups, count, 0, &sums);
     assert_non_null(*list);
     tally_sums_sort(*list, sums);
     return sums;

@@ -4,8 +4,8 @@
  * part, and shared by all readers that want the same part at a time. However many readers there
  * are, only one text is in memory.
  */
-#ifndef EXEC_STORED_H
-#define EXEC_STORED_H
+#ifndef EXEC_SUMMARY_READ_H
+#define EXEC_SUMMARY_READ_H
 
 #include "base/map.h"
 #include "call/fit.h"
@@ -13,23 +13,23 @@
 #include "loop/op.h"
 #include "store/execution.h"
 
-struct exec_stored;
+struct exec_shared_summary;
 
 /* The service's texts that are being read or are still in use, by account, execution and part. */
-struct exec_stored_table {
+struct exec_summaries {
     struct loop *loop;
     struct pg_pool *pool;
     struct budget_queue *work;
     struct map map;
 };
 
-void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
-                      struct budget_queue *work, size_t count_max);
+void exec_summaries_init(struct exec_summaries *table, struct loop *loop, struct pg_pool *pool,
+                         struct budget_queue *work, size_t count_max);
 /* Asserts that no text is in use. */
-void exec_stored_deinit(struct exec_stored_table *table);
+void exec_summaries_deinit(struct exec_summaries *table);
 
 /* One reader, in the memory of its op. Zero it before use. */
-struct exec_stored_read {
+struct exec_summary_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
      * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */
     int status;
@@ -37,7 +37,7 @@ struct exec_stored_read {
     slice summary; /* live as long as the op's memory */
     slice output;  /* within it; SLICE_NONE: none */
     /* private */
-    struct exec_stored *stored;
+    struct exec_shared_summary *shared;
     struct op *op;         /* while it waits */
     struct list link;      /* in the list of readers that wait for the text */
     struct loop_task task; /* the text is available already, or cannot be read */
@@ -45,10 +45,10 @@ struct exec_stored_read {
 
 /* Holds op until the out fields are set; never completes before it returns. wanted is copied
  * except its pointer's text, which lives as long as op's memory. bytes: the size of the summary. */
-void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
-                       struct op *op, struct uuid account_id, const struct call_fit *wanted,
-                       size_t bytes);
+void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
+                             struct op *op, struct uuid account_id, const struct call_fit *wanted,
+                             size_t bytes);
 /* For an op's on_cancel. Harmless if the reader does not wait. */
-void exec_stored_cancel(struct exec_stored_read *read);
+void exec_summary_read_cancel(struct exec_summary_read *read);
 
 #endif
