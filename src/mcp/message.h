@@ -41,7 +41,8 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
-    bool is_structured;          /* a program wants the tool's result, too */
+    bool is_structured;          /* a program wants results as objects */
+    bool is_own;                 /* the tool's result has nothing from outside (tools.c) */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
     slice state;                 /* requestState; SLICE_NONE: none */
