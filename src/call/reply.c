@@ -311,14 +311,47 @@ static slice with_request_id(struct reply *r, slice message)
 }
 
 /* Shows the new address, so that the caller can use the new name. */
-static slice redirect_hint(struct reply *r, slice hint)
+static slice redirect_words(struct reply *r)
 {
-    slice to = mask(r, http_call_header(r->call, SLICE("location")));
+    slice to = r->call->status / 100 == 3 ? mask(r, http_call_header(r->call, SLICE("location")))
+                                          : SLICE_NONE;
     to = reply_clean_text(to, REPLY_WORDS_BYTES_MAX, r->arena);
-    slice longer = to.len > 0 ? arena_printf(r->arena, "%.*s The redirect leads to \"%.*s\".",
-                                             SLICE_ARG(hint), SLICE_ARG(to))
-                              : SLICE_NONE;
-    return longer.ptr ? longer : hint;
+    return to.len > 0 ? arena_printf(r->arena, "The redirect leads to \"%.*s\".", SLICE_ARG(to))
+                      : SLICE_NONE;
+}
+
+static slice with_words(struct reply *r, slice message, slice words)
+{
+    slice longer = words.len > 0
+                       ? arena_printf(r->arena, "%.*s %.*s", SLICE_ARG(message), SLICE_ARG(words))
+                       : SLICE_NONE;
+    return longer.ptr ? longer : message;
+}
+
+/* Sets *quotes unless the placeholder is the app's name. */
+static bool on_placeholder(void *quotes, const struct expr *expr, slice where)
+{
+    bool is_quoting = !slice_eq_cstr(slice_trim(expr_source(expr)), "integration.name");
+    (void)where;
+    *(bool *)quotes = is_quoting;
+    return !is_quoting;
+}
+
+/* Only the message quotes the reply: a hint is in the words of sluice and of the manifest, so that
+ * a model may follow it. A manifest's hint that quotes the reply therefore ends the message. */
+static void say_cause(struct reply *r, const struct catalog_error_rule *rule)
+{
+    struct exec_outcome *out = r->out;
+    slice hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
+    bool is_quoting = false;
+    if (hint.len > 0)
+        expr_template_each_expr(rule->hint, on_placeholder, &is_quoting);
+    out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
+    if (out->message.len == 0)
+        out->message = default_message(r);
+    out->message = with_words(r, out->message, is_quoting ? hint : redirect_words(r));
+    out->message = with_request_id(r, out->message);
+    out->hint = is_quoting ? SLICE_NONE : hint;
 }
 
 /* For an app that accepts calls without a credential, there is no connection to reconnect. */
@@ -372,10 +405,7 @@ static void fail_by_reply(struct reply *r)
     }
     say_effect(r, rule);
     read_retry_after(r);
-    out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
-    out->hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
-    if (out->message.len == 0)
-        out->message = default_message(r);
+    say_cause(r, rule);
     out->is_hint_given = out->hint.len > 0;
     if (out->hint.len == 0)
         out->hint = default_hint(r);
@@ -383,9 +413,6 @@ static void fail_by_reply(struct reply *r)
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
                                  SLICE_ARG(out->hint));
-    if (r->call->status / 100 == 3)
-        out->hint = redirect_hint(r, out->hint);
-    out->message = with_request_id(r, out->message);
 }
 
 /* ---- calls without a reply ---- */

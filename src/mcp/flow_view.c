@@ -113,11 +113,13 @@ slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view
     struct json_writer *w = json_text_begin(&text, FLOW_VIEW_BYTES_MAX);
     json_open(w, '{');
     json_member_open(w, "flow", '{');
-    put_members(w, facts.flow,
-                message->wants_context ? SLICE("id rev title templateKey status currentStep input "
-                                               "context")
-                                       : SLICE("id rev title templateKey status currentStep"),
-                arena);
+    put_members(w, facts.flow, SLICE("id rev templateKey status currentStep"), arena);
+    /* Without a flow_title of the template it is the template's name. */
+    if (!slice_eq(mcp_flow_text(facts.flow, "title", arena),
+                  mcp_flow_text(facts.flow, "name", arena)))
+        put_members(w, facts.flow, SLICE("title"), arena);
+    if (message->wants_context)
+        put_members(w, facts.flow, SLICE("input context"), arena);
     json_close(w, '}');
     json_member_open(w, "steps", '[');
     json_scan_open(&steps, json_scan_get(view, SLICE("steps"), arena));

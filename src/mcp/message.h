@@ -43,7 +43,8 @@ struct mcp_message {
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
     struct schema_slips slips;   /* of the call's input, mended (slips.c) */
-    bool is_structured;          /* a program wants the tool's result, too */
+    bool is_structured;          /* a program wants results as objects */
+    bool is_own;                 /* the tool's result has nothing from outside (tools.c) */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
     slice state;                 /* requestState; SLICE_NONE: none */

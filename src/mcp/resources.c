@@ -11,6 +11,7 @@
 #include "base/encode.h"
 #include "json/scan.h"
 #include "mcp/method.h"
+#include "mcp/outside.h"
 #include "mcp/words.h"
 
 enum { URI_BYTES_MAX = 8 * 1024, RESOURCE_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX };
@@ -22,6 +23,12 @@ static const struct {
      "What an execution gave: its summary with the stored output, or a part of that"},
     {"sluice://flows/{id}", "flow", "A flow with its steps"},
 };
+
+/* A program that asks for objects parses the text. */
+static const char *mime_type(const struct mcp_message *message)
+{
+    return message->is_structured ? "application/json" : "text/plain";
+}
 
 enum op_result mcp_resources_list(struct api_request *request, const struct mcp_message *message)
 {
@@ -43,7 +50,7 @@ enum op_result mcp_resources_templates(struct api_request *request,
         json_member_str(&result.w, "uriTemplate", slice_cstr(templates[i].uri));
         json_member_str(&result.w, "name", slice_cstr(templates[i].name));
         json_member_str(&result.w, "description", slice_cstr(templates[i].about));
-        json_member_str(&result.w, "mimeType", SLICE("application/json"));
+        json_member_str(&result.w, "mimeType", slice_cstr(mime_type(message)));
         json_close(&result.w, '}');
     }
     json_close(&result.w, ']');
@@ -67,15 +74,16 @@ static enum op_result refuse_uri(struct api_request *request, const struct mcp_m
         json_text_take(&text, &request->serve.op.arena), "%.*s", SLICE_ARG(sentence));
 }
 
-/* The endpoint's reply is the text of the resource: JSON without a boundary, because clients
- * parse it. */
+/* The text of the resource is the endpoint's reply, in which data from outside is marked as in a
+ * tool's result. */
 static enum op_result reply_resource(struct api_request *request, unsigned status, slice json_text,
                                      struct op *owner)
 {
     const struct mcp_message *message = request->outer;
+    struct arena *arena = &request->serve.op.arena;
+    struct mcp_outside found;
     struct mcp_result result;
     if (status == 400 || status == 403 || status == 404) {
-        struct arena *arena = &request->serve.op.arena;
         slice sentence = json_scan_str(json_scan_get(json_text, SLICE("error"), arena), arena);
         return refuse_uri(request, message, mcp_words_say(sentence, arena));
     }
@@ -84,13 +92,17 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
     if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
         return refuse_uri(request, message,
                           SLICE("Too large to be read here. The dashboard shows all of it."));
-    json_text = mcp_words_say_json(json_text, &request->serve.op.arena);
-    mcp_result_begin(&result, message, json_text.len + json_text.len / 4 + 512);
+    json_text = mcp_words_say_json(json_text, arena);
+    if (!mcp_outside_find(json_text, arena, &found))
+        return api_reply_no_memory(request);
+    slice text = message->is_structured ? mcp_outside_object(&found, json_text, arena)
+                                        : mcp_outside_text(&found, arena);
+    mcp_result_begin(&result, message, text.len + text.len / 4 + 512);
     json_member_open(&result.w, "contents", '[');
     json_open(&result.w, '{');
     json_member_str(&result.w, "uri", message->name);
-    json_member_str(&result.w, "mimeType", SLICE("application/json"));
-    json_member_str(&result.w, "text", json_text);
+    json_member_str(&result.w, "mimeType", slice_cstr(mime_type(message)));
+    json_member_str(&result.w, "text", text.ptr ? text : SLICE("Out of memory"));
     json_close(&result.w, '}');
     json_close(&result.w, ']');
     mcp_result_put_caching(&result, message, 0);

@@ -1,17 +1,17 @@
 /*
  * tools/list and tools/call: seven tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
- * text for the model between two lines that name a random id, and as structuredContent for a
- * program that asks for it: many clients show a model both, or only the latter, which has no such
- * lines. A refusal is a result, too (isError), so that a model can act on it; only an unknown tool
- * or a malformed request is an error of the protocol.
+ * text for the model, in which data from outside is marked (outside.h), and as structuredContent
+ * for a program that asks for it: many clients show a model both, or only the latter. A refusal is
+ * a result, too (isError), so that a model can act on it; only an unknown tool or a malformed
+ * request is an error of the protocol.
  */
-#include "base/encode.h"
 #include "catalog/tool.h"
 #include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/flow_view.h"
 #include "mcp/method.h"
+#include "mcp/outside.h"
 #include "mcp/slips.h"
 #include "mcp/start.h"
 #include "mcp/words.h"
@@ -32,6 +32,7 @@ struct tool {
     const char *name, *title, *about;
     const struct api_endpoint *endpoint; /* whose scope it needs */
     bool is_read, is_destructive;
+    bool is_own; /* its results have nothing from outside, only the catalog and ids */
     /* passes the request to that endpoint, or to another endpoint with the same scope */
     enum op_result (*begin)(struct api_request *request, const struct tool *tool,
                             const struct json *arguments);
@@ -84,13 +85,13 @@ static const struct tool tools[] = {
     {"search_actions", "Search actions",
      "Finds actions and integrations of the catalog that match a sentence, best match first. Each "
      "result says whether its app is connected.",
-     &api_search, .is_read = true, .begin = call_endpoint,
+     &api_search, .is_read = true, .is_own = true, .begin = call_endpoint,
      .inputs = {{"query", "string", "What you want to do, in words", true},
                 {"connected_only", "boolean", "Only apps that are connected", false},
                 {"limit", "integer", "The most results to return, 1 to 100. Default: 20", false}}},
     {"describe_action", "Describe an action",
      "The input schema, examples and preconditions of an action, or those of a flow's template.",
-     &api_actions_get, .is_read = true, .begin = call_describe_action,
+     &api_actions_get, .is_read = true, .is_own = true, .begin = call_describe_action,
      .inputs = {{"integration_id", "string", "The app's id, as search_actions returns it", false},
                 {"action_id", "string", "The action's id, as search_actions returns it", false},
                 {"template", "string",
@@ -145,7 +146,7 @@ static const struct tool tools[] = {
     {"connect_app", "Connect an app",
      "Makes a link that a person uses to connect an app to this account. Show them the link. It "
      "works once and expires after 15 minutes. Then repeat the call that was blocked.",
-     &api_connect_session, .begin = call_endpoint,
+     &api_connect_session, .is_own = true, .begin = call_endpoint,
      .inputs = {{"integration_id", "string", "The app", true},
                 {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
                 {"connection_id", "string", "The connection to reconnect, if there are several",
@@ -293,6 +294,7 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
                                     const struct json *arguments)
 {
     slice unknown = unknown_argument(tool, arguments);
+    ((struct mcp_message *)request->outer)->is_own = tool->is_own;
     if (!unknown.ptr && has_input(tool, SLICE("input")))
         arguments = mcp_mend_arguments(request, request->outer, arguments);
     if (!arguments)
@@ -337,16 +339,6 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
 }
 
 /* ---- a result ---- */
-
-/* Puts the text between two lines that it cannot contain: their id is generated now. */
-static slice fence(struct arena *arena, slice json_text)
-{
-    char id[17];
-    uint8_t bytes[8];
-    random_bytes(bytes, sizeof(bytes));
-    encode_hex_in(id, sizeof(id), slice_of(bytes, sizeof(bytes)));
-    return arena_printf(arena, "BEGIN %s\n%.*s\nEND %s", id, SLICE_ARG(json_text), id);
-}
 
 /* Replaces a flow's view that is too large. An execution's output was truncated to the limit
  * before. */
@@ -406,15 +398,17 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
     if (message->result_members.ptr && slice_starts_with(json_text, SLICE("{\"")))
         json_text = arena_printf(arena, "{%.*s%.*s", SLICE_ARG(message->result_members),
                                  SLICE_ARG(slice_from(json_text, 1)));
-    slice text = fence(arena, json_text);
+    struct mcp_outside found = {.own = json_text};
+    bool is_found = message->is_own || mcp_outside_find(json_text, arena, &found);
+    slice text = is_found ? mcp_outside_text(&found, arena) : SLICE_NONE;
     json_member_open(w, "content", '[');
     json_open(w, '{');
     json_member_str(w, "type", SLICE("text"));
     json_member_str(w, "text", text.ptr ? text : SLICE("Out of memory"));
     json_close(w, '}');
     json_close(w, ']');
-    if (message->is_structured)
-        put_structured(w, arena, json_text);
+    if (message->is_structured && is_found)
+        put_structured(w, arena, mcp_outside_object(&found, json_text, arena));
     if (is_error)
         json_member_bool(w, "isError", true);
 }

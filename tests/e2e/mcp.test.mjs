@@ -220,8 +220,8 @@ test('search, describe, run', async () => {
   assert.deepEqual(stored.json, contentOf(label));
 });
 
-// Some clients show both copies to a model. Others show only the object, without the lines that
-// mark foreign text.
+// Some clients show both copies to a model. Others show only the object, which lists the pointers of
+// its data from outside.
 test('structuredContent is only for a program that asks for it, and does not contain null', async () => {
   const args = { integration_id: 'probe', action_id: 'echo', input: { value: { none: null, list: [1, null, { gone: null }], text: 'x' } } };
   const plain = await mcp.call('run_action', args);
@@ -319,13 +319,13 @@ test('a large output is cut, and the rest is a resource', async () => {
     assert.match(more, /^sluice:\/\/executions\//);
     const { result } = await mcp.ask('resources/read', { uri: more });
     assert.deepEqual([result.contents[0].uri, result.cacheScope], [more, 'private']);
-    const part = JSON.parse(result.contents[0].text).output;
+    const part = contentOf(result).output;
     items.push(...(part.truncated ? part.preview : part));
     more = part.truncated ? part.cuts[0].more : null;
   }
   assert.deepEqual(items, value);
   const whole = await mcp.ask('resources/read', { uri: `sluice://executions/${id}?max_output_bytes=1000000` });
-  assert.deepEqual(JSON.parse(whole.result.contents[0].text).output.value, value);
+  assert.deepEqual(contentOf(whole.result).output.value, value);
 });
 
 test('resources', async () => {
@@ -342,7 +342,7 @@ test('resources', async () => {
 test('a flow in a result is lean, and include adds the rest', async () => {
   const view = async (id) => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json;
   const read = async (flow_id, args = {}) => contentOf(await mcp.call('get_flow', { flow_id, ...args }));
-  const flowOf = ({ flow }, ...more) => Object.fromEntries(['id', 'rev', 'title', 'templateKey', 'status', ...more].map((name) => [name, flow[name]]));
+  const flowOf = ({ flow }, ...more) => Object.fromEntries(['id', 'rev', ...(flow.title === flow.name ? [] : ['title']), 'templateKey', 'status', ...more].map((name) => [name, flow[name]]));
   const stepsOf = ({ steps }, ...more) => steps.map((step) => Object.fromEntries(
     ['stepKey', 'status', ...more].filter((name) => step[name] !== null && step[name] !== undefined).map((name) => [name, step[name]])));
   const started = await mcp.call('start_flow', { template: 'probe_approve', input: { subject: 'lean' } });
@@ -387,7 +387,7 @@ test('a flow and a connect link', async () => {
   assert.equal(contentOf(done).flow.status, 'completed');
   assert.equal((await server.call(account.key, 'GET', `/api/flows/${flowId}`)).json.flow.triggerType, 'agent');
   const read = await mcp.ask('resources/read', { uri: `sluice://flows/${flowId}` });
-  assert.equal(JSON.parse(read.result.contents[0].text).flow.id, flowId);
+  assert.equal(contentOf(read.result).flow.id, flowId);
   const large = await mcp.call('start_flow', { template: 'probe_chain', input: { subject: 'x'.repeat(1_100_000), confirm: true } });
   const id = contentOf(large).flowId;
   const whole = contentOf(await mcp.call('get_flow', { flow_id: id, include: ['context'] }));

@@ -88,8 +88,7 @@ async function walk(name, options, run) {
   assert.equal(contentOf(cut).output.truncated, true);
   const items = [...contentOf(cut).output.preview.value];
   for (let uri = contentOf(cut).output.cuts[0].more; uri; ) {
-    const { contents } = await client.readResource({ uri });
-    const { output } = JSON.parse(contents[0].text);
+    const { output } = contentOf(await client.readResource({ uri }));
     items.push(...(output.truncated ? output.preview : output));
     uri = output.truncated ? output.cuts[0].more : null;
   }

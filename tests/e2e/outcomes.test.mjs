@@ -133,7 +133,7 @@ const rows = [
   { what: '503 of a write', reason: 'provider_error', write: true, fault: S(503), hint: UNKNOWN },
   { what: '504', reason: 'provider_error', fault: S(504), retryable: true },
   { what: '599', reason: 'provider_error', fault: S(599), retryable: true },
-  { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', message: /redirect, which is not followed/, hint: /The redirect leads to "https:\/\/elsewhere\.example\/"\.$/ },
+  { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', message: /redirect, which is not followed.* The redirect leads to "https:\/\/elsewhere\.example\/"\.$/, hint: /renamed or moved/ },
   { what: 'an error in a 200', reason: 'provider_error', fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: /Correct what the message says/ },
   { what: 'an error in a 200 of a write', reason: 'provider_error', write: true, fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: UNKNOWN },
   ...['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'validation_error', 'unsupported_operation', 'timeout', 'execution_failed'].map((code) => ({

@@ -205,7 +205,7 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A tool's result, {content, isError}. contentOf() returns the part that a model reads.
+  // A tool's result, {content, isError}. contentOf() returns it as JSON.
   async call(name, args, options) {
     const { result, error, status } = await this.ask('tools/call', { name, arguments: args }, options);
     assert.ok(result, `${name}: ${status} ${JSON.stringify(error)}`);
@@ -213,15 +213,26 @@ export class Mcp {
   }
 }
 
-// The part of a result that a model reads: the JSON between two lines with the same id.
-export function inside(result) {
-  const found = result.content[0].text.match(/^BEGIN ([0-9a-f]{16})\n([^]*)\nEND \1$/);
-  assert.ok(found, result.content[0].text);
-  return { id: found[1], json: JSON.parse(found[2]) };
+// Joins an object and the object of the same form with its data from outside.
+function joined(own, outside) {
+  if (outside === undefined) return own;
+  if (own === undefined || own === null || typeof own !== 'object') return outside;
+  if (Array.isArray(own)) return own.map((item, at) => joined(item, outside[at]));
+  return Object.fromEntries([...new Set([...Object.keys(own), ...Object.keys(outside)])].map((name) => [name, joined(own[name], outside[name])]));
 }
 
-// The JSON of a result without the id. Undefined for text that is not a result.
-export const contentOf = (result) => result && inside(result).json;
+// A text that a model reads, of a tool or a resource: {id, own, outside, json}. Data from outside is
+// between two lines with the same id; without such data there is no id. json has both parts.
+export function marked(text) {
+  const found = text.match(/^([^\n]*)(?:\nBEGIN ([\w-]{8})\n([^\n]*)\nEND \2)?$/);
+  assert.ok(found, text);
+  const [own, outside] = [found[1], found[3]].map((part) => part && JSON.parse(part));
+  return { id: found[2], own, outside, json: joined(own, outside) };
+}
+export const inside = (result) => marked(result.content[0].text);
+
+// The JSON of a result, or of a resource. Undefined for what is neither.
+export const contentOf = (result) => result && marked((result.content ?? result.contents)[0].text).json;
 
 // The SDK's client, connected. mode: 'legacy', 'auto' or {pin}. Each of its replies is validated.
 export async function connect(base, key, { path = '/mcp', mode = 'auto', capabilities = {}, listChanged } = {}) {

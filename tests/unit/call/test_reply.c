@@ -252,8 +252,8 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
         "${body.m}\"}]",
         "read", GET, "");
     read_reply(*state, action, 400, "{\"m\":\"s3cr3t-token\"}", 0);
-    assert_message("m ***");
-    assert_true(slice_eq_cstr(out.hint, "h ***"));
+    assert_message("m *** h ***"); /* only the message quotes the reply */
+    assert_true(slice_starts_with(out.hint, SLICE("Nothing was done. Correct the input")));
     built = (struct call_built){0};
 }
 
@@ -567,7 +567,7 @@ static void parts_stand_for_their_rules(void **state)
         {"microsoft", "{\"error\":{\"code\":\"ErrorItemNotFound\",\"message\":\"m\"}}", 404,
          "execution_failed", "Demo does not know that id: m", "search again"},
         {"atlassian", "{\"errorMessages\":[\"a\"],\"errors\":{\"f\":\"b\"}}", 400,
-         "validation_error", "Demo: a; b", "Field names: f"},
+         "validation_error", "Demo: a; b Field names: f", "Correct the input"},
         {"atlassian", "{\"message\":\"Unauthorized; scope does not match\"}", 401, "forbidden",
          "The connection lacks a scope", "grant the scopes"},
         {"atlassian", "", 404, "execution_failed", "Demo did not find it: not found", "Check"},

@@ -53,7 +53,7 @@ struct row {
     unsigned status;
     const char *location;
     const char *second; /* the second request's first line; NULL: there is no second request */
-    const char *hint;   /* the hint of the error if the redirect is not followed */
+    const char *words;  /* in the message of the error if the redirect is not followed */
 };
 
 static const struct row rows[] = {
@@ -124,8 +124,8 @@ static void check_row(struct machine *m, const struct row *row)
     }
     enum exec_reason reason = machine_end_of(m, &m->run);
     assert_int_equal(reason, row->second ? EXEC_SUCCEEDED : EXEC_PROVIDER_ERROR);
-    if (row->hint)
-        assert_slice_has(m->run.out.hint, row->hint);
+    if (row->words)
+        assert_slice_has(m->run.out.message, row->words);
     assert_int_equal(m->run.out.attempts, row->second ? 2 : 1);
     (void)machine_end(m);
     mem_free(first);
@@ -146,7 +146,7 @@ static void it_is_followed_once(void **state)
     redirect(m, 301, NEW);
     redirect(m, 301, "https://app.example/newer");
     assert_int_equal(machine_end_of(m, &m->run), EXEC_PROVIDER_ERROR);
-    assert_slice_has(m->run.out.hint, "The redirect leads to \"https://app.example/newer\"");
+    assert_slice_has(m->run.out.message, "The redirect leads to \"https://app.example/newer\"");
     (void)machine_end(m);
 }
 
@@ -165,14 +165,14 @@ static void a_write_in_doubt_is_not_sent_on(void **state)
     (void)machine_end(m);
 }
 
-static void a_hint_shows_no_secret(void **state)
+static void a_message_shows_no_secret(void **state)
 {
     struct machine *m = *state;
     machine_begin(m, "keyed", "get", "{}");
     go_to_call(m);
     redirect(m, 301, "https://app.example/new?key=secret-key");
     (void)machine_end_of(m, &m->run);
-    assert_slice_has(m->run.out.hint, "https://app.example/new?key=***");
+    assert_slice_has(m->run.out.message, "https://app.example/new?key=***");
     (void)machine_end(m);
 }
 
@@ -183,7 +183,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(it_is_followed_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_in_doubt_is_not_sent_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_hint_shows_no_secret, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_shows_no_secret, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("exec/redirect", tests, NULL, NULL);
 }

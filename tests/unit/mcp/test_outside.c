@@ -1,0 +1,91 @@
+/* mcp/outside: which members of a reply come from outside, and how they are marked. */
+#include "mcp/outside.h"
+#include "unit.h"
+
+struct row {
+    const char *reply, *own, *outside, *pointers; /* outside NULL: there is none */
+};
+
+static const struct row rows[] = {
+    {"{\"status\":\"succeeded\",\"execution_id\":\"1\",\"output\":{\"status\":\"x\"},\"pages\":{"
+     "\"next\":null},\"display\":{\"title\":\"t\"},\"outcome\":\"done\"}",
+     "{\"status\":\"succeeded\",\"execution_id\":\"1\",\"outcome\":\"done\"}",
+     "{\"output\":{\"status\":\"x\"},\"pages\":{\"next\":null},\"display\":{\"title\":\"t\"}}",
+     "[\"/output\",\"/pages\",\"/display\"]"},
+    {"{\"status\":\"succeeded\",\"output\":null}", "{\"status\":\"succeeded\",\"output\":null}",
+     NULL, NULL},
+    /* a refusal of sluice, and one that may quote an app */
+    {"{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\",\"hint\":\"h\"}",
+     "{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\",\"hint\":\"h\"}",
+     NULL, NULL},
+    {"{\"status\":\"blocked\",\"error_code\":\"reauth_required\",\"message\":\"m\",\"hint\":\"h\"}",
+     "{\"status\":\"blocked\",\"error_code\":\"reauth_required\",\"hint\":\"h\"}",
+     "{\"message\":\"m\"}", "[\"/message\"]"},
+    {"{\"status\":\"failed\",\"error_code\":\"validation_error\",\"message\":\"m\",\"hint\":\"h\"}",
+     "{\"status\":\"failed\",\"error_code\":\"validation_error\",\"hint\":\"h\"}",
+     "{\"message\":\"m\"}", "[\"/message\"]"},
+    {"{\"error\":\"e\"}", "{\"error\":\"e\"}", NULL, NULL},
+    /* a member that is not known */
+    {"{\"status\":\"failed\",\"request\":{\"hint\":\"h\"}}", "{\"status\":\"failed\"}",
+     "{\"request\":{\"hint\":\"h\"}}", "[\"/request\"]"},
+    /* positions in arrays are kept; what follows the last one is left out */
+    {"{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\",\"label\":\"l\","
+     "\"identity\":\"a@b\"},{\"id\":\"3\",\"identity\":null}],\"next_cursor\":\"m:3\"}",
+     "{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\",\"label\":\"l\"},{\"id\":"
+     "\"3\",\"identity\":null}],\"next_cursor\":\"m:3\"}",
+     "{\"connections\":[{},{\"identity\":\"a@b\"}]}", "[\"/connections/1/identity\"]"},
+    {"{\"flowId\":\"f\",\"flow\":{\"flow\":{\"id\":\"f\",\"title\":\"t\"},\"steps\":[{\"stepKey\":"
+     "\"a\",\"error\":null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"message\":\"m\","
+     "\"hint\":\"h\"}},{\"stepKey\":\"c\",\"error\":{\"code\":\"validation_error\",\"message\":"
+     "\"m\",\"hint\":\"h\"}}],\"hint\":\"h\"}}",
+     "{\"flowId\":\"f\",\"flow\":{\"flow\":{\"id\":\"f\"},\"steps\":[{\"stepKey\":\"a\",\"error\":"
+     "null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"hint\":\"h\"}},{\"stepKey\":"
+     "\"c\",\"error\":{\"code\":\"validation_error\"}}],\"hint\":\"h\"}}",
+     "{\"flow\":{\"flow\":{\"title\":\"t\"},\"steps\":[{},{\"error\":{\"message\":\"m\"}},{"
+     "\"error\":{\"message\":\"m\",\"hint\":\"h\"}}]}}",
+     "[\"/flow/flow/title\",\"/flow/steps/1/error/message\",\"/flow/steps/2/error/message\",\"/"
+     "flow/steps/2/error/hint\"]"},
+};
+
+static void expect(slice got, const char *wanted)
+{
+    if (wanted ? !slice_eq_cstr(got, wanted) : got.ptr != NULL)
+        fail_msg("\"%.*s\", not \"%s\"", SLICE_ARG(got), wanted ? wanted : "nothing");
+}
+
+static void a_reply_is_divided(void **state)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct mcp_outside found;
+        assert_true(mcp_outside_find(slice_cstr(rows[i].reply), *state, &found));
+        expect(found.own, rows[i].own);
+        expect(found.outside, rows[i].outside);
+        expect(found.pointers, rows[i].pointers);
+    }
+}
+
+static void the_lines_have_an_id_of_their_own(void **state)
+{
+    struct mcp_outside found = {.own = SLICE("{}")};
+    expect(mcp_outside_text(&found, *state), "{}");
+    expect(mcp_outside_object(&found, SLICE("{\"a\":1}"), *state), "{\"a\":1}");
+    found.outside = SLICE("{\"output\":1}");
+    found.pointers = SLICE("[\"/output\"]");
+    slice first = mcp_outside_text(&found, *state), second = mcp_outside_text(&found, *state);
+    assert_true(slice_starts_with(first, SLICE("{}\nBEGIN ")));
+    assert_false(slice_eq(first, second));
+    slice rest = slice_from(first, strlen("{}\nBEGIN ")), id = slice_split(&rest, '\n');
+    assert_int_equal(id.len, 8);
+    assert_true(slice_eq(rest, arena_printf(*state, "{\"output\":1}\nEND %.*s", SLICE_ARG(id))));
+    expect(mcp_outside_object(&found, SLICE("{\"output\":1}"), *state),
+           "{\"outside\":[\"/output\"],\"output\":1}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(a_reply_is_divided),
+        ARENA_TEST(the_lines_have_an_id_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
