@@ -41,6 +41,7 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
+    slice list_text;             /* from list_text.c: what a model reads instead of the JSON */
     bool is_structured;          /* a program wants the tool's result, too */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
