@@ -93,13 +93,14 @@ static enum connect_state integration_state_of(const struct catalog_integration 
 
 static void put_integration_state(struct json_writer *w,
                                   const struct catalog_integration *integration,
-                                  enum connect_state state)
+                                  enum connect_state state, size_t connections)
 {
     json_open(w, '{');
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_str(w, "name", integration->name);
     json_member_bool(w, "connected", connect_state_is_live(state));
     json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
+    json_member_i64(w, "connections", (int64_t)connections);
     json_member_raw(w, "capabilities", integration->capabilities_json);
     json_close(w, '}');
 }
@@ -138,8 +139,9 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
         enum connect_state state = integration_state_of(list[i], apps, app_count);
         if (!is_match(catalog, list[i], filter, state))
             continue;
+        const struct connection_app *app = connect_app_of(apps, app_count, list[i]->integration_id);
         if (total >= first && total < first + filter->page_size)
-            put_integration_state(w, list[i], state);
+            put_integration_state(w, list[i], state, app ? app->count : 0);
         total++;
     }
     json_close(w, ']');

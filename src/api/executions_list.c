@@ -1,16 +1,26 @@
 /*
- * GET /api/executions: executions, newest first; `integration_id` and `status` filter. An item is
- * the record without the provider's data: output and display are in GET /api/executions/{id}.
+ * GET /api/executions: executions, newest first; `integration_id`, `status` and `since` filter. An
+ * item is the record without the provider's data: the output is in GET /api/executions/{id}, and
+ * the display, too, unless `display` asks for it. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
 #include "store/execution.h"
 
-enum { INTEGRATION, STATUS };
+enum { INTEGRATION, STATUS, SINCE, CURSOR };
+
+/* What is added to the list. false: answered with 400. */
+static bool read_additions(struct api_request *request, bool *display, bool *flow_calls)
+{
+    return api_query_bool(request, "display", display) &&
+           api_query_bool(request, "flow_calls", flow_calls);
+}
 
 static void load_executions(struct api_request *request, struct serve_list *list)
 {
-    const struct execution_filter filter = {.integration_id = list->values[INTEGRATION],
-                                            .status = list->values[STATUS]};
+    struct execution_filter filter = {.integration_id = list->values[INTEGRATION],
+                                      .status = list->values[STATUS]};
+    bool is_valid = read_additions(request, &filter.with_summary, &filter.with_calls);
+    ASSERT(is_valid); /* begin_execution_list has read them */
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
@@ -24,12 +34,12 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* The summary of a failed execution has no output, so it is short enough to parse. If that
- * fails, the members stay null. */
-static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
+/* A failed execution's summary, or the error of a call of a flow. Neither has an output, so it is
+ * short enough to parse. If that fails, the members stay null. */
+static void put_failure(struct json_writer *w, const struct json *summary, bool is_call)
 {
-    const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
-    json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
+    json_member_str(w, "error_code",
+                    json_get_str(summary, is_call ? SLICE("code") : SLICE("error_code")));
     json_member_str(w, "message", json_get_str(summary, SLICE("message")));
     if (JSON_GET(summary, "hint"))
         json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
@@ -54,23 +64,53 @@ static void put_caller(struct json_writer *w, const struct execution *execution)
         json_put_null(w);
 }
 
+/* Only large summaries were not loaded. */
+static void put_display(struct json_writer *w, const struct json *summary)
+{
+    const struct json *display = JSON_GET(summary, "display");
+    if (!json_is(display, JSON_OBJECT))
+        return;
+    json_member_open(w, "display", '{');
+    json_member_str(w, "title", json_get_str(display, SLICE("title")));
+    json_member_str(w, "summary", json_get_str(display, SLICE("summary")));
+    json_close(w, '}');
+}
+
+static void put_flow(struct json_writer *w, const struct execution *call)
+{
+    json_member_open(w, "flow", '{');
+    json_member_uuid(w, "id", call->flow_id);
+    json_member_str(w, "title", call->flow_title);
+    json_member_str(w, "stepKey", call->step_key);
+    json_close(w, '}');
+}
+
 static void put_execution(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct execution *execution = item;
+    bool is_call = !uuid_is_nil(execution->flow_id);
+    const struct json *summary = json_parse(arena, execution->summary, &json_limits_provider, NULL);
     slice connection_id = SLICE_NONE;
     if (execution->connection_id)
         connection_id = arena_printf(arena, "%lld", (long long)execution->connection_id);
     json_open(w, '{');
     json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    json_member_uuid(w, "execution_id", execution->id);
+    if (is_call)
+        json_member_str(w, "execution_id", SLICE_NONE);
+    else
+        json_member_uuid(w, "execution_id", execution->id);
     json_member_str(w, "integration_id", execution->integration_id);
     json_member_str(w, "action_id", execution->action_id);
     json_member_str(w, "connection_id", connection_id);
     json_member_time(w, "started_at", execution->started_at);
     json_member_time(w, "finished_at", execution->finished_at);
     put_caller(w, execution);
+    if (is_call)
+        put_flow(w, execution);
     if (!execution->is_succeeded)
-        put_failure(w, execution->summary, arena);
+        put_failure(w, summary, is_call);
+    else
+        put_display(w, summary);
     json_close(w, '}');
 }
 
@@ -81,7 +121,8 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
          .words = "succeeded failed",
          .wanted =
              "succeeded or failed (GET /api/audit?kind=execution.blocked lists blocked runs)"},
-    LISTING_CURSOR};
+    [SINCE] = {.name = "since", SERVE_A_SINCE},
+    [CURSOR] = LISTING_CURSOR};
 
 static const struct listing_kind kind = {
     filters,         "executions",  load_executions,
@@ -89,11 +130,13 @@ static const struct listing_kind kind = {
 
 static enum op_result begin_execution_list(struct api_request *request)
 {
-    return listing_begin(request, &kind);
+    bool display, flow_calls;
+    return read_additions(request, &display, &flow_calls) ? listing_begin(request, &kind) : OP_DONE;
 }
 
 const struct api_endpoint api_executions_list = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status"}},
+    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status",
+                                               "since", "display", "flow_calls"}},
     .begin = begin_execution_list,
 };

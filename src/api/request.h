@@ -95,8 +95,8 @@ extern const struct api_endpoint api_integrations_list, api_actions_list, api_ac
 extern const struct api_endpoint api_flows_templates, api_flows_template, api_flows_start,
     api_flows_list, api_flows_get, api_flows_events, api_flows_approve, api_flows_reject,
     api_flows_resume, api_flows_cancel;
-extern const struct api_endpoint api_connect_session, api_connections_list, api_connections_get,
-    api_connections_change, api_connections_delete;
+extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
+    api_connections_get, api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* For tests, which compare the table in request.c with openapi.json. */

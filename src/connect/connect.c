@@ -238,6 +238,7 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
         (uint64_t)(config->use_every_ms ? config->use_every_ms : USE_EVERY_MS_DEFAULT) * 1000000;
     service->holder = uuid_v7();
     service->jitter = random_u64();
+    list_init(&service->watches);
     cache_init(&service->sets, &set_class, loop, service->config.cache_max);
     connect_renewals_init(service);
     connect_uses_init(service);
@@ -262,6 +263,7 @@ void connect_free(struct connect_service *service)
 {
     if (!service)
         return;
+    ASSERT(list_is_empty(&service->watches));
     cache_deinit(&service->sets);
     connect_renewals_free(service);
     connect_uses_free(service);
@@ -285,11 +287,37 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     return false;
 }
 
+/* account_id NULL: of all accounts. */
+static void call_watches(struct connect_service *service, const struct uuid *account_id)
+{
+    LIST_EACH(&service->watches, struct connect_watch, watch, link)
+        if (!account_id || uuid_eq(watch->account_id, *account_id))
+            watch->on_change(watch);
+}
+
+void connect_watch_add(struct connect_service *service, struct connect_watch *watch)
+{
+    list_init(&watch->link);
+    list_push_back(&service->watches, &watch->link);
+}
+
+void connect_watch_remove(struct connect_watch *watch)
+{
+    if (watch->link.next)
+        list_unlink(&watch->link);
+}
+
+void connect_watch_wake_all(struct connect_service *service)
+{
+    call_watches(service, NULL);
+}
+
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
 {
     char bytes[KEY_MAX];
     slice key = make_entry_key(bytes, &(struct wanted){account_id, integration_id, 0});
     cache_forget_group(&service->sets, slice_first(key, key.len - KEY_TAIL_LEN));
+    call_watches(service, &account_id);
 }
 
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id)
@@ -309,11 +337,13 @@ static bool is_of_account(const struct cache_entry *cached, const void *account_
 void connect_forget_account(struct connect_service *service, struct uuid account_id)
 {
     cache_forget_if(&service->sets, is_of_account, account_id.bytes);
+    call_watches(service, &account_id);
 }
 
 void connect_forget_all(struct connect_service *service)
 {
     cache_forget_if(&service->sets, NULL, NULL);
+    call_watches(service, NULL);
 }
 
 /* ---- the state of a set ---- */

@@ -101,6 +101,19 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
+/* Calls back after each change of the account's connections, by any process; also without a change,
+ * if notifications may have been missed. The callback stores a fact or wakes an op. */
+struct connect_watch {
+    struct uuid account_id;
+    void (*on_change)(struct connect_watch *watch);
+    struct list link; /* private */
+};
+void connect_watch_add(struct connect_service *service, struct connect_watch *watch);
+/* Harmless if it was not added, or removed before. */
+void connect_watch_remove(struct connect_watch *watch);
+/* Call it after the server has begun to drain. */
+void connect_watch_wake_all(struct connect_service *service);
+
 /* ---- renewal of OAuth tokens (renew.c) ---- */
 
 enum connect_need {

@@ -43,6 +43,8 @@ struct mcp_message {
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
     struct schema_slips slips;   /* of the call's input, mended (slips.c) */
+    slice list_lines, list_end;  /* from list_text.c: what a model reads instead of the JSON; or
+                                  * SLICE_NONE */
     bool is_structured;          /* a program wants results as objects */
     bool is_own;                 /* the tool's result has nothing from outside (tools.c) */
     bool wants_steps;            /* a flow's result has the whole steps */

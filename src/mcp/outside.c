@@ -130,8 +130,9 @@ slice mcp_outside_text(const struct mcp_outside *found, struct arena *arena)
         return found->own;
     random_bytes(bytes, sizeof(bytes));
     slice id = encode_base64url_in(room, sizeof(room), slice_of(bytes, sizeof(bytes)));
-    return arena_printf(arena, "%.*s\nBEGIN %.*s\n%.*s\nEND %.*s", SLICE_ARG(found->own),
-                        SLICE_ARG(id), SLICE_ARG(found->outside), SLICE_ARG(id));
+    return arena_printf(arena, "%.*s%sBEGIN %.*s\n%.*s\nEND %.*s", SLICE_ARG(found->own),
+                        found->own.len > 0 ? "\n" : "", SLICE_ARG(id), SLICE_ARG(found->outside),
+                        SLICE_ARG(id));
 }
 
 slice mcp_outside_object(const struct mcp_outside *found, slice json_text, struct arena *arena)

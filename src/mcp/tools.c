@@ -1,5 +1,5 @@
 /*
- * tools/list and tools/call: seven tools that cost a model little, and optionally those of the
+ * tools/list and tools/call: ten tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
  * text for the model, in which data from outside is marked (outside.h), and as structuredContent
  * for a program that asks for it: many clients show a model both, or only the latter. A refusal is
@@ -10,6 +10,7 @@
 #include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/flow_view.h"
+#include "mcp/list_text.h"
 #include "mcp/method.h"
 #include "mcp/outside.h"
 #include "mcp/slips.h"
@@ -19,6 +20,7 @@
 enum {
     TOOLS_MAX = 128, /* on one page: many clients do not request another page */
     INPUTS_MAX = 9,
+    APPS_PAGE = 100, /* the whole catalog, unless many apps were imported */
     RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* includes the frame of an output */
 };
 
@@ -65,6 +67,53 @@ static enum op_result call_describe_action(struct api_request *request, const st
     request->envelope = &mcp_tool_result;
     return api_reply_error(request, 400,
                            "integration_id and action_id are required, or template alone");
+}
+
+/* With a link, it is the state of that link, which has nothing from outside. */
+static enum op_result call_list_connections(struct api_request *request, const struct tool *tool,
+                                            const struct json *arguments)
+{
+    const struct json *link_id = json_given(arguments, SLICE("link_id"));
+    ((struct mcp_message *)request->outer)->is_own = link_id != NULL;
+    request->serve.match.params[0] = json_str(link_id);
+    if (link_id)
+        return api_delegate(request, &api_connect_session_get, arguments, &mcp_tool_result);
+    request->envelope = &mcp_tool_result;
+    if (json_given(arguments, SLICE("wait")))
+        return api_reply_error(request, 400,
+                               "wait needs link_id, the id that connect_app has returned");
+    return api_delegate(request, tool->endpoint, arguments, &mcp_connections_result);
+}
+
+/* The next two pass the arguments on, with more members. */
+static enum op_result call_list_apps(struct api_request *request, const struct tool *tool,
+                                     const struct json *arguments)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *query = json_dup(arena, arguments);
+    if (!query)
+        return api_reply_no_memory(request);
+    json_object_set(arena, query, SLICE("page_size"), json_i64(APPS_PAGE));
+    return api_delegate(request, tool->endpoint, query, &mcp_apps_result);
+}
+
+static enum op_result call_history(struct api_request *request, const struct tool *tool,
+                                   const struct json *arguments)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *query = json_dup(arena, arguments);
+    if (!query)
+        return api_reply_no_memory(request);
+    json_object_set(arena, query, SLICE("display"), json_bool(true));
+    json_object_set(arena, query, SLICE("flow_calls"), json_bool(true));
+    return api_delegate(request, tool->endpoint, query, &mcp_history_result);
+}
+
+static enum op_result call_cancel_flow(struct api_request *request, const struct tool *tool,
+                                       const struct json *arguments)
+{
+    request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
+    return api_delegate(request, tool->endpoint, arguments, &mcp_flow_result);
 }
 
 static enum op_result call_start_flow(struct api_request *request, const struct tool *tool,
@@ -137,15 +186,34 @@ static const struct tool tools[] = {
                 {"include", "array",
                  "steps: every step's input and output; context: the flow's input and outputs",
                  false}}},
+    {"cancel_flow", "Cancel a flow", "Stops a flow for good.", &api_flows_cancel,
+     .is_destructive = true, .begin = call_cancel_flow,
+     .inputs = {{"flow_id", "string", "The flow's id", true}}},
+    {"list_apps", "List apps", "All apps, and whether each is connected.", &api_integrations_list,
+     .is_read = true, .is_own = true, .begin = call_list_apps,
+     .inputs = {{"connected_only", "boolean", "Only apps that are connected", false},
+                {"page", "integer", "Default: 1", false}}},
+    {"history", "Read the history",
+     "What was done, newest first: each action that ran, also in flows, with time, outcome and "
+     "key.",
+     &api_executions_list, .is_read = true, .begin = call_history,
+     .inputs = {{"since", "string", "A time, a UTC date, or an age: 24h, 7d", false},
+                {"integration_id", "string", "Only of this app", false},
+                {"status", "string", "succeeded or failed", false},
+                {"limit", "integer", "1 to 100. Default: 20", false},
+                {"cursor", "string", "Of the previous page", false}}},
     {"list_connections", "List connections",
-     "The connections of this account: their app, label, login and status, and which one is the "
-     "app's default.",
-     &api_connections_list, .is_read = true, .begin = call_endpoint,
+     "This account's connections: app, label, login, status, and which is the app's default. With "
+     "link_id: whether that link was used.",
+     &api_connections_list, .is_read = true, .begin = call_list_connections,
      .inputs = {{"integration_id", "string", "Only connections of this app", false},
-                {"cursor", "string", "next_cursor of the previous page", false}}},
+                {"cursor", "string", "Of the previous page", false},
+                {"link_id", "string", "As connect_app returns it", false},
+                {"wait", "integer", "Seconds to wait for its use, at most 60", false}}},
     {"connect_app", "Connect an app",
      "Makes a link that a person uses to connect an app to this account. Show them the link. It "
-     "works once and expires after 15 minutes. Then repeat the call that was blocked.",
+     "works once and expires after 15 minutes. Wait for its use with list_connections, then repeat "
+     "the call that was blocked.",
      &api_connect_session, .is_own = true, .begin = call_endpoint,
      .inputs = {{"integration_id", "string", "The app", true},
                 {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
@@ -313,9 +381,10 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
                            (int)text.len, text.ptr);
 }
 
-/* The seven names never collide with the catalog's: a tool's name there begins with an integration
- * and an underscore, and no integration is called search, describe, run, start, get, list or
- * connect. The API refers to one of them with the service's prefix: sluice.connect_app. */
+/* The ten names never collide with the catalog's: a tool's name there begins with an integration
+ * and an underscore, and no integration is called search, describe, run, start, get, cancel, list
+ * or connect; history has no underscore. The API refers to one of them with the service's prefix:
+ * sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
 {
     static const struct json none = {.type = JSON_OBJECT};
@@ -388,6 +457,17 @@ static void put_structured(struct json_writer *w, struct arena *arena, slice jso
     put_without_nulls(w, value);
 }
 
+/* The lines of a list that a model reads. */
+static struct mcp_outside list_of(const struct mcp_message *message, struct arena *arena)
+{
+    slice lines = message->list_lines, end = message->list_end;
+    bool has_both = lines.len > 0 && end.len > 0;
+    if (message->is_own || lines.len == 0)
+        return (struct mcp_outside){.own = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(lines),
+                                                        has_both ? "\n" : "", SLICE_ARG(end))};
+    return (struct mcp_outside){.own = end, .outside = lines};
+}
+
 void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                          slice json_text, bool is_error)
 {
@@ -400,7 +480,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
                                  SLICE_ARG(slice_from(json_text, 1)));
     struct mcp_outside found = {.own = json_text};
     bool is_found = message->is_own || mcp_outside_find(json_text, arena, &found);
-    slice text = is_found ? mcp_outside_text(&found, arena) : SLICE_NONE;
+    struct mcp_outside shown = message->list_lines.ptr ? list_of(message, arena) : found;
+    slice text = is_found ? mcp_outside_text(&shown, arena) : SLICE_NONE;
     json_member_open(w, "content", '[');
     json_open(w, '{');
     json_member_str(w, "type", SLICE("text"));

@@ -12,19 +12,22 @@ enum { DEPTH_MAX = 6 };
 static const struct {
     const char *route, *words;
 } routes[] = {
-    {"GET /api/integrations", "search_actions"},
+    {"GET /api/integrations", "list_apps"},
     {"GET /api/search", "search_actions"},
     {"GET /api/actions", "search_actions"},
     {"GET /api/actions/*/*", "describe_action"},
+    {"GET /api/executions", "history"},
     {"POST /api/executions", "run_action"},
     {"POST /api/tools/*/execute", "run_action"},
     {"GET /api/executions/*", "the resource sluice://executions/*"},
     {"GET /api/connections", "list_connections"},
     {"POST /api/connect/sessions", "connect_app"},
+    {"GET /api/connect/sessions/*", "list_connections with link_id *"},
     {"GET /api/flows/templates", "describe_action with the template *"},
     {"GET /api/flows/templates/*", "describe_action"},
     {"POST /api/flows/start", "start_flow"},
     {"GET /api/flows/*", "get_flow"},
+    {"POST /api/flows/*/cancel", "cancel_flow"},
 };
 
 /* Members with different names. */

@@ -3,6 +3,8 @@
  */
 #include "serve/list.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "json/json.h"
 
@@ -34,6 +36,33 @@ static bool is_word(slice value)
     return value.len <= WORD_LEN_MAX;
 }
 
+/* Clients that know no time, such as models, give an age. */
+static bool read_since(slice text, struct uuid *since)
+{
+    enum { AGE_MAX = 1000000, DATE_LEN = 10 };
+    static const struct {
+        char unit;
+        int minutes;
+    } units[] = {{'m', 1}, {'h', 60}, {'d', 24 * 60}};
+    int64_t at_us;
+    uint64_t age;
+    char date[DATE_LEN + sizeof("T00:00:00Z")];
+    if (text.len == DATE_LEN) {
+        (void)snprintf(date, sizeof(date), "%.*sT00:00:00Z", SLICE_ARG(text));
+        text = slice_cstr(date);
+    }
+    bool is_read = time_parse(text, &at_us);
+    for (size_t i = 0; i < ARRAY_LEN(units) && !is_read && text.len > 1; i++)
+        if (text.ptr[text.len - 1] == units[i].unit &&
+            slice_to_u64(slice_first(text, text.len - 1), AGE_MAX, &age)) {
+            at_us = clock_shared_us() - (int64_t)age * units[i].minutes * 60 * 1000000;
+            is_read = true;
+        }
+    if (is_read)
+        *since = uuid_v7_floor(at_us > 0 ? at_us / 1000 : 0);
+    return is_read;
+}
+
 static bool is_right(struct serve_list *list, int at, const struct serve_filter *filter)
 {
     slice value = list->values[at];
@@ -42,6 +71,8 @@ static bool is_right(struct serve_list *list, int at, const struct serve_filter 
         return (list->choices[at] = choice_of(slice_cstr(filter->words), value)) >= 0;
     if (filter->kind == SERVE_TEXT)
         return slice_is_utf8(value, NULL) && !memchr(value.ptr, 0, value.len);
+    if (filter->kind == SERVE_SINCE)
+        return read_since(value, &list->page.since);
     return filter->kind == SERVE_WORD
                ? is_word(value)
                : uuid_parse(value, filter->kind == SERVE_ID ? &id : &list->page.before);

@@ -15,6 +15,11 @@
 enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 
 #define SERVE_A_WORD .kind = SERVE_WORD, .wanted = "a word of at most 200 characters"
+#define SERVE_A_SINCE                                                                    \
+    .kind = SERVE_SINCE,                                                                 \
+    .wanted = "a time such as 2026-01-31T09:00:00Z, a date, or an age such as 90m, 24h " \
+              "or 7d",                                                                   \
+    .is_quoted = true
 
 /* An argument. An argument without a name ends a table of arguments. */
 struct serve_filter {
@@ -23,6 +28,7 @@ struct serve_filter {
         SERVE_TEXT,  /* text that the database can store */
         SERVE_WORD,  /* the characters of ids and kinds */
         SERVE_ID,    /* a UUID */
+        SERVE_SINCE, /* a time, a date (UTC) or an age: older rows are left out */
         SERVE_CURSOR /* a row's UUID: the page begins after that row */
     } kind;
     const char *words;  /* allowed words, separated by spaces. The value is one of them, or the

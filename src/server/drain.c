@@ -43,6 +43,7 @@ static enum op_result step_drain_requests(struct op *op)
     op_hold(op, "http drain");
     http_server_drain(config->http, on_drained, drain);
     flow_watch_wake_all(config->flow); /* long polls and event streams end immediately */
+    connect_watch_wake_all(config->connect);
     mcp_listeners_wake(config->mcp_listeners);
     return OP_WAIT;
 }

@@ -140,13 +140,31 @@ static const struct pg_stmt connect_session_count = {
     .key_count = 2,
 };
 
+/* As above, a range of the primary key. A link is used up before its connection is stored: a new
+ * one does not exist yet, and one to reconnect has its old grant. Its times and that of the use are
+ * from one process, whose clock may be set back a little in between. LIMIT keeps the range from
+ * being merged into a join with all links. */
+static const struct pg_stmt connect_session_state = {
+    .name = "connect_session_state",
+    .sql = "select :ord, c.* from @input lateral (select t.integration_id, t.expires_at, "
+           "t.taken_at, (select n.id from sluice.connection n where n.account_id = :account_id "
+           "and n.id = t.made_id and n.updated_at >= t.used_at - interval '1 second') "
+           "from sluice.connect_session t where t.account_id = :account_id and t.link_id = "
+           ":link_id limit 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("link_id", PG_UUID)),
+    PG_GIVES(OF(integration_id, PG_TEXT), OF(expires_at, PG_TIME), OF(taken_at, PG_TIME),
+             OF(made_id, PG_I64)),
+    .key_count = 2,
+};
+
 static const struct pg_stmt connect_session_sweep =
     STORE_SWEEP("connect_session_sweep", "connect_session", "token_hash",
                 "now() - interval '1 day'", .is_spread = true);
 
 const struct pg_stmt *const connect_session_stmts[] = {
-    &connect_session_insert, &connect_session_get,   &connect_session_take,  &connect_session_use,
-    &connect_session_unuse,  &connect_session_count, &connect_session_sweep, NULL};
+    &connect_session_insert, &connect_session_get,   &connect_session_take,
+    &connect_session_use,    &connect_session_unuse, &connect_session_count,
+    &connect_session_state,  &connect_session_sweep, NULL};
 
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connect_session_change *change)
@@ -181,6 +199,8 @@ void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, s
     store_ask(pool, query, op, &connect_session_count,
               PG_VALUES(pg_uuid(account_id), pg_bytes(slice_of(key_hash, API_KEY_HASH_LEN))));
 }
+
+STORE_CALL_ID(store_connect_session_state, connect_session_state, struct uuid, pg_uuid)
 
 void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,

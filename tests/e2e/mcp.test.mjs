@@ -10,7 +10,7 @@ import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta, contentOf } from '
 import { Stack } from './support/stack.mjs';
 import { faultsOf } from './support/tool_rules.mjs';
 
-const OWN = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'list_connections', 'connect_app'];
+const OWN = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'cancel_flow', 'list_apps', 'history', 'list_connections', 'connect_app'];
 let stack, server, account, mcp, reader;
 
 before(async () => {
@@ -119,15 +119,15 @@ test('which callers are allowed: key, origin, method', async () => {
   for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
 });
 
-test('there are seven tools, and those that a key may not use are not listed', async () => {
+test('there are ten tools, and those that a key may not use are not listed', async () => {
   const { result } = await mcp.ask('tools/list');
   assert.deepEqual(result.tools.map((tool) => tool.name), OWN);
   assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
-  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, true, false]);
+  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, false, true, true, true, false]);
   assert.match(result.tools[3].description, /\n- [a-z0-9_-]+: /);
   assert.deepEqual((await mcp.ask('tools/list')).result, result);
   const narrow = new Mcp(server.base, reader);
-  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow', 'list_connections']);
+  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow', 'list_apps', 'history', 'list_connections']);
   const refused = await narrow.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
   assert.deepEqual([refused.isError, contentOf(refused).error], [true, 'This API key lacks the scope "execute"']);
   assert.equal((await narrow.call('probe_read_label', { id: 'INBOX' })).isError, true);
@@ -424,19 +424,26 @@ test('the SDK’s client for earlier revisions', async () => {
 });
 
 test('list_connections says what a model needs to choose one', async () => {
-  const { connections, next_cursor } = contentOf(await mcp.call('list_connections', { integration_id: 'gmail' }));
+  const result = await mcp.call('list_connections', { integration_id: 'gmail' }, { meta: { 'sluice/structured': true } });
+  const { connections } = result.structuredContent;
   const all = (await server.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+  const loginOf = ({ identity }) => identity && (identity.label ?? identity.email ?? identity.subject);
   assert.deepEqual(connections, all.map(({ id, integration_id, label, identity, status, default: is_default }) => ({
-    id, integration_id, label, identity: identity && (identity.label ?? identity.email ?? identity.subject), status, default: is_default })));
+    id, integration_id, label, ...(identity && { identity: loginOf({ identity }) }), status, default: is_default })));
   assert.ok(connections.length > 0);
-  assert.equal(next_cursor, null);
+  const lines = result.content[0].text.split('\n');
+  for (const one of all) {
+    const login = one.identity ? `  login ${JSON.stringify(loginOf(one))}` : '';
+    assert.ok(lines.includes(`${one.id}  gmail  ${JSON.stringify(one.label)}${login}  ${one.status}${one.default ? '  default' : ''}`), lines.join('\n'));
+  }
+  assert.doesNotMatch(result.content[0].text, /There is more/);
 });
 
 test('a connection is named by its label, and a result names it where an app has several', async () => {
   const several = await stack.account('several', { apps: ['gmail', 'probe'] });
   const at = new Mcp(server.base, several.key);
   const read = async (more = {}) => contentOf(await at.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' }, ...more }));
-  const [first] = contentOf(await at.call('list_connections', { integration_id: 'probe' })).connections;
+  const [first] = (await at.call('list_connections', { integration_id: 'probe' }, { meta: { 'sluice/structured': true } })).structuredContent.connections;
   assert.equal((await read()).connection, undefined);
   const second = String(await stack.connect(several.id, 'probe', { token: 'ya29.demo-gmail-full' }));
   const label = async (id, text) => assert.equal((await server.call(several.key, 'PATCH', `/api/connections/${id}`, { label: text })).status, 200);

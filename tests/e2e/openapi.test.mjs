@@ -203,6 +203,9 @@ test('executions that the provider fails', async () => {
 test('lists', async () => {
   const some = await judge(200, await get('/api/executions?limit=1&integration_id=gmail'), ['/executions/0']);
   await judge(200, await get(`/api/executions?status=succeeded&cursor=${some.json.next_cursor}`));
+  await judge(200, await get('/api/executions?display=true&since=24h&integration_id=gmail&status=succeeded'), ['/executions/0', '/executions/0/display']);
+  await judge(200, await get('/api/executions?since=2026-01-31'));
+  for (const wrong of ['since=soon', 'display=x', 'flow_calls=x']) await judge(400, await get(`/api/executions?${wrong}`));
   const failed = await judge(200, await get('/api/executions?status=failed'), ['/executions/0']);
   assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
   const ask = (message, headers, path = '/mcp') => post(path, { jsonrpc: '2.0', id: 1, ...message }, headers);
@@ -322,6 +325,7 @@ test('flows', async () => {
   await judge(200, await command(id, 'approve', { stepKey: 'ask', note: 'by contract' }), ['/flow', '/steps/0', '/steps/3']);
   await rests(id, 'completed');
   await judge(200, await get(`/api/flows/${id}?wait=1&until=settled`), ['/flow', '/steps/2']);
+  await judge(200, await get('/api/executions?flow_calls=true&limit=1'), ['/executions/0', '/executions/0/flow']);
   for (const name of ['approve', 'reject', 'resume']) await judge(409, await command(id, name));
   const rejected = (await gate()).json.flowId;
   await rests(rejected, 'waiting');
@@ -382,7 +386,10 @@ test('connections', async () => {
   await judge(404, await change({ label: 'mine' }, other.key));
   await judge(404, await contract.call(other.key, 'DELETE', path));
   await judge(403, await contract.call(reader, 'DELETE', path));
-  await judge(201, await post('/api/connect/sessions', { integration_id: 'probe' }));
+  const link = await judge(201, await post('/api/connect/sessions', { integration_id: 'probe' }));
+  await judge(200, await get(`/api/connect/sessions/${link.json.id}?wait=1`));
+  await judge(400, await get(`/api/connect/sessions/${link.json.id}?wait=x`));
+  await judge(404, await get(`/api/connect/sessions/${link.json.id}`, {}, other.key));
   await judge(404, await post('/api/connect/sessions', { integration_id: 'nope' }));
   await judge(200, await contract.call(account.key, 'DELETE', path));
 });
@@ -398,6 +405,7 @@ test('guard errors', async () => {
     ['GET', '/api/stats'],
     ['GET', '/api/connections'],
     ['POST', '/api/connect/sessions'],
+    ['GET', '/api/connect/sessions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['GET', '/api/connections/1'],
     ['PATCH', '/api/connections/1'],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],

@@ -407,6 +407,41 @@ static int teardown(void **state)
     return 0;
 }
 
+struct counted {
+    struct connect_watch watch;
+    int calls;
+};
+
+static void count_change(struct connect_watch *watch)
+{
+    CONTAINER_OF(watch, struct counted, watch)->calls++;
+}
+
+static void a_watch_hears_of_its_account(void **state)
+{
+    const struct uuid account = uuid_v7(), other = uuid_v7();
+    struct counted one = {.watch = {.account_id = account, .on_change = count_change}};
+    struct counted two = {.watch = {.account_id = other, .on_change = count_change}};
+    (void)state;
+    connect_watch_remove(&one.watch); /* it was not added */
+    connect_watch_add(service, &one.watch);
+    connect_watch_add(service, &two.watch);
+    connect_changed(service, account, SLICE("demo"));
+    connect_forget(service, account, SLICE("demo"));
+    connect_forget_account(service, other);
+    assert_int_equal(one.calls, 2);
+    assert_int_equal(two.calls, 1);
+    connect_forget_all(service);
+    connect_watch_wake_all(service);
+    assert_int_equal(one.calls, 4);
+    assert_int_equal(two.calls, 3);
+    connect_watch_remove(&one.watch);
+    connect_watch_remove(&two.watch);
+    connect_watch_remove(&two.watch);
+    connect_forget_all(service);
+    assert_int_equal(one.calls + two.calls, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +454,7 @@ int main(void)
         cmocka_unit_test(the_rule_of_the_default),
         cmocka_unit_test(a_cancelled_look_up_lets_go),
         cmocka_unit_test(others_are_told_and_tell),
+        cmocka_unit_test(a_watch_hears_of_its_account),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -24,6 +24,8 @@ static void a_route_becomes_its_tool(void **state)
            "describe_action with the template * "
            "lists them");
     expect(*state, "GET /api/flows/{id} has it", "get_flow has it");
+    expect(*state, "GET /api/executions lists them", "history lists them");
+    expect(*state, "POST /api/flows/x/cancel stops it", "cancel_flow stops it");
     expect(*state, "GET /api/audit?kind=execution.blocked lists them", "the dashboard lists them");
     expect(*state, "POST /api/flows/x/resume.", "the dashboard.");
     /* not a route of ours, or not a whole word */

@@ -4,12 +4,13 @@
 #include "serve/list.h"
 #include "unit.h"
 
-enum { STATUS, APP, KEY, NOTE, BEFORE };
+enum { STATUS, APP, KEY, NOTE, SINCE, BEFORE };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [STATUS] = {.name = "status", .words = "done key.made key.lost"},
     [APP] = {.name = "app", SERVE_A_WORD},
     [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "an id"},
     [NOTE] = {.name = "note", .wanted = "a text"},
+    [SINCE] = {.name = "since", SERVE_A_SINCE},
     [BEFORE] = {.name = "before", .kind = SERVE_CURSOR, .wanted = "an id", .is_quoted = true}};
 
 #define ID "019a1b2c-3d4e-7f50-8a61-72839405a6bd"
@@ -49,6 +50,17 @@ static void an_argument_is_of_its_kind(void **state)
                  {KEY, "x", -2},
                  {NOTE, "a b \xc3\xa9", -1},
                  {NOTE, "\xff", -2},
+                 {SINCE, "2026-01-31T09:00:00+01:00", -1},
+                 {SINCE, "2026-01-31", -1},
+                 {SINCE, "90m", -1},
+                 {SINCE, "1000000d", -1},
+                 {SINCE, "1000001d", -2},
+                 {SINCE, "2026-02-30", -2},
+                 {SINCE, "24", -2},
+                 {SINCE, "h", -2},
+                 {SINCE, "-1h", -2},
+                 {SINCE, "1.5h", -2},
+                 {SINCE, "1w", -2},
                  {BEFORE, ID, -1},
                  {BEFORE, "7", -2}};
     struct serve_list list;
@@ -67,6 +79,23 @@ static void an_argument_is_of_its_kind(void **state)
     assert_int_equal(read_one(&list, APP, slice_of(longest, 201)), APP);
     assert_int_equal(read_one(&list, APP, SLICE_NONE), -1);
     assert_int_equal(list.choices[STATUS], -1);
+}
+
+static void a_list_begins_at_a_time_a_date_or_an_age(void **state)
+{
+    struct serve_list list;
+    (void)state;
+    assert_int_equal(read_one(&list, SINCE, SLICE("2026-01-31T09:00:00+01:00")), -1);
+    assert_int_equal(uuid_v7_wall_ms(list.page.since), INT64_C(1769846400000));
+    assert_int_equal(read_one(&list, SINCE, SLICE("2026-01-31")), -1);
+    assert_int_equal(uuid_v7_wall_ms(list.page.since), INT64_C(1769817600000));
+    int64_t now_ms = clock_shared_us() / 1000;
+    assert_int_equal(read_one(&list, SINCE, SLICE("2d")), -1);
+    int64_t age_ms = now_ms - uuid_v7_wall_ms(list.page.since);
+    assert_in_range(age_ms, 2 * 24 * 3600 * 1000 - 60 * 1000, 2 * 24 * 3600 * 1000);
+    assert_int_equal(read_one(&list, SINCE, SLICE("1000000d")), -1); /* before 1970 */
+    assert_int_equal(uuid_v7_wall_ms(list.page.since), 0);
+    assert_true(uuid_is_nil(list.page.before));
 }
 
 static void expect(struct arena *arena, int place, slice value, const char *wanted)
@@ -155,9 +184,13 @@ static void a_page_reads_in_few_scans(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UNIT_TEST(an_argument_is_of_its_kind),        ARENA_TEST(a_refusal_says_what_is_wanted),
-        UNIT_TEST(a_page_begins_with_what_is_recent), UNIT_TEST(a_full_page_ends_at_its_last_row),
-        UNIT_TEST(a_page_that_just_fits_is_the_last), UNIT_TEST(a_page_reads_in_few_scans),
+        UNIT_TEST(an_argument_is_of_its_kind),
+        ARENA_TEST(a_refusal_says_what_is_wanted),
+        UNIT_TEST(a_page_begins_with_what_is_recent),
+        UNIT_TEST(a_full_page_ends_at_its_last_row),
+        UNIT_TEST(a_page_that_just_fits_is_the_last),
+        UNIT_TEST(a_page_reads_in_few_scans),
+        UNIT_TEST(a_list_begins_at_a_time_a_date_or_an_age),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
