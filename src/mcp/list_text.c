@@ -18,7 +18,7 @@ struct list_page {
 
 /* ---- parts of a line ---- */
 
-static slice text_of(const struct list_page *page, slice object, const char *name)
+static slice item_text(const struct list_page *page, slice object, const char *name)
 {
     return mcp_flow_text(object, name, page->arena);
 }
@@ -26,7 +26,7 @@ static slice text_of(const struct list_page *page, slice object, const char *nam
 /* Text of an app or a person. */
 static slice excerpt_of(const struct list_page *page, slice object, const char *name)
 {
-    return json_excerpt(text_of(page, object, name), page->arena);
+    return json_excerpt(item_text(page, object, name), page->arena);
 }
 
 static void put_excerpt(struct list_page *page, const char *before, slice text)
@@ -52,16 +52,17 @@ static enum op_result reply_list(struct api_request *request, unsigned status, s
     buf_init(&page.out, LIST_TEXT_BYTES_MAX);
     json_scan_open(&scan, json_scan_get(json_text, slice_cstr(key), page.arena));
     while (json_scan_next(&scan, &name, &item)) {
+        if (page.out.len > 0)
+            buf_append(&page.out, SLICE("\n"));
         line(&page, item);
-        buf_append(&page.out, SLICE("\n"));
     }
     bool is_whole = buf_is_ok(&page.out);
-    message->list_lines = slice_trim(arena_dup(page.arena, buf_slice(&page.out)));
+    message->list_lines = arena_dup(page.arena, buf_slice(&page.out));
     buf_clear(&page.out);
-    if (message->list_lines.len == 0)
-        buf_append(&page.out, SLICE("The list is empty.\n"));
     end(&page, json_text);
-    message->list_end = slice_trim(arena_take(page.arena, &page.out));
+    if (message->list_lines.len == 0 && page.out.len == 0)
+        buf_append(&page.out, SLICE("The list is empty."));
+    message->list_end = arena_take(page.arena, &page.out);
     return is_whole && !page.arena->is_exhausted
                ? mcp_tool_result.reply(request, status, json_text, owner)
                : api_reply_no_memory(request);
@@ -69,7 +70,7 @@ static enum op_result reply_list(struct api_request *request, unsigned status, s
 
 static void put_next(struct list_page *page, slice list, const char *tool)
 {
-    slice cursor = text_of(page, list, "next_cursor");
+    slice cursor = item_text(page, list, "next_cursor");
     if (cursor.ptr)
         buf_printf(&page->out,
                    "There is more. Call %s with the same arguments and cursor "
@@ -81,10 +82,10 @@ static void put_next(struct list_page *page, slice list, const char *tool)
 
 static void put_app(struct list_page *page, slice item)
 {
-    slice state = text_of(page, item, "connection_state");
+    slice state = item_text(page, item, "connection_state");
     slice count = json_scan_get(item, SLICE("connections"), page->arena);
-    buf_printf(&page->out, "%.*s  %.*s  ", SLICE_ARG(text_of(page, item, "integration_id")),
-               SLICE_ARG(text_of(page, item, "name")));
+    buf_printf(&page->out, "%.*s  %.*s  ", SLICE_ARG(item_text(page, item, "integration_id")),
+               SLICE_ARG(item_text(page, item, "name")));
     if (slice_eq_cstr(state, "ambiguous"))
         buf_printf(&page->out, "connected (%.*s connections; a call has to name one)",
                    SLICE_ARG(count));
@@ -134,34 +135,35 @@ static slice action_title(const struct list_page *page, slice app_id, slice acti
 static void put_words(struct list_page *page, slice item, slice app_id, slice action_id)
 {
     slice display = json_scan_get(item, SLICE("display"), page->arena);
-    slice title = text_of(page, display, "title");
+    slice title = item_text(page, display, "title");
     put_excerpt(page, "  ", title.len > 0 ? title : action_title(page, app_id, action_id));
-    put_excerpt(page, " ", text_of(page, display, "summary"));
+    put_excerpt(page, " ", item_text(page, display, "summary"));
     slice code = excerpt_of(page, item, "error_code");
     if (code.len > 0)
         buf_printf(&page->out, "  %.*s", SLICE_ARG(code));
-    put_excerpt(page, " ", mcp_words_say(text_of(page, item, "message"), page->arena));
+    put_excerpt(page, " ", mcp_words_say(item_text(page, item, "message"), page->arena));
 }
 
 static void put_past_call(struct list_page *page, slice item)
 {
     enum { DATE_LEN = 10, MINUTE_AT = 11, MINUTE_LEN = 5 };
-    slice at = text_of(page, item, "started_at"), app = excerpt_of(page, item, "integration_id"),
+    slice at = item_text(page, item, "started_at"), app = excerpt_of(page, item, "integration_id"),
           action = excerpt_of(page, item, "action_id"),
           flow = json_scan_get(item, SLICE("flow"), page->arena),
           key = json_scan_get(item, SLICE("api_key"), page->arena);
     ASSERT(at.len >= MINUTE_AT + MINUTE_LEN);
     buf_printf(&page->out, "%.*s %.*s UTC  %.*s %.*s  %.*s", DATE_LEN, at.ptr, MINUTE_LEN,
                at.ptr + MINUTE_AT, SLICE_ARG(app), SLICE_ARG(action),
-               SLICE_ARG(text_of(page, item, "status")));
+               SLICE_ARG(item_text(page, item, "status")));
     put_words(page, item, app, action);
-    put_excerpt(page, "  key ", text_of(page, key, "name"));
+    put_excerpt(page, "  key ", item_text(page, key, "name"));
     if (flow.ptr) {
-        buf_printf(&page->out, "  flow %.*s", SLICE_ARG(text_of(page, flow, "id")));
-        put_excerpt(page, " ", text_of(page, flow, "title"));
-        put_excerpt(page, " step ", text_of(page, flow, "stepKey"));
+        buf_printf(&page->out, "  flow %.*s", SLICE_ARG(item_text(page, flow, "id")));
+        put_excerpt(page, " ", item_text(page, flow, "title"));
+        put_excerpt(page, " step ", item_text(page, flow, "stepKey"));
     } else {
-        buf_printf(&page->out, "  execution %.*s", SLICE_ARG(text_of(page, item, "execution_id")));
+        buf_printf(&page->out, "  execution %.*s",
+                   SLICE_ARG(item_text(page, item, "execution_id")));
     }
 }
 
@@ -182,11 +184,11 @@ const struct api_envelope mcp_history_result = {.reply = reply_history};
 
 static void put_connection(struct list_page *page, slice item)
 {
-    slice status = text_of(page, item, "status");
-    buf_printf(&page->out, "%.*s  %.*s", SLICE_ARG(text_of(page, item, "id")),
+    slice status = item_text(page, item, "status");
+    buf_printf(&page->out, "%.*s  %.*s", SLICE_ARG(item_text(page, item, "id")),
                SLICE_ARG(excerpt_of(page, item, "integration_id")));
-    put_excerpt(page, "  ", text_of(page, item, "label"));
-    put_excerpt(page, "  login ", text_of(page, item, "identity"));
+    put_excerpt(page, "  ", item_text(page, item, "label"));
+    put_excerpt(page, "  login ", item_text(page, item, "identity"));
     buf_printf(&page->out, "  %.*s", SLICE_ARG(status));
     if (slice_eq_cstr(json_scan_get(item, SLICE("default"), page->arena), "true"))
         buf_append(&page->out, SLICE("  default"));

@@ -37,7 +37,7 @@ struct division {
     bool is_failed;
 };
 
-static slice text_of(slice object, const char *name, struct arena *arena)
+static slice member_text(slice object, const char *name, struct arena *arena)
 {
     return json_scan_str(json_scan_get(object, slice_cstr(name), arena), arena);
 }
@@ -51,7 +51,7 @@ static bool is_own(const struct division *d, slice object, slice pointer, slice 
         return pointer.len == 0 && d->is_refusal;
     /* The input of a step comes from earlier steps, and a hint about it may quote it. */
     if (slice_eq_cstr(name, "hint"))
-        return !slice_eq_cstr(text_of(object, "code", d->arena), "validation_error");
+        return !slice_eq_cstr(member_text(object, "code", d->arena), "validation_error");
     return slice_has_word(SLICE(OWN), name);
 }
 
@@ -108,8 +108,9 @@ bool mcp_outside_find(slice json_text, struct arena *arena, struct mcp_outside *
         .arena = arena,
         .own = json_text_begin(&own, BYTES_MAX),
         .pointers = json_text_begin(&pointers, BYTES_MAX),
-        .is_refusal = slice_eq_cstr(text_of(json_text, "status", arena), "blocked") &&
-                      slice_has_word(SLICE(OWN_REFUSALS), text_of(json_text, "error_code", arena)),
+        .is_refusal =
+            slice_eq_cstr(member_text(json_text, "status", arena), "blocked") &&
+            slice_has_word(SLICE(OWN_REFUSALS), member_text(json_text, "error_code", arena)),
     };
     json_open(d.pointers, '[');
     found->outside = divide(&d, json_text, SLICE(""));

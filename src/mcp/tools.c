@@ -480,8 +480,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
                                  SLICE_ARG(slice_from(json_text, 1)));
     struct mcp_outside found = {.own = json_text};
     bool is_found = message->is_own || mcp_outside_find(json_text, arena, &found);
-    struct mcp_outside shown = message->list_lines.ptr ? list_of(message, arena) : found;
-    slice text = is_found ? mcp_outside_text(&shown, arena) : SLICE_NONE;
+    struct mcp_outside read = message->list_lines.ptr ? list_of(message, arena) : found;
+    slice text = is_found ? mcp_outside_text(&read, arena) : SLICE_NONE;
     json_member_open(w, "content", '[');
     json_open(w, '{');
     json_member_str(w, "type", SLICE("text"));

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { compile, TreeInterpreter } from '@jmespath-community/jmespath';
 import { TASKS } from './support/agent_calls.mjs';
 import { AgentStage } from './support/agent_stage.mjs';
-import { Mcp, inside } from './support/mcp.mjs';
+import { Mcp, marked } from './support/mcp.mjs';
 
 // The share of the recorded tokens and calls that the tasks cost now, rounded up. It may only fall.
 // The aim is 0.5 of the tokens and 0.6 of the calls.
@@ -50,7 +50,11 @@ function unknownIn(value, text) {
 
 // What a model reads of a reply: its text.
 const textOf = ({ result }) => (result.content ?? result.contents).flatMap(({ text }) => text ?? []).join('');
-const jsonOf = ({ result }) => (result.content ? inside(result).json : JSON.parse(result.contents[0].text));
+// Its JSON. The program of before marked a result as a whole.
+function jsonOf(reply) {
+  const whole = textOf(reply).match(/^BEGIN (\S+)\n(.*)\nEND \1$/s);
+  return whole ? JSON.parse(whole[2]) : marked(textOf(reply)).json;
+}
 
 // Runs the calls of a task. Returns {calls, bytes, text, replies}.
 async function play(task, script, account) {
