@@ -80,9 +80,9 @@ static void put_page(FILE *out, const struct command *const *commands, size_t co
             PUT_LINE(out, ".PP\n", commands[i]->help, NULL);
     }
     PUT_LINE(out,
-             ".SH SETTINGS\nEach setting of\n.BR sluice.conf (5)\nthat a command reads is also a "
-             "flag of it.\n.SH EXIT STATUS\n",
-             "0: success. 1: failure, and a sentence on stderr says why. 2: wrong usage.", NULL);
+             ".SH SETTINGS\nEvery setting of\n.BR sluice.conf (5)\nthat a command reads is also "
+             "available as a flag.\n.SH EXIT STATUS\n",
+             "0: success. 1: failure; a message on stderr gives the reason. 2: usage error.", NULL);
     PUT_LINE(out, ".SH SEE ALSO\n.BR sluice.conf (5)", NULL);
 }
 

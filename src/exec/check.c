@@ -178,8 +178,9 @@ enum op_result exec_step_check_input(struct op *op)
 
 /* ---- files ---- */
 
-/* The hashes are part of the fingerprint, even if the action no longer exists: its key may have
- * a result. Files that are too many or too large are not decoded. */
+/* The hashes are part of the fingerprint, so they are computed even if the action no longer exists:
+ * its idempotency key may have a result. Files are not decoded if there are too many or one is too
+ * large. */
 static void take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);

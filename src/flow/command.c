@@ -90,7 +90,7 @@ static enum op_result refuse_run(struct flow_command *command)
     return answer_command(
         command, FLOW_ANSWER_UNAVAILABLE,
         service->is_draining
-            ? SLICE("The server is about to stop. Nothing was done. Try again.")
+            ? SLICE("The server is shutting down. Nothing was done. Try again.")
             : SLICE("The server runs as many flows as it may. Nothing was done. Try again."));
 }
 

@@ -153,7 +153,7 @@ static bool on_now(void *user, const struct expr *expr, slice where)
     lint->reads_before = false;
     expr_root_names(expr, on_now_path, lint);
     if (!lint->reads_before)
-        complain(lint, "must read what the step gave: name before");
+        complain(lint, "must use the output of the step: refer to \"before\"");
     return true;
 }
 

@@ -137,7 +137,7 @@ static const struct tool tools[] = {
      &api_search, .is_read = true, .is_own = true, .begin = call_endpoint,
      .inputs = {{"query", "string", "What you want to do, in words", true},
                 {"connected_only", "boolean", "Only apps that are connected", false},
-                {"limit", "integer", "The most results to return, 1 to 100. Default: 20", false}}},
+                {"limit", "integer", "Maximum number of results, 1 to 100. Default: 20", false}}},
     {"describe_action", "Describe an action",
      "The input schema, examples and preconditions of an action, or those of a flow's template.",
      &api_actions_get, .is_read = true, .is_own = true, .begin = call_describe_action,
@@ -162,7 +162,7 @@ static const struct tool tools[] = {
                 {"dry_run", "boolean",
                  "Nothing is sent. The result is the request that would be sent", false},
                 {"max_output_bytes", "integer", "A larger output is cut. Default: 32768", false},
-                {"max_pages", "integer", "The most pages of a list to read, 1 to 100", false}}},
+                {"max_pages", "integer", "Maximum number of list pages to read, 1 to 100", false}}},
     {"start_flow", "Start a flow",
      "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
      "the flow's id. describe_action with `template` describes the template's input, and with the "

@@ -260,7 +260,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.sees(`You are giving consent access to ${name} on your behalf.`);
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
-        await visit.sees('Next, Picky Files itself asks you, at 127.0.0.1.');
+        await visit.sees('Next, Picky Files will ask for your permission at 127.0.0.1.');
         assert.doesNotMatch(await visit.text(), /Not requested/, 'it has no optional scopes');
       }
       await visit.page.getByText('What it does with them').or(visit.page.getByText('It may then')).last().click();

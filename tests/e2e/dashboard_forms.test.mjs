@@ -247,7 +247,7 @@ for (const [how, options] of WAYS) {
     await visit.sees(/Already done\s+Nothing has been written yet\./);
     await visit.sees(/Will not be done\s+Create a page \(Notion\) create$/m);
     await visit.sees(/requested by \S+ .*\s+its approval expires .*\d/);
-    await visit.sees('You cancel it in the name of');
+    await visit.sees('It will be cancelled with the key');
     assert.doesNotMatch(await visit.text(), /\b0 times/);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();

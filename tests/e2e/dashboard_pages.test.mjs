@@ -1093,7 +1093,7 @@ test('run again, a flow: a page shows the connection, the action and its severit
   await person.goto(`/flows/${id}`);
   await person.press('Run again');
   assert.equal(await person.title(), 'Run “Task pages in Notion for unread mails” again?');
-  await person.sees('in the name of lead <i>');
+  await person.sees('with the key lead <i>');
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
   await person.sees(`write Create a page (Notion), as ${connections[0].label}, once for each item`);
   await person.sees('after an approval that shows it');
@@ -1157,7 +1157,7 @@ test('run again, an execution: the input can be changed, a write needs its check
   await visit.press('Run again');
   assert.equal(await visit.title(), 'Run List messages again?');
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
-  await visit.sees(`Gmail: List messages, as ${connections[0].label}, in the name of`);
+  await visit.sees(`Gmail: List messages, as ${connections[0].label}, with the key`);
   const input = visit.page.getByLabel('Input, as JSON');
   assert.equal(typeof JSON.parse(await input.inputValue()), 'object');
   await input.fill('{"maxResults":');

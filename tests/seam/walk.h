@@ -64,8 +64,7 @@ struct seam_walk {
 bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run);
 /* Runs for that long, for background work. */
 void seam_walk_for_ms(struct seam_walk *walk, uint64_t ms);
-/* Runs until the flow has that status, or another final status. run may be NULL: it is cancelled or
- * left at the place. */
+/* Runs until the flow has that status or any final status. Returns whether it has that status. */
 bool seam_walk_until_status(struct seam_walk *walk, struct uuid flow_id, enum flow_status status);
 
 #endif

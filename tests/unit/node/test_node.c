@@ -287,7 +287,7 @@ static void it_leaves_from_its_rest(void **state)
     node_leave(m->node.node, NULL);
     struct pg_query *leave = await(m, "node_leave");
     assert_true(uuid_eq(seam_uuid(leave, "node_id"), id));
-    assert_false(node_may_write(m->node.node)); /* from before it is sent */
+    assert_false(node_may_write(m->node.node)); /* already before the statement is sent */
     seam_rows_answer(&m->store, leave);
     seam_settle(m->node.loop);
     assert_true(seam_find_node(&m->store, id)->left_at > 0);

@@ -160,7 +160,12 @@ static int64_t notes_of(unsigned index)
 static struct pg_pool_config config_of(void)
 {
     return (struct pg_pool_config){
-        .conninfo = conninfo, .is_sharded = true, .queue_timeout_ms = 20000};
+        .conninfo = conninfo,
+        .is_sharded = true,
+        .queue_timeout_ms = 60000,
+        .lock_timeout_ms = 60000, /* a test holds a lock while it connects to another node */
+        .statement_timeout_ms = 60000,
+    };
 }
 
 static struct shards *shards_of_bench(void)
