@@ -14,15 +14,15 @@
 enum { BYTES_MAX = 64 * 1024 * 1024, ID_BYTES = 6 };
 
 /* Objects, or arrays of objects, with members of both kinds. */
-#define MIXED "flow steps error connections"
+#define MIXED "flow steps error connection connections"
 
 /* `error` is a sentence here: an object of that name is mixed. */
 #define OWN                                                                                      \
     "status execution_id integration_id action_id started_at finished_at outcome error_code "    \
-    "retryable retry_after hint recommended_next_action idempotent_replayed connection dry_run " \
+    "retryable retry_after hint recommended_next_action idempotent_replayed dry_run "            \
     "error truncated bytes flowId output_of output_bytes to_approve_bytes "                      \
     "id rev name templateKey triggerType currentStep createdAt updatedAt startedAt completedAt " \
-    "stepKey stepIndex stepType attemptCount wakeAt expiresAt code tries label default "         \
+    "stepKey stepIndex stepType attemptCount wakeAt expiresAt code tries default "               \
     "next_cursor coerced"
 
 /* The codes of blocked calls whose message cannot quote an app. */

@@ -49,7 +49,11 @@ static bool replacement(struct mend *mend, const struct schema_violation *violat
         *result = *value;
         return true;
     }
-    struct json *item = types & TYPE_ARRAY ? ARENA_NEW(mend->arena, struct json) : NULL;
+    /* A list or an object that was meant as such: its fault must not become an item. */
+    bool is_broken = slice_starts_with(slice_trim(json_str(text)), SLICE("[")) ||
+                     slice_starts_with(slice_trim(json_str(text)), SLICE("{"));
+    struct json *item = types & TYPE_ARRAY && !is_broken ? ARENA_NEW(mend->arena, struct json)
+                                                         : NULL;
     if (!item)
         return false;
     *item = *text;

@@ -181,7 +181,7 @@ for (const [how, options] of WAYS) {
     await visit.goto('/keys');
     await visit.press(new RegExp(`^Revoke asked ${how} sk_`));
     assert.equal(new URL(visit.page.url()).pathname, `/keys/${id}/revoke`);
-    await visit.sees('2 connect links that it made are open');
+    await visit.sees('2 connect links made with it are still open');
     await visit.sees('session that was opened with it ends');
     assert.ok(!(await visit.text()).includes('You are signed in with this key'));
     await visit.fits();

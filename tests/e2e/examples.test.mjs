@@ -49,7 +49,7 @@ test('mcp.sh', async () => {
   const [discovered, listed, found, action, read, blocked, said, asked, agreed, ...more] = all.map((message) => message.result);
   assert.deepEqual(more, []);
   assert.ok(discovered.supportedVersions.includes(MODERN));
-  assert.equal(listed.tools.length, 7);
+  assert.equal(listed.tools.length, 10);
   assert.ok(contentOf(found).items.some((item) => item.action_id === 'send_message'));
   assert.deepEqual(contentOf(action).input_schema.required, ['to', 'subject']);
   assert.deepEqual([read, said, agreed].map((one) => contentOf(one).status), ['succeeded', 'succeeded', 'succeeded']);
@@ -102,6 +102,6 @@ test('the settings of clients reach the server', async () => {
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
     });
     const { result } = await reply.json();
-    assert.equal(result.tools.length > 7, at.includes('?tools='), at);
+    assert.equal(result.tools.length > 10, at.includes('?tools='), at);
   }
 });

@@ -303,7 +303,7 @@ static void what_changes_was_read(void **state)
     assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":\"${steps.list}\",\"then\":\"${@}\"}"),
                  now, "may name only before");
     assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":\"${item.a}\"},\"then\":\"${@}\"}"),
-                 "/steps/3/before/now/a", "name before");
+                 "/steps/3/before/now/a", "refer to \"before\"");
     assert_fault(old,
                  BEFORE("{\"step\":\"list\",\"now\":\"${before}\",\"then\":{\"a\":\"${adress}\"}}"),
                  "/steps/3/before/then/a", "nothing else is sent");

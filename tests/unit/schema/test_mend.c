@@ -83,6 +83,10 @@ static const char *const kept[][2] = {
     /* what it would become does not fit */
     {OF(LIST), "{\"x\":\"[1]\"}"},
     {OF("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}"), "{\"x\":\"a\"}"},
+    /* a list or an object with a fault does not become an item */
+    {OF(LIST), "{\"x\":\"[\\\"a\\\",]\"}"},
+    {OF(LIST), "{\"x\":\" [a, b]\"}"},
+    {OF(LIST), "{\"x\":\"{\\\"a\\\":1}\"}"},
     {OF("{\"type\":\"array\",\"minItems\":2}"), "{\"x\":\"a\"}"},
     {OF(OBJECT), "{\"x\":\"{\\\"a\\\":1}\"}"},
     {OF("{\"type\":\"integer\",\"maximum\":20}"), "{\"x\":\"21\"}"},
