@@ -1,3 +1,6 @@
+/*
+ * Slips in a call's input; see slips.h. Its schema is that of the action or the template.
+ */
 #include "mcp/slips.h"
 
 enum { TEXT_BYTES_MAX = 32 * 1024, MEMBER_BYTES_MAX = 16 * 1024 };

@@ -69,7 +69,7 @@ static enum op_result call_describe_action(struct api_request *request, const st
                            "integration_id and action_id are required, or template alone");
 }
 
-/* With a link, it is the state of that link, which has nothing from outside. */
+/* With a link_id, the result is the state of that link: ids and times, nothing from outside. */
 static enum op_result call_list_connections(struct api_request *request, const struct tool *tool,
                                             const struct json *arguments)
 {
@@ -85,7 +85,7 @@ static enum op_result call_list_connections(struct api_request *request, const s
     return api_delegate(request, tool->endpoint, arguments, &mcp_connections_result);
 }
 
-/* The next two pass the arguments on, with more members. */
+/* The next two tools add members to the arguments: what a line of the list needs. */
 static enum op_result call_list_apps(struct api_request *request, const struct tool *tool,
                                      const struct json *arguments)
 {

@@ -24,7 +24,7 @@ static size_t depth_of(slice pointer)
     return depth;
 }
 
-/* The value of a JSON text; NULL: it is none, or nested too deeply where the pointer leads. */
+/* Parses a text; NULL: it is not JSON, too long, or nested too deeply for its place. */
 static struct json *parse(struct mend *mend, slice text, slice pointer)
 {
     size_t depth = depth_of(pointer);
@@ -49,7 +49,7 @@ static bool replacement(struct mend *mend, const struct schema_violation *violat
         *result = *value;
         return true;
     }
-    /* A list or an object that was meant as such: its fault must not become an item. */
+    /* It was meant as a list or an object, so it must not become the only item of a list. */
     bool is_broken = slice_starts_with(slice_trim(json_str(text)), SLICE("[")) ||
                      slice_starts_with(slice_trim(json_str(text)), SLICE("{"));
     struct json *item = types & TYPE_ARRAY && !is_broken ? ARENA_NEW(mend->arena, struct json)
