@@ -31,9 +31,10 @@ static const struct row rows[] = {
     /* positions in arrays are kept; what follows the last one is left out */
     {"{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\",\"label\":\"l\","
      "\"identity\":\"a@b\"},{\"id\":\"3\",\"identity\":null}],\"next_cursor\":\"m:3\"}",
-     "{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\",\"label\":\"l\"},{\"id\":"
-     "\"3\",\"identity\":null}],\"next_cursor\":\"m:3\"}",
-     "{\"connections\":[{},{\"identity\":\"a@b\"}]}", "[\"/connections/1/identity\"]"},
+     "{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\"},{\"id\":\"3\","
+     "\"identity\":null}],\"next_cursor\":\"m:3\"}",
+     "{\"connections\":[{},{\"label\":\"l\",\"identity\":\"a@b\"}]}",
+     "[\"/connections/1/label\",\"/connections/1/identity\"]"},
     {"{\"flowId\":\"f\",\"flow\":{\"flow\":{\"id\":\"f\",\"title\":\"t\"},\"steps\":[{\"stepKey\":"
      "\"a\",\"error\":null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"message\":\"m\","
      "\"hint\":\"h\"}},{\"stepKey\":\"c\",\"error\":{\"code\":\"validation_error\",\"message\":"
