@@ -8,8 +8,8 @@
 # failed.
 #
 # TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of
-# the time). Those of the kind cost run one by one, since they measure time, and so do e2e tests
-# that say "// Alone:" with a reason. TEST_TIMEOUT_S limits each program (900: ten times what the
+# the time). Those of the kind cost run one by one, since they measure time, and so do the e2e tests
+# in tests/e2e/alone.list. TEST_TIMEOUT_S limits each program (900: ten times what the
 # longest takes, so that only a program that hangs is ended). TEST_AGAIN (0): if at most this many
 # programs failed, each that may (may_run_again) is run once more by itself at the end, and that run
 # counts. A program that then passes is named before the last line, and counts as a failure with
@@ -25,7 +25,7 @@ self=$0
 contain=${1:?usage: tests/run.sh CONTAIN LIST}
 list=${2:?usage: tests/run.sh CONTAIN LIST}
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1:quarantine_size_mb=16}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
 
 # npm installs Node in the required version. If it is not installed, the system's is used.
@@ -68,15 +68,33 @@ may_run_again()
     esac
 }
 
+# Prints the names in tests/e2e/alone.list, the e2e tests that measure time.
+names_alone()
+{
+    sed -nE 's/^([a-z0-9_]+): .*/\1/p' tests/e2e/alone.list
+}
+
+check_names_alone()
+{
+    local name
+    for name in $(names_alone); do
+        [ -f "tests/e2e/$name.test.mjs" ] || {
+            echo "tests/e2e/alone.list: there is no tests/e2e/$name.test.mjs"
+            exit 1
+        }
+    done
+}
+
 # $1 how many at a time, $2 results, $3 yes: the tests that measure time, which are the kind cost
-# and e2e tests whose head says "// Alone:" with a reason; no: the rest.
+# and the e2e tests of names_alone; no: the rest.
 run_some()
 {
-    local kind name command alone
+    local kind name command alone names
+    names=$(names_alone)
     awk NF "$list" | while read -r kind name command; do
         alone=no
         [ "$kind" != cost ] || alone=yes
-        [ "$kind" != e2e ] || ! head -n 12 "${command##* }" | grep -q '^// Alone:' || alone=yes
+        [ "$kind" != e2e ] || ! grep -qx "$(basename "${command##* }" .test.mjs)" <<<"$names" || alone=yes
         [ "$alone" != "$3" ] || printf '%s %s %s\0' "$kind" "$name" "$command"
     done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
 }
@@ -120,6 +138,7 @@ make_cluster()
 main()
 {
     local results
+    check_names_alone
     results=$(make_folder)
     # shellcheck disable=SC2064 # the name of now
     trap "rm -rf '$results'" EXIT
