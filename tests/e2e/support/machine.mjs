@@ -1,4 +1,4 @@
-// How much processor time a virtual machine gets from its host.
+// How much processor time a virtual machine gets from its host, and what fresh memory costs there.
 import { readFile } from 'node:fs/promises';
 
 // Processor time of all processors since the machine's start, in ticks: the total, the idle time,
@@ -15,4 +15,19 @@ export async function whileCounting(fn) {
   const after = await ticks();
   const share = (what) => (after[what] - before[what]) / (after.all - before.all);
   return { result, idle: share('idle'), stolen: share('stolen') };
+}
+
+const TURN_CPU_MS_MAX = 50;
+const FRESH_BYTES = 64 * 1024 * 1024; // malloc maps new pages for each block of this size
+
+// The CPU time that a turn of the loop may take, in ms: 50, and more where fresh memory is
+// expensive. The first write to a page takes less than 1 us on most machines, and 12 us and more
+// under a hypervisor that emulates page tables. A turn that reads, stores or passes on a reply of
+// 7 MB writes up to 50 MiB of fresh memory, most of it in libpq, which alone takes 120 ms there. So
+// a turn may take as long as it takes at this moment to write FRESH_BYTES.
+export function turnCpuMsMax() {
+  const before = process.cpuUsage();
+  Buffer.allocUnsafeSlow(FRESH_BYTES).fill(1);
+  const { user, system } = process.cpuUsage(before);
+  return Math.max(TURN_CPU_MS_MAX, (user + system) / 1000);
 }
