@@ -78,7 +78,7 @@ CFLAGS_fuzz := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link $(TEST_BUILD)
 LDFLAGS_release := -Wl,-z,relro,-z,now
 LDFLAGS_arm64 := $(LDFLAGS_release)
 LDFLAGS_debug :=
-# At a fixed address: relocation would write a quarter of the pages that a start touches.
+# Linked at a fixed address: relocation would write a quarter of the pages that a start touches.
 LDFLAGS_asan := $(SANITIZE) -no-pie
 LDFLAGS_cov := --coverage
 LDFLAGS_fuzz := $(SANITIZE)

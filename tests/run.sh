@@ -9,11 +9,10 @@
 #
 # TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of
 # the time). Those of the kind cost run one by one, since they measure time, and so do the e2e tests
-# in tests/e2e/alone.list. TEST_TIMEOUT_S limits each program (900: ten times what the
-# longest takes, so that only a program that hangs is ended). TEST_AGAIN (0): if at most this many
-# programs failed, each that may (may_run_again) is run once more by itself at the end, and that run
-# counts. A program that then passes is named before the last line, and counts as a failure with
-# STRICT=1.
+# in tests/e2e/alone.list. TEST_TIMEOUT_S limits each program (900: ten times what the longest
+# takes, so that only a program that hangs is ended). TEST_AGAIN (0): if at most this many programs
+# failed, each that may (may_run_again) is run once more by itself at the end, and that run counts.
+# A program that then passes is named before the last line, and counts as a failure with STRICT=1.
 #
 # Tests write into a folder of the run, TMPDIR, which is removed with everything in it. If many
 # tests run, SLUICE_TEST_CLUSTER names a data folder of PostgreSQL that they copy
@@ -79,7 +78,7 @@ check_names_alone()
     local name
     for name in $(names_alone); do
         [ -f "tests/e2e/$name.test.mjs" ] || {
-            echo "tests/e2e/alone.list: there is no tests/e2e/$name.test.mjs"
+            echo "tests/e2e/alone.list names $name, but tests/e2e/$name.test.mjs does not exist"
             exit 1
         }
     done

@@ -22,9 +22,9 @@ const FRESH_BYTES = 64 * 1024 * 1024; // malloc maps new pages for each block of
 
 // The CPU time that a turn of the loop may take, in ms: 50, and more where fresh memory is
 // expensive. The first write to a page takes less than 1 us on most machines, and 12 us and more
-// under a hypervisor that emulates page tables. A turn that reads, stores or passes on a reply of
-// 7 MB writes up to 50 MiB of fresh memory, most of it in libpq, which alone takes 120 ms there. So
-// a turn may take as long as it takes at this moment to write FRESH_BYTES.
+// under a hypervisor that emulates page tables. A turn that handles a reply of 7 MB writes it to
+// fresh memory several times, mostly in libpq, and took up to 125 ms there. So the limit is the time
+// that writing FRESH_BYTES takes at this moment, if that is longer.
 export function turnCpuMsMax() {
   const before = process.cpuUsage();
   Buffer.allocUnsafeSlow(FRESH_BYTES).fill(1);
