@@ -280,7 +280,7 @@ static const struct command_verb verbs[] = {
      authorize, COMMAND_OPTIONS(authorize_options), .needs = "redirect-uri"},
     {"list", "ACCOUNT", "List the connections of an account.", list_connections, COMMAND_JSON},
     {"default", "ACCOUNT CONNECTION",
-     "Make a connection the default one for calls that name none.", set_default_connection,
+     "Make this connection the default one for calls that name none.", set_default_connection,
      COMMAND_NO_OPTIONS},
     {"remove", "ACCOUNT CONNECTION",
      "Delete a connection and its credential. The app is not notified.", remove_connection,
