@@ -62,7 +62,7 @@ const struct api_endpoint api_readyz = {.begin = begin_ready};
 
 static struct metric turn_cpu_max =
     METRIC_INIT("sluice_loop_turn_cpu_seconds_max",
-                "Longest turn of the loop so far in thread CPU time.", METRIC_GAUGE);
+                "Longest turn of the event loop so far, in thread CPU time.", METRIC_GAUGE);
 static struct metric client_connections =
     METRIC_INIT("sluice_provider_connections", "Outbound connections by state.", METRIC_GAUGE);
 static struct metric database_pending = METRIC_INIT(

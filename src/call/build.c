@@ -302,8 +302,8 @@ static int refuse_credential(struct build *b, const struct json *credential)
     expr_template_each_expr(b->auth->send_value, on_lack_expr, &lack);
     if (lack.member.len == 0)
         return err_set(b->err, ERR_CRYPTO,
-                       "the connection's credential is not of the kind that \"send\" in the app's "
-                       "manifest needs");
+                       "\"send\" in the app's manifest needs another kind of credential than the "
+                       "connection has");
     return err_set(b->err, ERR_CRYPTO,
                    "the connection has no \"%.*s\", which \"send\" in the app's manifest needs",
                    SLICE_ARG(slice_first_utf8(lack.member, 40)));
@@ -466,8 +466,7 @@ static int put_others(struct build *b, struct json *object)
     if (!other)
         return OK;
     if (object->type != JSON_OBJECT)
-        return err_set(b->err, ERR_INVALID,
-                       "the body cannot take further members, because it is %s",
+        return err_set(b->err, ERR_INVALID, "members cannot be added to the body, because it is %s",
                        json_type_name(object));
     for (uint32_t i = 0; i < object->count; i++)
         json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),

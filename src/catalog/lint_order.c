@@ -61,8 +61,8 @@ static void report_hidden(const struct reader *r, const struct order_lint *lint)
 {
     if (!lint->may_match)
         reader_warning(r, NULL,
-                       "matches none of the replies that it is tried for: those whose status is "
-                       "not 2xx and, with \"on_success\": true, those whose status is 2xx");
+                       "matches no reply: rules apply to replies whose status is not 2xx and, with "
+                       "\"on_success\": true, to those whose status is 2xx");
     else if (lint->is_by_several)
         reader_warning(r, NULL,
                        "is never reached: the rules before it match everything that it matches");

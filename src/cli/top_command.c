@@ -348,9 +348,10 @@ const struct command top_command = {
     .summary = "show what the running server does",
     .help =
         "It sends GET /metrics to metrics-listen (of all workers) or to the first listener, with "
-        "the settings of `serve`. Rates and times are those between two requests. For waiting "
-        "flows they are how many continued and how late, and for the loop the processor time of a "
-        "turn. A run is an execution, including the time that its limits and the database took.",
+        "the settings of `serve`. Rates and times cover the interval between two requests. For "
+        "waiting flows, the screen shows how many continued and how late. For the loop, it shows "
+        "the processor time of a turn. A run is an execution, including the time that its limits "
+        "and the database took.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

@@ -144,7 +144,7 @@ bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
     if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
-        error.message = SLICE("The servers that ran this flow died again and again in this step.");
+        error.message = SLICE("The servers that ran this flow died repeatedly in this step.");
         error.hint = SLICE("Resume tries it once more.");
     } else if (!read_documents(run)) {
         error.message = SLICE("The flow's documents cannot be held in memory.");

@@ -274,8 +274,8 @@ static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct json value;
-    struct flow_error too_large =
-        flow_error_make("validation_error", SLICE("The step's value is over 1 MB."), SLICE_NONE);
+    struct flow_error too_large = flow_error_make(
+        "validation_error", SLICE("The step's value is larger than 1 MB."), SLICE_NONE);
     if (!flow_plan_transform(run, &value))
         return fail_step(run, run->plan.error);
     slice text = json_text_of(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);

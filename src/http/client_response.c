@@ -100,8 +100,7 @@ static void on_memory(struct budget_wait *wait)
     /* The wait has timed out, or its account is over its share; the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
-                  "no memory became free in time for the reply of %.*s",
-                  SLICE_ARG(call->authority));
+                  "timed out waiting for memory for the reply of %.*s", SLICE_ARG(call->authority));
         return;
     }
     call_set_phase(call, (enum call_state)call->state,

@@ -78,7 +78,7 @@ static void accept_rest(struct tcp_listener *listener, int cause)
             break;
         dropped++;
     }
-    log_event(LOG_ERROR, "cannot accept connections: out of descriptors, resting for 100 ms",
+    log_event(LOG_ERROR, "cannot accept connections: out of file descriptors; retrying in 100 ms",
               LOG_CSTR("cause", uv_strerror(-cause)), LOG_INT("dropped", dropped));
     listener->is_resting = true;
     poll_watch_set(listener->watch, 0);

@@ -112,7 +112,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
     import_set(im, &im->auth, "scopes", names);
     if (names.count > 1)
         import_note(im,
-                    "all %u scopes are asked for when connecting; choose fewer in the "
+                    "all %u scopes are requested when connecting; choose fewer in the "
                     "overrides (integration.auth)",
                     names.count);
 }

@@ -159,7 +159,7 @@ static bool engine_flush(struct tls_engine *engine)
     /* CLOSED: the stream below reports the reason in its on_closed. LIMIT: its queue is too
      * small, and bytes that are already encrypted cannot be taken back. */
     struct err why;
-    err_set(&why, (enum err_code)code, "the connection below TLS takes no more bytes");
+    err_set(&why, (enum err_code)code, "the connection below TLS accepts no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
     return false;
 }
@@ -256,7 +256,7 @@ static void engine_pump(struct tls_engine *engine)
 static void engine_limit_exceeded(struct tls_engine *engine)
 {
     struct err why;
-    err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
+    err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be processed",
             TLS_ARRIVING_BYTES_MAX);
     engine_close_under(engine, &why);
 }

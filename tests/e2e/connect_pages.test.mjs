@@ -495,7 +495,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   assert.match(own.text, /Acts as<\/dt><dd>ada@example\.com/);
   const refused = await consent(pages, own, 'Reconnect ada@example.com', 'bob@example.com');
   assert.equal(refused.status, 409);
-  assert.match(refused.text, /tick the box for that when you reconnect/);
+  assert.match(refused.text, /reconnect it and tick the box/);
   const sent = await pages.press(own, 'Reconnect ada@example.com', { other: 'yes' }, { follow: false });
   const back = await oidc.consent(sent.location, { login: 'bob@example.com' });
   const changed = await pages.go(`/connect/callback${new URL(back.url).search}`);

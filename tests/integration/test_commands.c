@@ -97,9 +97,9 @@ static void a_plain_postgresql_is_not_sharded(void **state)
 {
     (void)state;
     RUN(2, "migrate", "--shards", "8");
-    assert_err("--shards is a number from 1 to 1024, and goes with --citus");
+    assert_err("--shards must be a number from 1 to 1024, and needs --citus");
     RUN(2, "migrate", "--citus", "--shards", "0");
-    assert_err("--shards is a number from 1 to 1024");
+    assert_err("--shards must be a number from 1 to 1024");
     RUN(1, "migrate", "--citus", "--shards", "8");
     assert_err("sluice migrate: the database has no Citus");
     RUN(1, "serve", "--master-key-file", key_path, "--database-batch", "sharded");
@@ -161,12 +161,12 @@ static void an_account_has_a_mark_and_a_colour(void **state)
         "", "ABC", "a b", "<b", "\xF0\x9F\x98\x80", "\xE2\x9C\x93", "A\xFF"};
     for (size_t i = 1; i < ARRAY_LEN(marks); i++) {
         RUN(1, "accounts", "set", id, "--mark", marks[i]);
-        assert_err("a mark is one or two letters or digits");
+        assert_err("the mark must be one or two letters or digits");
     }
     static const char *const colours[] = {"#0b647", "#0b647g", "0b6478a", "url(#x)", "Teal"};
     for (size_t i = 0; i < ARRAY_LEN(colours); i++) {
         RUN(1, "accounts", "set", id, "--mark", "A", "--colour", colours[i]);
-        assert_err("a colour is #rrggbb, or teal");
+        assert_err("the colour must be #rrggbb, or teal");
     }
     assert_string_equal(query("select count(*) from sluice.account where mark is not null"), "0");
     RUN(0, "accounts", "set", id, "--mark", "\xC3\x84\xE6\x97\xA5", "--colour", "teal");

@@ -539,7 +539,7 @@ static void faults_are_named_with_their_place(void **state)
         {"{\"input\":\"ib\",\"next\":\"body.a\"}", "", "input_schema does not have"},
         {"{\"input\":\"id\",\"next\":\"input.ib\"}", "", "no property \"ib\""},
         {"{\"kind\":\"urls\",\"input\":\"id\",\"next\":\"body\"}", "/kind", "\"url\""},
-        {"{\"kind\":\"link\",\"input\":\"id\",\"next\":\"body\"}", "/next", "no meaning"},
+        {"{\"kind\":\"link\",\"input\":\"id\",\"next\":\"body\"}", "/next", "no effect"},
         {"{\"kind\":\"link\",\"input\":\"id\",\"take\":{\"id\":\"p\"}}", "", "one of the two"},
         {"{\"kind\":\"link\",\"take\":[]}", "/take", "object"},
         {"{\"kind\":\"url\",\"input\":\"id\",\"next\":\"body\",\"tail\":\"/q\"}", "/tail", "*"},

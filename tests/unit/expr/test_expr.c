@@ -511,7 +511,7 @@ static void source_and_depth_are_bounded(void **state)
         const char *deep = wrap(b, forms[i][0], forms[i][1], forms[i][2], 70);
         if (i == 8)
             deep = wrap(b, "", "@", "==@", 70);
-        assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested over 64 deep");
+        assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested more than 64 levels deep");
         assert_int_equal(b->err.code, ERR_LIMIT);
         const char *fine = wrap(b, forms[i][0], forms[i][1], forms[i][2], 20);
         if (i == 8)
@@ -595,11 +595,11 @@ static void results_are_not_too_deep(void **state)
 {
     struct bench *b = *state;
     const char *deep = arena_printf(&b->arena, "%s@", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
     const char *equal = arena_printf(&b->arena, "%s(@ == [@])", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
     const char *text = arena_printf(&b->arena, "%sto_string(@)", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
 }
 
 /* An array of `count` numbers, as the member "a". */

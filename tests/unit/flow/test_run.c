@@ -188,7 +188,7 @@ static void a_flow_that_kills_its_servers(void **state)
     machine_row(m, id)->flow.adoptions = FLOW_POISON_ADOPTIONS;
     seam_rows_answer(&m->store, load);
     machine_until(m, id, FLOW_FAILED);
-    machine_check_error(m, id, "died again and again");
+    machine_check_error(m, id, "died repeatedly");
     assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* after the approval */
 }
 

@@ -71,7 +71,7 @@ static void header_parameters(void **state)
                        ""));
     AT("/actions/0/request/headers", "{'X-Trace':'${input.\\\"X-Trace\\\"}'}");
     AT("/actions/0/idempotency_header", "'Idempotency-Key'");
-    SAYS(WEAKENED, "\"bad name\" is omitted: is not a header's name");
+    SAYS(WEAKENED, "\"bad name\" is omitted: is not a valid header name");
 }
 
 static void what_is_required_and_cannot_be_sent_skips(void **state)
