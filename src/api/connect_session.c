@@ -22,7 +22,7 @@
 enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
-    const struct catalog_integration *app; /* until the first wait */
+    const struct catalog_integration *app; /* valid until the first wait */
     int64_t wanted_id;                     /* the named connection; 0: none */
     struct connect_session *session;       /* the session of in.link */
     slice url;

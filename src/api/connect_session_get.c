@@ -12,7 +12,7 @@ struct get {
     struct uuid id;
     struct connect_watch watch;
     struct serve_stream stream;
-    bool is_notified; /* of a change since the last load began */
+    bool is_notified; /* a change was notified after the last load began */
 };
 
 static void on_change(struct connect_watch *watch)

@@ -129,7 +129,7 @@ struct changing {
     struct connect_command first, second; /* an op that has just ended cannot be started again */
     struct connect_command *command;
     struct connect_command_request in;
-    bool is_default_wanted; /* until its command has begun */
+    bool is_default_wanted; /* false once the command for it has begun */
 };
 
 /* NULL: answered. */

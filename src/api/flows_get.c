@@ -209,7 +209,7 @@ static enum op_result finish_flow_get(struct api_request *request)
         return api_reply_key_refused(request);
     }
     const struct flow_load *load = get->wait.load;
-    if (!load) /* it slept */
+    if (!load) /* the op slept */
         return take_update(get) ? answer_or_wait(request, get) : start_view_load(request, get);
     int status = load->status;
     flow_view_unref(get->view);

@@ -29,7 +29,8 @@
 #define BUDGET_STEP_BYTES \
     ((size_t)16 * 1024) /* charged in advance in steps, so that small work is cheap */
 #define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* always granted while its account uses little */
-#define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* "little" for an account */
+/* an account that uses less than this uses "little" */
+#define BUDGET_FREE_BYTES ((size_t)4 * 1024 * 1024)
 
 struct budget {
     size_t size, share;

@@ -16,7 +16,8 @@ enum {
 
 /* The first member of each entry. */
 struct keyed {
-    struct list ring;    /* used by the owner: for example, the entries whose turn it is */
+    /* for the owner: for example, a list of the entries that wait for a turn */
+    struct list ring;
     struct list waiting; /* the owner's nodes, oldest first */
     size_t key_len;
     char key[KEYED_KEY_MAX];

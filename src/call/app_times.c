@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 struct app_times {
-    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until one is counted */
+    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until the first is counted */
     slice id;                                                  /* after the struct */
 };
 

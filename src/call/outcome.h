@@ -30,7 +30,7 @@ enum exec_reason {
     EXEC_OWN_RATE_LIMIT,
     EXEC_CIRCUIT_OPEN,
     EXEC_ADDRESS_REFUSED,
-    EXEC_OPERATION_GONE, /* the manifest says that the provider has removed it */
+    EXEC_OPERATION_GONE, /* the manifest says that the provider has removed the operation */
     EXEC_KEY_MISMATCH,   /* the idempotency key was used for another request */
     /* failed: it was tried */
     EXEC_PROVIDER_FORBIDDEN,
@@ -126,7 +126,7 @@ struct exec_outcome {
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */
     bool is_repeatable;
-    struct exec_times times; /* set at its end */
+    struct exec_times times; /* set at the end of the run */
 };
 
 /* error_code of src/api/README.md "Executions": a manifest's own code, or the reason's;

@@ -25,7 +25,7 @@ static void put_display(struct json_writer *w, const struct exec_outcome *outcom
     json_close(w, '}');
 }
 
-/* Writes the members of an object that is open. */
+/* Writes members into the open object. */
 static void put_action(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_again = exec_outcome_next(outcome) == EXEC_NEXT_RECONNECT;

@@ -22,7 +22,7 @@ enum {
 struct top {
     struct command_call *call;
     struct samples now, before;
-    double seconds; /* between the two */
+    double seconds; /* time between the two samples */
     struct buf out; /* one screen, written at once */
 };
 
@@ -120,7 +120,7 @@ static void put_work(struct top *top)
 static void put_process(struct top *top)
 {
     struct buf *out = &top->out;
-    double cut_off = 0; /* processes */
+    double cut_off = 0; /* number of processes without a database */
     for (size_t i = 0; i < top->now.count; i++)
         if (slice_eq_cstr(top->now.items[i].name, "sluice_database_ready"))
             cut_off += top->now.items[i].value > 0 ? 0 : 1;
@@ -139,7 +139,7 @@ static void put_process(struct top *top)
 
 struct app {
     slice name;
-    double calls, slow; /* per second; p95 */
+    double calls, slow; /* calls per second; p95 of the duration */
 };
 
 static int compare_apps(const void *left, const void *right)

@@ -28,8 +28,9 @@ enum {
 enum oauth_outcome {
     OAUTH_DONE,
     OAUTH_UNSUPPORTED, /* no such integration, or its auth is not oauth2 */
-    OAUTH_NO_CLIENT,   /* the operator did not configure one for the app, or its secret cannot be
-                        * opened */
+    /* the operator did not configure a client for the app, or the client's secret cannot be
+     * opened */
+    OAUTH_NO_CLIENT,
     OAUTH_CONNECTION_UNKNOWN, /* the account has no such connection to the app */
     OAUTH_FULL,               /* the account has reached its limit of connections */
     OAUTH_STATE_UNKNOWN,      /* not begun by this session, already finished, or too old */
@@ -70,7 +71,7 @@ struct oauth_begin {
     struct oauth_begin_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* its OAuth */
+    const struct catalog_auth *auth; /* OAuth of the integration */
     slice authorize_url, token_url;  /* with the params inserted */
     struct oauth_client_lookup lookup;
     struct pg_query query;
@@ -111,7 +112,7 @@ struct oauth_finish {
     struct oauth_finish_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* its OAuth */
+    const struct catalog_auth *auth; /* OAuth of the integration */
     const struct json *asked;        /* stored by begin */
     struct oauth_client_lookup lookup;
     struct pg_query query;

@@ -45,7 +45,7 @@ static void drop(struct connect_service *service, struct use *use)
 
 /* ---- storing ---- */
 
-/* The first use of a list if it is due; during a shutdown the first in any case. */
+/* The first use of the list if it is due; during a shutdown, the first use in any case. */
 static struct use *first_due(const struct connect_service *service, const struct list *list)
 {
     if (list_is_empty(list))

@@ -9,7 +9,7 @@
 
 enum { CONDITION_ARENA_BYTES_MAX = 1024 * 1024 };
 
-/* ---- the same in form ---- */
+/* ---- equal forms ---- */
 
 static bool is_same(const struct expr_node *a, const struct expr_node *b);
 

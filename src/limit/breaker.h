@@ -9,19 +9,19 @@
  * they are a large enough fraction of those that tried. Each account counts once, however many
  * calls it makes. Even then it lets pass
  *   - an account whose last execution there, within the window, succeeded;
- *   - probes: one at a time for an account, a few for all; during the open period one
- *     now and then from an account that did not fail there lately, so that failing accounts do not
- *     block the others.
- * One of these that succeeds closes the circuit, and those of accounts may be probed at once.
+ *   - probes: one at a time for each account, and a few in total. During the open period, one
+ *     probe now and then is from an account that did not fail there lately, so that failing
+ *     accounts do not block the others.
+ * The first of these executions that succeeds closes the circuit, and circuits of accounts may then
+ * be probed at once.
  *
  * A host that a connection names (`is_host_given`) concerns only its account: it has circuits by
  * account alone, separate from those of an app at the same origin.
  *
- * An execution has one vote, given at its end, whatever number of attempts it made. A reply below
- * 500 is a success: the provider works. An execution that was not sent because of this server has
- * no vote.
+ * An execution has one vote, given at its end, however many attempts it made. A reply below 500 is
+ * a success: the provider works. An execution that was not sent because of this server has no vote.
  *
- * Limits: origins_max origins and members_max pairs of account and origin are remembered, the least
+ * Limits: origins_max origins and members_max pairs of account and origin are remembered; the least
  * recently used one without executions is dropped first; an account displaces only itself and the
  * few in its shard of the table. The time comes from the caller (loop clock). Not for several
  * threads.
@@ -79,7 +79,7 @@ struct breaker_refusal {
 
 /* NULL: out of memory. */
 struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
-/* No pass may be in (asserted). */
+/* No pass may be in use (asserted). */
 void breaker_free(struct breaker *breaker);
 
 /* Returns false if a circuit is open; refusal says which, and for how long. Each true requires
@@ -91,7 +91,7 @@ bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
 /* Whether a circuit has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
-/* The vote. Leaves. */
+/* Votes, then leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
 /* The state changes that the last vote caused in the account's circuit and the origin's, for
  * other processes. */

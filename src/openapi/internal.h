@@ -35,7 +35,7 @@ struct import_file {
 };
 
 struct import {
-    struct arena *arena; /* that of the result: everything is allocated there */
+    struct arena *arena; /* arena of the result: everything is allocated there */
     struct import_result *result;
     const struct json *document;
     const struct json *integration, *operations; /* members of the overrides, may be NULL */

@@ -248,7 +248,7 @@ static void emit_in_class(const struct translation *t, const struct atom *atom)
     }
 }
 
-/* As a term outside classes. */
+/* Writes the atom as a term outside classes. */
 static void emit_atom(struct translation *t, const struct atom *atom)
 {
     char letter = (char)atom->code_point;

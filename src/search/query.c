@@ -25,7 +25,7 @@ struct state {
     bool is_inside;        /* after a preposition that introduces a container */
     size_t content;        /* meaningful words of the clause so far */
     size_t verb;           /* the first of them */
-    uint32_t verb_classes; /* the verb's */
+    uint32_t verb_classes; /* classes of the verb */
     bool has_things;       /* a word other than an app's name came before */
 };
 
