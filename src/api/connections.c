@@ -1,7 +1,7 @@
 /*
- * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE of the latter
- * (admin scope): the account's connections, without their credentials. Apps are connected in the
- * dashboard, through POST /api/connect/sessions (connect_session.c).
+ * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE
+ * /api/connections/{id} (admin scope): the account's connections, without their credentials. Apps
+ * are connected in the dashboard, through POST /api/connect/sessions (connect_session.c).
  */
 #include "api/listing.h"
 #include "connect/command.h"

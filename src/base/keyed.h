@@ -25,7 +25,7 @@ struct keyed {
 
 struct keyed_table {
     struct map map;     /* struct keyed, by key */
-    struct list spares; /* by ring */
+    struct list spares; /* struct keyed, linked by `ring` */
     size_t spare_count, size;
 };
 

@@ -17,7 +17,7 @@ enum { END_LEN = 32 };
 
 struct level_style {
     const char *name;   /* in JSON */
-    const char *text;   /* on a terminal, 5 wide */
+    const char *text;   /* on a terminal, 5 columns wide */
     const char *colour; /* SGR */
 };
 

@@ -45,7 +45,7 @@ struct secret {
             uint32_t len;
         };
     };
-    char bytes[]; /* and a NUL */
+    char bytes[]; /* followed by a NUL */
 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;

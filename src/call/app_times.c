@@ -8,7 +8,7 @@
 
 struct app_times {
     struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until the first is counted */
-    slice id;                                                  /* after the struct */
+    slice id;                                                  /* stored after the struct */
 };
 
 static struct metric execution_seconds = METRIC_INIT(

@@ -135,7 +135,7 @@ enum catalog_rule_outcome {
 
 /* Maps a reply to an error: the first rule whose `when` is true applies. */
 struct catalog_error_rule {
-    uint32_t source_index; /* in the manifest's array */
+    uint32_t source_index; /* index in the manifest's array */
     bool is_of_part;       /* the rule is from a part, whose name is at source_index */
     const struct expr *when;
     bool on_success;
@@ -151,15 +151,15 @@ struct catalog_error_rules {
 };
 
 /* The form of arrays and objects in a query or a form. An array is a repeated name (objects are
- * refused), name[]=, or name[0]=; with the latter two an object is name[key]=. In the last form
- * an array repeats the name, and an object is name[key]=. */
+ * refused), name[]=, or name[0]=; in these last two forms an object is name[key]=. With
+ * NESTING_DEEP an array repeats the name, and an object is name[key]=. */
 enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES, NESTING_DEEP };
 
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
 
 struct catalog_request {
     slice method;
-    const struct expr_template *base_url; /* NULL: the integration's */
+    const struct expr_template *base_url; /* NULL: that of the integration */
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
     const struct expr_template *path;
     /* From an earlier reply, instead of base_url and path: an absolute URL, or a path on the
@@ -199,7 +199,7 @@ enum catalog_reply_kind { REPLY_KIND_ANY, REPLY_KIND_OBJECT, REPLY_KIND_ARRAY };
 /* How to recognize the action's own 2xx reply. */
 struct catalog_reply {
     enum catalog_reply_body body;
-    enum catalog_reply_kind kind; /* of JSON */
+    enum catalog_reply_kind kind; /* kind of the JSON value */
     bool is_kind_known;           /* set in the manifest, or derived */
     /* members that the reply always has: expressions, and their texts for messages */
     const struct expr **required;
@@ -305,7 +305,7 @@ struct catalog_integration {
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;
-    size_t position;     /* in the catalog's integrations */
+    size_t position;     /* index in the catalog's integrations */
     size_t action_first; /* position of its actions in the pack */
     size_t search_first; /* its position in the search index; its actions follow */
     slice source;        /* its JSON without `actions`, in the pack */
@@ -323,10 +323,10 @@ struct catalog_integration {
     size_t auth_count;
     struct catalog_identity identity;
     const struct json *scope_words; /* object: scope -> what it allows, for people; NULL: none */
-    bool follows_redirects;         /* on their own origin */
+    bool follows_redirects;         /* follows redirects within an origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    const struct json *not_done_statuses; /* like an action's; NULL: the default statuses
+    const struct json *not_done_statuses; /* as for an action; NULL: the default statuses
                                            * (call/effect.h) */
 };
 
@@ -367,7 +367,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* Loads the built-in manifests, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
-/* Reads one file into the arena; its path is its name. false: see the report. */
+/* Reads one file into the arena; its path is used as its name. false: see the report. */
 bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
                        struct catalog_source *out, struct catalog_report *report) MUST_CHECK;
 /* Reads the *.json files of a folder into items, sorted by name; returns their number. Names and
@@ -471,7 +471,7 @@ slice catalog_scope_words(const struct catalog_integration *integration, slice s
 
 /* The members of a stored credential, by type of auth. */
 struct catalog_credential {
-    const char *advice;              /* which of them `send` should use */
+    const char *advice;              /* which of the members `send` should use */
     const char *required, *optional; /* its members, separated by blanks */
     const char *form;                /* the members in words: "username and password" */
 };

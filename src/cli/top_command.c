@@ -28,7 +28,7 @@ struct top {
 
 /* ---- queries ---- */
 
-/* Each worker has its own port: that of metrics-listen or one of those after it. */
+/* Each worker has its own port: the port of metrics-listen or one of the ports after it. */
 static int ask_all(struct top *top, struct samples *samples, struct err *err)
 {
     const struct config *config = top->call->config;

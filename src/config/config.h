@@ -64,7 +64,7 @@ struct config_item {
     const char *name;
     enum config_kind kind;
     unsigned scopes;
-    size_t offset; /* in struct config */
+    size_t offset; /* offset in struct config */
     const char *default_text;
     uint64_t min, max; /* limits of a count, ms or bytes */
     const char *value_name, *help;

@@ -26,7 +26,7 @@ enum {
 struct entry {
     struct cache_entry cached;
     int status;
-    struct connect_set *set; /* with OK */
+    struct connect_set *set; /* set if status is OK */
 };
 
 struct load {

@@ -98,9 +98,9 @@ struct oauth_finish {
     slice integration_id;  /* known once the state was loaded */
     int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     bool may_change_identity;
-    slice label, params;           /* as in the request that began it; SLICE_NONE: not given */
-    struct secret *credential;     /* of the connection, with OAUTH_DONE: a reference for the
-                                    * caller */
+    slice label, params; /* as in the request that began it; SLICE_NONE: not given */
+    /* if OAUTH_DONE: that of the connection, a reference for the caller */
+    struct secret *credential;
     slice id_token;                /* SLICE_NONE: none */
     int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */

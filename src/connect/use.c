@@ -15,7 +15,7 @@
 enum {
     USES_MAX = 20000, /* connections remembered: beyond this a use is counted, but not stored */
     SOON_MS = 1000,
-    SENT_MAX = 1000, /* statements under way; those of a turn share a commit */
+    SENT_MAX = 1000, /* statements under way; statements of one turn share a commit */
     KEY_LEN = 16 + 8,
 };
 

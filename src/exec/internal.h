@@ -56,7 +56,7 @@ struct exec_pages {
     size_t bytes;
     struct json all;
     struct exec_outcome kept; /* the outcome after the previous page */
-    const struct json *input; /* the current page's; NULL: the first page */
+    const struct json *input; /* input of the current page; NULL: the first page */
     slice stopped;
     bool is_taken, is_ended; /* the last reply was appended; no page follows */
 };
@@ -138,7 +138,7 @@ struct exec {
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
     struct budget_use use;               /* its memory, charged to its account */
-    struct list all_link;                /* in the service */
+    struct list all_link;                /* in the service's list `all` */
     /* what it waits for, one at a time */
     struct pg_query query;
     struct op_timer timer;

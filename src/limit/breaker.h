@@ -43,23 +43,25 @@ struct breaker;
 
 /* 0 means the default for each member except volume_min. */
 struct breaker_config {
-    unsigned volume_min;   /* executions in a window before a circuit may open; 0: no circuit
-                            * ever opens */
-    unsigned accounts_min; /* accounts that must have failed before the origin's circuit opens, 3 */
-    unsigned percent;      /* percentage of executions, or of accounts, that must have failed, 50 */
-    unsigned window_ms;    /* 10000 */
-    unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
-    unsigned open_ms_max;  /* up to this, 60000 */
-    unsigned probes_max;   /* at the same time, 3 */
-    size_t origins_max;    /* 4096 */
-    size_t members_max;    /* 16384 */
+    unsigned volume_min; /* executions in a window before a circuit may open; 0: no circuit
+                          * ever opens */
+    /* accounts that must have failed before the origin's circuit opens; default 3 */
+    unsigned accounts_min;
+    /* percentage of executions, or of accounts, that must have failed; default 50 */
+    unsigned percent;
+    unsigned window_ms;   /* default 10000 */
+    unsigned open_ms;     /* first open period, doubled each time; default 5000 */
+    unsigned open_ms_max; /* longest open period; default 60000 */
+    unsigned probes_max;  /* probes at the same time; default 3 */
+    size_t origins_max;   /* default 4096 */
+    size_t members_max;   /* default 16384 */
 };
 
 /* An account and the origin that it calls. Borrowed during a call of the functions below. */
 struct breaker_key {
     struct uuid account_id;
     slice origin;         /* scheme and authority of a URL */
-    slice integration_id; /* with is_host_given */
+    slice integration_id; /* used only with is_host_given */
     bool is_host_given;
 };
 

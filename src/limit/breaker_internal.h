@@ -30,7 +30,7 @@ struct window {
 };
 
 struct circuit {
-    bool is_open;     /* until a probe has succeeded */
+    bool is_open;     /* true until a probe has succeeded */
     unsigned open_ms; /* length of the current or last period */
     uint64_t opened_ns, open_until_ns;
     size_t probes;
@@ -40,7 +40,7 @@ struct breaker_origin {
     struct breaker *breaker;
     struct list age_link; /* least recently used first */
     struct circuit circuit;
-    struct list members; /* by origin_link */
+    struct list members; /* struct breaker_member, linked by origin_link */
     size_t passes;       /* number of all passes */
     unsigned openings;   /* counts openings and closings; each makes earlier counts void */
     uint64_t closed_ns, fresh_probe_ns;
@@ -75,7 +75,7 @@ struct breaker {
     struct map origins;
     struct keyed_table members;
     struct list by_age;             /* origins */
-    struct breaker_votes_news news; /* from the last vote */
+    struct breaker_votes_news news; /* changes caused by the last vote */
     struct uuid first;              /* first account; nil: none */
     bool has_others;
     struct shard shards[BREAKER_SHARDS];

@@ -157,7 +157,7 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
-/* NULL: all members of its shard have executions under way, or no memory; then it is not
+/* NULL: all members of the shard have executions under way, or no memory; then the member is not
  * counted. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)

@@ -317,7 +317,7 @@ static bool read_modern(struct reading *r)
     return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
-/* Decides by the version in the body, else by the header. Only 2026-07-28 has the former;
+/* Decides by the version in the body, else by the header. Only 2026-07-28 has it in the body;
  * revisions before 2025-06-18 have neither. */
 static bool read_version(struct reading *r)
 {

@@ -39,7 +39,7 @@ struct schema_run {
     const struct schema *schema;
     const char *stop_reason; /* set if the run was stopped early; all answers are then "no" */
     bool is_known_invalid;   /* the instance is invalid: only the reasons are still needed */
-    size_t violations_max;   /* in the report; the run ends at this number */
+    size_t violations_max;   /* maximum of violations in the report; the run ends there */
     unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
 };
 

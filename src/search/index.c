@@ -55,7 +55,7 @@ struct term {
     bool is_app_name, is_generic, is_verb;
     uint32_t phrase_first, phrase_count;
     uint32_t last_doc, last_entry; /* the last document for which it was entered */
-    uint32_t number;               /* in the order of stems */
+    uint32_t number;               /* position in the order of stems */
     struct term *next;
 };
 

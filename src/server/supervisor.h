@@ -31,7 +31,7 @@ int supervisor_run(const struct config *config, char *const *argv,
 
 /* The data that the parent passes to a worker, from SLUICE_WORKER. */
 struct worker {
-    unsigned index;                 /* from 0 */
+    unsigned index;                 /* counted from 0 */
     int report_fd;                  /* worker_report writes to it */
     struct systemd_sockets sockets; /* sockets that the parent has bound */
     struct tcp_share share; /* counters shared with its siblings; connections NULL: no shared

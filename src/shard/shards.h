@@ -16,7 +16,7 @@
 #include "shard/shard.h"
 
 struct shards {
-    struct pg_router router; /* the coordinator's */
+    struct pg_router router; /* router of the coordinator's pool */
     struct pg_pool *coordinator;
     struct pg_pool_config config;
     char *conninfo, *application_name;

@@ -15,7 +15,7 @@ enum vault_command_kind {
     VAULT_ACCOUNT_CREATE,
     VAULT_ACCOUNT_DISABLE,
     VAULT_ACCOUNT_ENABLE,
-    VAULT_ACCOUNT_MARK, /* its mark and colour */
+    VAULT_ACCOUNT_MARK, /* sets its mark and colour */
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
