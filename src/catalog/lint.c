@@ -20,7 +20,7 @@ enum {
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* and the app's name: known once there is a reply */
+    ROOT_HEADERS = 16, /* headers, and the app's name: known once there is a reply */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */

@@ -67,8 +67,8 @@ int command_main(const struct command *const *commands, size_t count, int argc, 
  * (asserted). */
 slice command_option(const struct command_call *call, const char *name);
 bool command_has(const struct command_call *call, const char *name);
-/* Both print "sluice accounts create: sentence" to stderr. command_fail returns EXIT_FAILED;
- * command_misuse is for wrong use, points to --help and returns EXIT_USAGE. */
+/* Both functions print "sluice accounts create: sentence" to stderr. command_fail returns
+ * EXIT_FAILED; command_misuse is for wrong use, points to --help and returns EXIT_USAGE. */
 int command_fail(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -61,7 +61,7 @@ struct mcp_message {
 /* Why a message is refused, with 400. data: as for mcp_reply_error. */
 struct mcp_fault {
     enum mcp_code code;
-    slice text, data;      /* in the arena; text is SLICE_NONE if there was no room */
+    slice text, data;      /* in the arena; text is SLICE_NONE if there was no memory */
     const struct json *id; /* id of the message; NULL: no id could be read */
 };
 
