@@ -27,7 +27,7 @@ enum {
 struct item {
     struct exec *exec;
     slice problem;         /* SLICE_NONE: exec was started */
-    unsigned status;       /* the problem's */
+    unsigned status;       /* HTTP status of the problem */
     int64_t retry_after_s; /* 0: not in the answer */
 };
 

@@ -22,7 +22,7 @@
 enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
-    const struct catalog_integration *app; /* until the first wait */
+    const struct catalog_integration *app; /* valid until the first wait */
     int64_t wanted_id;                     /* the named connection; 0: none */
     struct connect_session *session;       /* the session of in.link */
     slice url;
@@ -44,8 +44,8 @@ static bool is_return_url(slice text)
            url_parse(text, &url, NULL) == OK && (url.is_https || is_loopback(&url));
 }
 
-/* The token is the account, so that the row is found by its key, and 256 random bits; the hash
- * covers all of it. */
+/* The token consists of the account's id, so that the row is found by its key, and 256 random bits;
+ * the hash covers the whole token. */
 static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;

@@ -46,7 +46,7 @@ static enum op_result begin_ready(struct api_request *request)
     struct pg_pool *pool = request->api->config.pool;
     if (http_server_is_draining(request->serve.exchange->server))
         return reply_not_ready(request, "this server is draining");
-    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to anonymous clients */
+    if (!pg_pool_is_ready(pool)) /* the reason is logged, but not shown to anonymous clients */
         return reply_not_ready(request, "the database cannot be reached");
     /* the pool's connections may be open although the database does not answer, so this sends a
      * statement */

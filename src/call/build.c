@@ -448,7 +448,7 @@ static int build_url(struct build *b, const struct json *credential)
     b->out->url = arena_dup(b->arena, buf_slice(&url));
     if (result == OK && (!buf_is_ok(&url) || !b->out->url.ptr))
         result = err_set(b->err, ERR_NOMEM, "out of memory");
-    if (result == OK) /* as it was encoded */
+    if (result == OK) /* masked in its encoded form */
         secret_mask_add(&b->out->secrets, slice_first(slice_from(b->out->url, b->out->secret_at),
                                                       b->out->secret_len));
     buf_deinit(&url);
@@ -666,7 +666,7 @@ static int body_file(struct build *b)
                      ? request->content_type
                      : call_file_type(file);
     if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
-        return OK; /* the vendor accepts no other: the request's headers have it */
+        return OK; /* the only type that the vendor accepts is among the request's headers */
     return add_header(b, SLICE("Content-Type"), type);
 }
 

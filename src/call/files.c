@@ -39,7 +39,7 @@ static bool is_printable(slice text)
     return true;
 }
 
-/* One fault more. */
+/* Adds a fault to the list. */
 static void add_file_fault(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void add_file_fault(struct buf *out, const char *fmt, ...)
 {

@@ -25,7 +25,7 @@ enum {
 struct reply {
     const struct catalog_action *action;
     const struct catalog_reply *wanted;
-    struct call_progress *progress; /* NULL: of the only request */
+    struct call_progress *progress; /* NULL: the action has only one request */
     unsigned at;
     bool acts; /* the request may have acted */
     const struct catalog_auth *auth;

@@ -20,12 +20,12 @@ enum {
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* and the app's name: known with a reply, besides status and body */
+    ROOT_HEADERS = 16, /* headers, and the app's name: known once there is a reply */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
     ROOT_SECOND = 256,
-    ROOT_ANSWER = 512, /* status, body */
+    ROOT_ANSWER = 512, /* status and body */
     ROOT_REPLY = ROOT_ANSWER | ROOT_HEADERS,
     RECIPIENT_NAME_MAX = 30,
 };
@@ -183,7 +183,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         return;
     case BODY_JSON:
         check_template(lint, "request/body/json", allowed, request->body);
-        check_quotes(lint, "request/body/json", request->body, "/query"); /* GraphQL's */
+        check_quotes(lint, "request/body/json", request->body, "/query"); /* a GraphQL query */
         return;
     case BODY_RAW:
         check_template(lint, "request/body/raw", allowed, request->body);

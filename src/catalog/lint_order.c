@@ -85,9 +85,8 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
         struct err slip; /* a slip is the actual fault, and is reported with its position */
-        if (rules->items[i].is_of_part || /* the app's own rules before it are special cases of
-                                           * it */
-            expr_find_slip(rules->items[i].when, &slip) ||
+        /* rules that the app has before a part are special cases of the part's rules */
+        if (rules->items[i].is_of_part || expr_find_slip(rules->items[i].when, &slip) ||
             is_reached_between(&lint, i, 400, STATUS_MAX) ||
             is_reached_between(&lint, i, STATUS_MIN, 299) ||
             (!lint.may_match && is_reached_between(&lint, i, 300, 399)))

@@ -79,7 +79,7 @@ bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
 struct credential_use {
     enum catalog_auth_kind kind;
     slice unknown; /* a member that the type does not have */
-    bool is_known; /* reads another existing member, or the whole */
+    bool is_known; /* reads another existing member, or the whole credential */
 };
 
 static bool on_credential_path(void *user, const slice *names, size_t count)

@@ -190,7 +190,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     static const char *const token_bodies[] = {"form", "json", NULL};
     auth->authorize_url = reader_text(r, "authorize_url");
     auth->token_url = reader_text(r, "token_url");
-    (void)reader_text(r, "revoke_url"); /* in older manifests; without effect */
+    (void)reader_text(r, "revoke_url"); /* older manifests have it; it has no effect */
     auth->scopes = reader_texts(r, "scopes");
     read_optional_scopes(r, auth);
     auth->scope_separator = reader_text(r, "scope_separator");

@@ -347,7 +347,8 @@ static bool has_part(const struct json *parts, slice name)
     return false;
 }
 
-/* sluice writes the member, so each possible body must have members, but not this one. */
+/* sluice writes the member itself, so each possible body must be of a kind that has members, and
+ * must not have this one already. */
 static void check_key_body(const struct reader *r, const struct json *body, slice member)
 {
     const struct json *json = JSON_GET(body, "json");

@@ -15,7 +15,7 @@ static slice short_action_id(const struct exec *exec)
                         : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
-/* The deadline began as the setting's. The caller's time-out for this call overrides the
+/* The deadline was first set from the setting. The caller's time-out for this call overrides the
  * action's own, and no run outlives the caller's deadline. */
 static void set_deadline(struct exec *exec)
 {
@@ -115,7 +115,7 @@ static slice say_no_integration(struct exec *exec)
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
-/* The action in recommended_next_action, called as an app's tool. */
+/* Whether the action is the tool of recommended_next_action, called as if it belonged to an app. */
 static bool is_connect_tool(const struct exec *exec)
 {
     slice service = SLICE(EXEC_CONNECT_TOOL), action = service;

@@ -131,7 +131,8 @@ static slice action_title(const struct list_page *page, slice app_id, slice acti
     return action ? action->title : SLICE_NONE;
 }
 
-/* What was done or went wrong, in words: those of the execution, else the title of its action. */
+/* Writes what was done or what went wrong: the execution's own words, else the title of its
+ * action. */
 static void put_words(struct list_page *page, slice item, slice app_id, slice action_id)
 {
     slice display = json_scan_get(item, SLICE("display"), page->arena);

@@ -162,7 +162,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     json_member_str(w, "method", SLICE("elicitation/create"));
     json_member_open(w, "params", '{');
     json_member_str(w, "mode", SLICE("form"));
-    mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
+    mcp_put_visible(w, "message", message, SLICE("\n")); /* keeps its line breaks */
 }
 
 /* A name that is not a plain word is written as JSON. Otherwise it could look like a name with a
@@ -317,7 +317,7 @@ static bool read_modern(struct reading *r)
     return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
-/* Decides by the version in the body, else by the header. Only 2026-07-28 has the former;
+/* Decides by the version in the body, else by the header. Only 2026-07-28 has it in the body;
  * revisions before 2025-06-18 have neither. */
 static bool read_version(struct reading *r)
 {

@@ -1,7 +1,7 @@
 /*
- * Texts of sluice name routes of its API. That is where most of them are used, and some are stored.
- * A client of MCP has tools instead: in answers to it, each route is replaced by the equivalent
- * tool, or by "the dashboard" if there is none. Private to the mcp room.
+ * Texts of sluice name routes of its API. Most of these texts are answers of the API, and some are
+ * stored. A client of MCP has tools instead: in answers to it, each route is replaced by the
+ * equivalent tool, or by "the dashboard" if there is none. Private to the mcp room.
  */
 #ifndef MCP_WORDS_H
 #define MCP_WORDS_H

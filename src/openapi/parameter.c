@@ -140,7 +140,7 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
     return template_of(op, import_input_path(op, input));
 }
 
-/* ---- how one travels ---- */
+/* ---- how a parameter is written ---- */
 
 static struct import_input *add_parameter_input(struct import_op *op, const struct parameter *p)
 {
@@ -385,7 +385,7 @@ static void append_literal(struct buf *out, slice text)
         slice escape = slice_first(slice_from(text, i), 3);
         bool is_escape = c == '%' && escape.len == 3 && ascii_is_hex(escape.ptr[1]) &&
                          ascii_is_hex(escape.ptr[2]);
-        bool is_placeholder = c == '$' && i + 1 == text.len; /* before a brace */
+        bool is_placeholder = c == '$' && i + 1 == text.len; /* a dollar before a brace */
         if (ascii_is_alnum(c) || is_escape ||
             (slice_find_char(SLICE("-._~!$&'()*+,;=:@/"), c) >= 0 && !is_placeholder))
             buf_append_char(out, c);

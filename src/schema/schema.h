@@ -23,8 +23,9 @@ enum {
     SCHEMA_DEPTH_MAX = 2048,   /* nested subschemas while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
-    SCHEMA_FUEL = 10 * 1000 * 1000,       /* one to three nanoseconds each, in a release build */
-    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find all violations */
+    /* steps of one to three nanoseconds each, in a release build */
+    SCHEMA_FUEL = 10 * 1000 * 1000,
+    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* additional steps to find all violations */
 };
 
 struct schema;
@@ -47,7 +48,7 @@ struct schema_violation {
                      * document's URI before the # unless it is the root document */
     slice message;  /* "must be at most 20 (got 50)"; can follow "pointer: " */
     slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
-    uint8_t types;  /* the allowed ones, if the type is wrong (private to schema) */
+    uint8_t types;  /* if the value has a wrong type: the allowed types (private to schema) */
 };
 
 struct schema_report {
@@ -74,7 +75,7 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
 
-/* The places that schema_mend changed, as JSON Pointers; in its arena. */
+/* The places that schema_mend changed, as JSON Pointers in its arena. */
 struct schema_slips {
     slice pointers[SCHEMA_VIOLATIONS_MAX];
     size_t count;

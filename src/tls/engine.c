@@ -186,7 +186,7 @@ static void engine_record_failed(struct tls_engine *engine, int code)
         err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
     else
         err_set(&why, ERR_IO, "a TLS record could not be read or written: %s", text);
-    if (engine_flush(engine)) /* this side's alert */
+    if (engine_flush(engine)) /* sends this side's alert */
         engine_close_under(engine, &why);
 }
 
@@ -359,7 +359,7 @@ static void engine_fail_handshake(struct tls_engine *engine, int code)
     struct err why = {0};
     engine->hooks->explain(engine, code, &why);
     ASSERT(why.code != OK);
-    if (engine_flush(engine)) /* this side's alert */
+    if (engine_flush(engine)) /* sends this side's alert */
         engine_close_under(engine, &why);
 }
 
