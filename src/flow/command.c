@@ -337,7 +337,7 @@ static enum op_result step_send(struct op *op)
 static enum op_result send_again(struct flow_command *command)
 {
     struct op *op = &command->op;
-    command->query.is_unknown = true; /* of ERR_NOMEM, too */
+    command->query.is_unknown = true; /* also after ERR_NOMEM */
     if (loop_now_ns(op->loop) - op->started_ns < SEND_MS_MAX * UINT64_C(1000000)) {
         op_sleep(op, &command->timer, AGAIN_MS, "the database, to learn whether the flow began");
         return op_wait_then(op, COMMAND_SEND);
@@ -423,7 +423,7 @@ static enum op_result step_loaded(struct op *op)
                                  : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
-    flow_template_unref(command->find.tmpl); /* the previous attempt's */
+    flow_template_unref(command->find.tmpl); /* the reference of the previous attempt */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
                            op))

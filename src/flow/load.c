@@ -244,8 +244,8 @@ static bool page_is_long(const struct flow_page *page)
     return page->text.len > PAGE_BYTES;
 }
 
-/* If a search for a template's flows has read its maximum in one statement, and found fewer than
- * wanted, it continues after them. */
+/* If a search for a template's flows has read its maximum in one statement and found fewer than
+ * wanted, it continues after the last flow read. */
 static bool may_search_on(const struct flow_page *page)
 {
     return !page->wants_rows && page->next == page->listed && !uuid_is_nil(page->older) &&

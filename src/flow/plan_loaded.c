@@ -54,8 +54,9 @@ static bool has_doubt(struct flow_run *run, int64_t step)
 }
 
 /* A wait or an approval that is over. flow_plan_make fills in the plan's fields; its kind, times
- * and input come from the stored pause, since evaluating them now would give others. A pause is
- * shortened to the deadline (park_until), so an end at the deadline is the deadline. */
+ * and input come from the stored pause, since evaluating them now would give different values. A
+ * pause is shortened to the deadline (park_until), so a pause that ends at the deadline has been
+ * ended by the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;

@@ -75,7 +75,7 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
 
 /* ---- steps ---- */
 
-/* The last attempt has ended, and no other has begun since. */
+/* Whether the last attempt has ended, and no other attempt has begun since. */
 static bool has_ended(const struct step_view *step, const struct flow *flow)
 {
     return step->last && step->last->attempt >= flow->attempt;

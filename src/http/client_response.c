@@ -369,7 +369,7 @@ static int on_headers_complete(llhttp_t *parser)
     call->status = parser->status_code;
     response->keep_alive_s = keep_alive_seconds(call);
     if (slice_eq_cstr(call->method, "HEAD"))
-        /* 1 for llhttp: no body (RFC 9110 9.3.2). */
+        /* 1 tells llhttp that there is no body (RFC 9110 9.3.2). */
         return 1; /* no body follows, whatever the head says */
     /* 204 and 304 have no body either (RFC 9112 6.3); llhttp handles that itself. */
     bool has_body = call->status != 204 && call->status != 304;

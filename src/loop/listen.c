@@ -12,11 +12,11 @@
 #include "loop/tcp_internal.h"
 
 enum {
-    ACCEPTS_A_TURN_MAX = 128, /* after that poll reports the rest again */
-    ACCEPTS_A_VISIT = 8,      /* then others are read */
+    ACCEPTS_A_TURN_MAX = 128, /* later turns accept the rest */
+    ACCEPTS_A_VISIT = 8,      /* accepts before other readers have their turn */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
-    LEFT_ACCEPTS_MAX = 4, /* connections that no other process has accepted by then */
+    LEFT_ACCEPTS_MAX = 4, /* connections left by other processes, accepted after LEAVE_MS */
 };
 
 struct tcp_listener {

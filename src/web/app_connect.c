@@ -30,7 +30,7 @@ struct connecting {
     struct secret *credential;
     struct call_enrol enrol;
     struct oauth_begin begin;
-    struct connection row; /* the one to reconnect */
+    struct connection row; /* the connection to reconnect */
 };
 
 static void on_cancel(struct web_request *request)

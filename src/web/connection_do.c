@@ -12,7 +12,7 @@ struct changing {
 };
 
 struct testing {
-    int64_t id, rev; /* rev: of the tested credential */
+    int64_t id, rev; /* rev: the revision of the tested credential */
     struct changing known;
     slice integration_id;
     struct connect_lookup lookup;

@@ -14,8 +14,8 @@ struct rerun {
     slice integration_id, action_id; /* the earlier execution's */
     struct connection connection;
     int64_t connection_id;
-    bool has_connection; /* it still exists */
-    bool is_sent;        /* else the form is requested */
+    bool has_connection; /* the connection still exists */
+    bool is_sent;        /* false: the form is requested */
     struct pg_query named;
     struct exec *exec;
 };

@@ -10,7 +10,7 @@ enum { ONCE_AGAIN = 'r', INPUT_BYTES_MAX = 3 * 1024 };
 
 struct again {
     struct flow_load *load;     /* until its next step */
-    struct flow_template *tmpl; /* the version for new flows; NULL: no longer exists */
+    struct flow_template *tmpl; /* the version for new flows; NULL: the template no longer exists */
     slice key, title, input;
     bool is_changed; /* the earlier flow has a different version */
     struct flow_names *names;

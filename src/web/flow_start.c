@@ -15,7 +15,7 @@ enum {
     CHOICES_MAX = 4, /* inputs of a template that choose a connection; further ones are text
                       * fields */
     FAULT_BYTES_MAX = 4096,
-    CONNECTIONS_MAX = 50, /* choices of such a field; if the app has more, the id is typed */
+    CONNECTIONS_MAX = 50, /* connections offered by a field; if the app has more, the id is typed */
 };
 
 /* An input that names a connection of an app. */

@@ -102,7 +102,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
-        if (choices[i].scope == SCOPE_EXECUTE || /* by its two */
+        if (choices[i].scope == SCOPE_EXECUTE || /* offered as its two parts */
             !serve_may(&request->serve, (uint32_t)choices[i].scope))
             continue;
         json_open(w, '{');

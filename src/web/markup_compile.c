@@ -20,7 +20,7 @@ struct open {
     size_t at;                  /* in the source */
     uint32_t op;                /* the op whose `to` is set at the end; NONE */
     uint32_t go;                /* the last GO to the end; its `to` is the GO before it */
-    const struct json *current; /* around it */
+    const struct json *current; /* `current` outside of this element */
 };
 
 struct file {

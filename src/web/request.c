@@ -20,7 +20,7 @@
 #include "web/page.h"
 #include "web/pages.h"
 
-/* The access to a page, and the scope of the session's key that it needs, 0: any. */
+/* The access to a page, and the scope that the session's key needs; 0: any. */
 #define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
 #define VIEW(view)                 (&(const struct web_page){WEB_SESSION, 0, NULL, view})
 
