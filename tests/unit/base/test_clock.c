@@ -293,7 +293,7 @@ static void widens_short_years(void **state)
     }
 }
 
-/* The values of the time zone database. */
+/* The expected values come from the time zone database. */
 static void knows_the_next_midnight(void **state)
 {
     static const struct {
@@ -354,7 +354,7 @@ static void shares_a_clock(void **state)
     assert_in_range(offset + now_us, 1001 * US - 10000, 1001 * US + 10000);
     assert_true(before >= now_us);
     const struct {
-        int64_t shared_s, sent_s, moves_to_s; /* sent before now */
+        int64_t shared_s, sent_s, moves_to_s; /* sent_s: how long before now it was sent */
     } answers[] = {
         {1000, 100, 1001}, /* slow, so it proves nothing */
         {1005, 0, 1005},   /* immediate */

@@ -57,7 +57,7 @@ static void entries_are_served_in_turn(void **state)
 {
     enum { NODES = 6 };
     static const char *const keys[NODES] = {"a", "a", "b", "a", "c", "b"};
-    static const size_t order[NODES - 1] = {0, 2, 1, 5, 3}; /* 4 leaves before its turn */
+    static const size_t order[NODES - 1] = {0, 2, 1, 5, 3}; /* node 4 is removed before its turn */
     struct keyed_table table;
     struct list ring = LIST_INIT(ring), nodes[NODES];
     (void)state;

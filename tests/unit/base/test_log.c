@@ -440,7 +440,7 @@ static void a_full_socket_drops_and_tells(void **state)
     check_backlog(ends[0], ends[1]);
 }
 
-/* If a pipe cannot be opened a second time, each write is preceded by a poll. */
+/* If a pipe cannot be opened a second time, the log polls it before each write. */
 static void a_blocking_pipe_is_asked_first(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void a_gone_reader_is_no_trouble(void **state)
     for (int i = 0; i < 50; i++)
         log_event(LOG_ERROR, "m", LOG_INT("n", i));
     assert_true(log_dropped() >= dropped + 50);
-    log_set_fd(-1); /* neither is a missing fd */
+    log_set_fd(-1); /* a missing descriptor does no harm either */
     log_event(LOG_ERROR, "m", LOG_INT("n", 1));
     open_file(LOG_INFO, LOG_JSON);
     log_event(LOG_INFO, "back", LOG_INT("n", 1));

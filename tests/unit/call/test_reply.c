@@ -113,7 +113,7 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     assert_int_equal(out.manifest_fault.len, 0);
 }
 
-/* The message contains text of the reply, so it may be as long as that. */
+/* The message contains text of the reply, so it may be as long as the reply. */
 static void an_output_may_be_as_large_as_its_reply(void **state)
 {
     enum { LENGTH = 3 * EXPR_BYTES_MAX };

@@ -639,11 +639,11 @@ static void the_schema_version_follows_the_schema(void **state)
     slice first = schema_version_of(catalog, &arena);
     catalog_unref(catalog);
     assert_int_equal(first.len, 16);
-    catalog = load(*state, "", "Reads one page.", "Reads a page."); /* not the schema */
+    catalog = load(*state, "", "Reads one page.", "Reads a page."); /* a description */
     assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
     catalog_unref(catalog);
     catalog = load(*state, "", "\"type\":\"string\",\"description\":\"Page id\"",
-                   "\"description\":\"Page id\",\"type\":\"string\""); /* only its order */
+                   "\"description\":\"Page id\",\"type\":\"string\""); /* the order of members */
     assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
     catalog_unref(catalog);
     catalog = load(*state, "", "Page id", "The page's id");

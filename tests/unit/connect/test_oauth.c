@@ -11,7 +11,7 @@
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
 
-/* A begin, or a finish with the storing of the grant, and copies of their results. */
+/* One begin, or one finish that also stores the grant, with copies of the results. */
 struct way {
     struct op op;
     struct oauth_begin_request begin_request;

@@ -27,13 +27,13 @@ static void make_base(void)
     snprintf(data.path, sizeof(data.path), "%s", folder.path);
 }
 
-/* With its contents. */
+/* Removes the folder with its contents. */
 static int rmdir_data(const struct dev_folder *gone)
 {
     return nftw(gone->path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A folder inside, like the data folder. */
+/* Creates a folder inside the test's folder, and uses it as the data folder. */
 static void make_data(const char *name, mode_t mode)
 {
     char path[TEST_PATH_MAX];
@@ -223,12 +223,12 @@ static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
     start(&pg);
     run_sql(&pg, "select n from kept");
     dev_postgres_stop(&pg);
-    /* made again: new data */
+    /* created again: new data */
     data.is_new = true;
     start(&pg);
     assert_true(pg.is_new);
     dev_postgres_stop(&pg);
-    /* removed: the next start of another one deletes it */
+    /* removed: the next start with another data folder deletes the cluster */
     assert_int_equal(rmdir_data(&first), 0);
     make_data("other", 0711);
     start(&pg);

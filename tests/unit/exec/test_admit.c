@@ -298,7 +298,7 @@ static void the_second_request_s_origin_has_a_circuit_of_its_own(void **state)
     assert_slice_has(run.out.message, "The file was uploaded, but it was not posted. Calls of this "
                                       "account to https://files.example kept failing");
     end(m, &run, EXEC_PARTLY_DONE);
-    start(m, &run, "plain", "put"); /* the first's is closed */
+    start(m, &run, "plain", "put"); /* the circuit of the first request is closed */
     machine_reply(m, 200, "{}");
     end(m, &run, EXEC_SUCCEEDED);
 }

@@ -227,7 +227,7 @@ static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 
 /* ---- without memory ---- */
 
-/* The answer is complete. */
+/* Fails the n-th allocation: the answer is complete, or the run reports that it is unavailable. */
 static uint64_t fail_allocation(struct machine *m, const struct way *way, uint64_t n)
 {
     bool is_connected = strcmp(way->app, "files") != 0 && strcmp(way->app, "later") != 0;

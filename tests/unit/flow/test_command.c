@@ -6,7 +6,7 @@
 
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":600,") "," PUT("b", "approval:a", "")),
     TEMPLATE("fault", WAIT("a", "\"${input.n}\"")),
@@ -357,7 +357,7 @@ static void resumes(void **state)
     assert_int_equal(machine_count_steps(m, id, false), 2);
     id = machine_start(m, "pause", confirmed);
     assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
-    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and continues to wait */
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* the flow continues to wait */
     machine_until(m, id, FLOW_COMPLETED);
     machine_begin(m, FLOW_COMMAND_RESUME, id);
     assert_int_equal(machine_end(m), FLOW_ANSWER_CONFLICT);
@@ -372,7 +372,7 @@ static void a_cancel_cuts_what_runs(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
     assert_int_equal(seam_call_count(m->node.http), 0);
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
-    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* it is */
+    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* again */
 }
 
 /* ---- each place ---- */
@@ -454,8 +454,8 @@ static void each_query_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* One fault at one point of a start. "Unavailable" is true: no flow is made, now or later. With
- * a key, the same request makes one flow, however often it is sent. */
+/* One fault at one point of a start. If the answer is "unavailable", no flow is made, now or later.
+ * With a key, the same request makes one flow, however often it is sent. */
 static size_t start_once(bool is_keyed, size_t place, enum seam_fault fault, bool *is_ok)
 {
     struct machine *m = machine_new(templates);

@@ -8,7 +8,7 @@
 
 #define BAD "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"input\":{\"q\":\"${abs(item)}\"}"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("bad", STEP("a", "tool_call", BAD)),
     TEMPLATE_WITH("late", "\"deadline\":2,", GET("a", "\"for_each\":\"input.n\",")),
@@ -174,7 +174,7 @@ static void a_drain_before_the_intent(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
     assert_int_equal(m->store.items.count, 0);
     machine_restart(m);
-    machine_until(m, id, FLOW_COMPLETED); /* none of it was unknown */
+    machine_until(m, id, FLOW_COMPLETED); /* no outcome was unknown */
     assert_int_equal(m->walk.writes, 3);
 }
 

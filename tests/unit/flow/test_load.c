@@ -8,7 +8,7 @@
 #include "machine.h"
 #include "seam/rows_flow.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("ask", PASS("p") "," ASK("a", "")),
     TEMPLATE("read", GET("a", "\"connection\":\"${input.n}\",")),

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("pause", WAIT("a", "\"${input.n}\"")),
     NULL,

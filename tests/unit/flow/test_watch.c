@@ -60,7 +60,7 @@ static void a_change_here_is_told_at_once(void **state)
     flow_watch_add(&service, &other.watch);
     flow_watch_add(&service, &foreign.watch);
     poke(3, FLOW_RUNNING);
-    assert_int_equal(one.count, 0); /* it has read that */
+    assert_int_equal(one.count, 0); /* this watch has already read revision 3 */
     poke(4, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
     assert_int_equal(one.watch.news_rev, 4);

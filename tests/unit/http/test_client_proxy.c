@@ -81,7 +81,7 @@ static void connect_names_the_checked_address(void **state)
     answer_with(addresses, 3);
     call_url(&it, "https://target.test/secret", 0);
     assert_end(&it, HTTP_CALL_PROXY, "the proxy did not connect to target.test (HTTP 502)");
-    /* the private address is never named; after a 502, the next of the others is */
+    /* the private address is never sent to the proxy; after a 502, the next public address is */
     assert_int_equal(it.world.peer.requests, 2);
     slice want = SLICE("CONNECT 93.184.216.35:443 HTTP/1.1\r\nHost: 93.184.216.35:443\r\n"
                        "Proxy-Authorization: Basic dXM6ZXI6cEBzcw==\r\n\r\n");

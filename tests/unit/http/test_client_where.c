@@ -86,7 +86,7 @@ static void the_address_is_what_is_checked(void **state)
     assert_result(&caller, HTTP_CALL_OK);
     assert_non_null(strstr(caller.call.remote, "127.0.0.1:"));
     caller_deinit(&caller);
-    /* none of them */
+    /* none of the addresses answers */
     fake_address(1, "127.0.0.8");
     dns_cache_clear(world.resolver);
     http_peer_close_all(&world.peer, false);

@@ -253,7 +253,7 @@ static void proxies_have_any_number(void **state)
 
 /* ---- time-outs ---- */
 
-/* Of the only connection. */
+/* Whether a request has begun on the only connection. */
 static bool has_begun(const struct app *app)
 {
     const struct list *link = app->server->conns.next;

@@ -126,7 +126,7 @@ static double gauge(void)
     return value;
 }
 
-/* ---- an account's own ---- */
+/* ---- the circuit of an account ---- */
 
 static void it_opens_when_half_of_enough_have_failed(void **state)
 {
@@ -252,7 +252,7 @@ static void those_under_way_when_it_opens_have_no_second_vote(void **state)
     assert_false(is_refused(anna));
 }
 
-/* ---- the origin's ---- */
+/* ---- the circuit of an origin ---- */
 
 static void one_account_is_never_the_cause_for_others(void **state)
 {
@@ -411,7 +411,7 @@ static void one_account_of_several_sets_no_metric(void **state)
     now += 125 * MS;
     assert_true(vote(ORIGIN, anna, false));
     fail_times(9, anna);
-    fail_times(10, bert); /* it answers none of them */
+    fail_times(10, bert); /* now the origin answers none of the accounts */
     assert_int_equal(gauge(), 1);
 }
 

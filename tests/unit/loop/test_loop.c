@@ -451,8 +451,8 @@ static enum op_result step_burn(struct op *op)
     return OP_DONE;
 }
 
-/* The environment sets the maximum length of a turn, so the loop is created again. before: for
- * unset_limit. */
+/* The environment sets the maximum length of a turn, so the loop is created again. *before: the
+ * previous value, for unset_limit. */
 static struct loop *loop_with_limit(void **state, const char *limit_ms, char **before)
 {
     struct err err;
@@ -493,7 +493,7 @@ static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
 enum { LIMIT_MS = 10, OVER_MS = 15, FAR_OVER_MS = 110, PASSED = 1, TAKEN = 2 };
 
 /* Runs that many turns that use that much CPU time. TAKEN: more was charged, as when a host
- * pauses the machine. It is unknown for which turn. */
+ * pauses the machine. The turn to which it was charged is unknown. */
 static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
 {
     uint64_t began_ns = clock_thread_cpu_ns();

@@ -28,7 +28,7 @@ static void a_star_stands_for_any_characters(void **state)
     expect("", "a", false);
 }
 
-/* The number of items times names that are compared in one turn. */
+/* A list compares each item with each name in one turn, so the number of items is limited. */
 static void a_list_is_short(void **state)
 {
     char list[3 * MCP_TOOLS_ITEMS_MAX + 3];

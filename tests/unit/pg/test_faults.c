@@ -214,8 +214,8 @@ static bool all_are_up(void *arg)
     return count == 3;
 }
 
-/* Large reads run one at a time: other large reads wait unsent, and do not take a reader from small
- * reads. */
+/* Large reads run one at a time: the next is sent only after the previous one has ended, so a
+ * connection stays free for small reads. */
 static void test_a_large_read_holds_back_no_small_one(void **state)
 {
     struct pg_bench bench;
@@ -386,7 +386,7 @@ static void test_restarts_lose_nothing(void **state)
     pg_calls_wait(&crowd.bench, calls, CROWD);
     crowd_step(&crowd, CROWD, acked, 0);
     pg_bench_close(&crowd.bench);
-    assert_int_equal(crowd.unknown, 0); /* all could be replayed and had time */
+    assert_int_equal(crowd.unknown, 0); /* all queries could be replayed, and had enough time */
     check_nothing_lost(acked, crowd.acknowledged);
     mem_free(acked);
 }
@@ -435,9 +435,9 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
-/* If a query was sent before, a later failure does not undo what it may have done: the caller is
- * not assured that nothing was done. If its values are refused, they were already refused the
- * first time. */
+/* A query that was sent before may have been done, so a later failure must not tell the caller that
+ * nothing was done. The exception is a query whose values are refused: they were already refused
+ * the first time. */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {
     struct pg_bench bench;
@@ -476,8 +476,8 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend);
 }
 
-/* The first use of a statement comes after the command that fails, and its second use is under
- * way by then. Neither the session nor the statement is at fault. */
+/* A statement is prepared after a command that fails, so the server skips the preparation, and the
+ * second use of the statement is already under way. Both uses succeed in the same session. */
 static void test_a_skipped_preparation_is_made_up_for(void **state)
 {
     struct pg_bench bench;
@@ -662,7 +662,7 @@ static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
     assert_int_equal(calls[0].query.status, ERR_BUSY);
     pg_call_start(&bench, &calls[2], start_result, NULL);
     pg_call_start(&bench, &calls[3], start_attended, NULL);
-    pg_calls_wait(&bench, &calls[3], 1); /* an hour, if it waited */
+    pg_calls_wait(&bench, &calls[3], 1); /* would take an hour if it waited */
     assert_int_equal(calls[3].query.status, ERR_BUSY);
     assert_int_equal(bench.pool->waiting, 2);
     op_cancel(&calls[1].op);

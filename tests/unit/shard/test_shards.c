@@ -231,7 +231,7 @@ static void run_split(void)
                "delete from sluice.note_200; commit");
 }
 
-/* The placement in the pool's view. */
+/* The node of these shards, as far as the pool knows. */
 static int64_t group_of(unsigned index)
 {
     const struct placement *placement = shards_of_bench()->placement;

@@ -68,7 +68,7 @@ static void test_there_and_back(void **state)
     assert_int_equal(strlen(back.csrf), SESSION_CSRF_LEN);
     assert_true(back.until_ms == session.until_ms);
     assert_null(back.link_token.ptr);
-    assert_false(back.is_open); /* the key remains to be checked */
+    assert_false(back.is_open); /* the key still has to be checked */
 }
 
 /* A link's cookie opens only the link's pages, and a sign-in's cookie opens no link. */
