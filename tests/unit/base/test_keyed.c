@@ -31,7 +31,7 @@ static void a_key_has_one_entry(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-static void a_dropped_entry_leaves_its_ring_and_nothing_of_itself(void **state)
+static void a_dropped_entry_leaves_its_ring_and_no_memory(void **state)
 {
     struct keyed_table table;
     struct list ring = LIST_INIT(ring);
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_one_entry),
-        cmocka_unit_test(a_dropped_entry_leaves_its_ring_and_nothing_of_itself),
+        cmocka_unit_test(a_dropped_entry_leaves_its_ring_and_no_memory),
         cmocka_unit_test(entries_are_served_in_turn),
         cmocka_unit_test(without_memory_there_is_none),
     };

@@ -464,7 +464,7 @@ static void a_blocking_pipe_is_asked_first(void **state)
     close(ends[1]);
 }
 
-static void a_gone_reader_is_no_trouble(void **state)
+static void a_closed_reader_does_no_harm(void **state)
 {
     (void)state;
     int ends[2];
@@ -558,7 +558,7 @@ int main(void)
         UNIT_TEST(a_full_pipe_drops_and_tells),
         UNIT_TEST(a_full_socket_drops_and_tells),
         UNIT_TEST(a_blocking_pipe_is_asked_first),
-        UNIT_TEST(a_gone_reader_is_no_trouble),
+        UNIT_TEST(a_closed_reader_does_no_harm),
         UNIT_TEST(a_child_does_not_repeat),
         UNIT_TEST(threads_do_not_mix_lines),
     };

@@ -224,7 +224,7 @@ static void a_code_becomes_a_connection(void **state)
     assert_int_equal(bench.peer.requests, 1);
 }
 
-static void a_state_is_for_who_began_it(void **state)
+static void a_state_is_only_for_its_session(void **state)
 {
     static const struct peer_script grant = {.reply = GRANT(""), .then = PEER_FIN};
     (void)state;
@@ -442,7 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_address_is_what_the_manifest_says),
         cmocka_unit_test(a_code_becomes_a_connection),
-        cmocka_unit_test(a_state_is_for_who_began_it),
+        cmocka_unit_test(a_state_is_only_for_its_session),
         cmocka_unit_test(answers_are_checked_before_anything_is_sent),
         cmocka_unit_test(exchanges_that_fail_leave_nothing),
         cmocka_unit_test(a_connection_is_mended),

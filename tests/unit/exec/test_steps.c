@@ -202,7 +202,7 @@ static void a_claim_that_was_lost(void **state)
 }
 
 /* The key is bound or in flight at the look-up, and free afterwards. */
-static void what_the_key_had_is_gone(void **state)
+static void the_key_is_free_by_now(void **state)
 {
     struct bench *b = *state;
     run_bound(b, "unread", "{}");
@@ -899,7 +899,7 @@ int main(void)
         STEPS_TEST(files_are_taken_first),
         STEPS_TEST(a_bound_key_is_replayed),
         STEPS_TEST(a_claim_that_was_lost),
-        STEPS_TEST(what_the_key_had_is_gone),
+        STEPS_TEST(the_key_is_free_by_now),
         STEPS_TEST(a_replay_without_memory),
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
         STEPS_TEST(a_claim_that_cannot_be_released_at_once),

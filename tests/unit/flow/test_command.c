@@ -100,7 +100,7 @@ static void a_start_that_the_database_does_not_take(void **state)
 }
 
 /* The statement is sent again until its answer has arrived. */
-static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
+static void a_start_whose_answer_is_lost_is_still_answered(void **state)
 {
     struct machine *m = *state;
     machine_begin_start(m, "read", confirmed);
@@ -519,7 +519,7 @@ int main(void)
         ON_A_MACHINE(a_start_of_nothing_and_one_that_does_not_fit),
         ON_A_MACHINE(a_start_that_is_repeated),
         ON_A_MACHINE(a_start_that_the_database_does_not_take),
-        ON_A_MACHINE(a_start_whose_answer_is_lost_is_answered_all_the_same),
+        ON_A_MACHINE(a_start_whose_answer_is_lost_is_still_answered),
         ON_A_MACHINE(a_start_that_may_have_begun_says_so),
         ON_A_MACHINE(a_key_gives_the_flow_as_it_is_now),
         ON_A_MACHINE(a_key_of_another_request),

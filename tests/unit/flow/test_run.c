@@ -71,7 +71,7 @@ static void transforms_and_a_wait_that_is_over(void **state)
     assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1"));
 }
 
-static void a_wait_and_a_call_behind_it(void **state)
+static void a_wait_and_a_call_after_it(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":30}");
@@ -104,7 +104,7 @@ static void an_approval_is_all_that_was_left(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-static void a_wait_behind_an_approval(void **state)
+static void a_wait_after_an_approval(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "ask_wait", "{\"confirm\":true}");
@@ -124,7 +124,7 @@ static void an_approval_that_expires_is_asked_again(void **state)
     assert_int_equal(machine_row(m, id)->flow.attempt, 2);
 }
 
-static void a_write_behind_an_approval_has_its_intent_first(void **state)
+static void a_write_after_an_approval_has_its_intent_first(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "ask_write", "{\"confirm\":true}");
@@ -648,13 +648,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_A_MACHINE(a_call),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
-        ON_A_MACHINE(a_wait_and_a_call_behind_it),
+        ON_A_MACHINE(a_wait_and_a_call_after_it),
         ON_A_MACHINE(nothing_to_do),
         ON_A_MACHINE(an_input_that_does_not_fit),
         ON_A_MACHINE(an_approval_is_all_that_was_left),
-        ON_A_MACHINE(a_wait_behind_an_approval),
+        ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
-        ON_A_MACHINE(a_write_behind_an_approval_has_its_intent_first),
+        ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
         ON_A_MACHINE(items),
         ON_A_MACHINE(a_load_that_fails_is_tried_again),
         ON_A_MACHINE(a_flow_that_another_node_took_is_let_go),

@@ -161,7 +161,7 @@ static void a_proxy_that_is_silent_or_is_not_there(void **state)
     caller_world_deinit(&it.world);
 }
 
-static void a_url_that_is_none_is_refused(void **state)
+static void an_invalid_url_is_refused(void **state)
 {
     static const char *const bad[] = {"https://127.0.0.1:3128",
                                       "socks5://127.0.0.1:1080",
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(connect_names_the_checked_address),
         cmocka_unit_test(what_the_proxy_says_instead),
         cmocka_unit_test(a_proxy_that_is_silent_or_is_not_there),
-        cmocka_unit_test(a_url_that_is_none_is_refused),
+        cmocka_unit_test(an_invalid_url_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

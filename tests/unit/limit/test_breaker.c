@@ -317,7 +317,7 @@ static void no_account_counts_twice(void **state)
     assert_false(is_refused(anna));
 }
 
-static void an_account_that_succeeds_goes_on_and_closes_it(void **state)
+static void an_account_that_succeeds_continues_and_closes_it(void **state)
 {
     struct breaker_pass pass;
     (void)state;
@@ -590,7 +590,7 @@ int main(void)
         TEST(it_opens_for_all_where_most_accounts_failed),
         TEST(a_minority_of_accounts_opens_nothing_however_often_it_fails),
         TEST(no_account_counts_twice),
-        TEST(an_account_that_succeeds_goes_on_and_closes_it),
+        TEST(an_account_that_succeeds_continues_and_closes_it),
         TEST(probes_are_spread_over_accounts),
         TEST(what_closes_it_lets_accounts_probe),
         TEST(the_metric_says_when_it_answers_none),

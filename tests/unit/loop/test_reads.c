@@ -178,7 +178,7 @@ static void one_that_moves_or_leaves_keeps_no_line(void **state)
 }
 
 /* The metrics report how long streams waited before they were read. */
-static void the_longest_wait_is_told(void **state)
+static void the_longest_wait_is_reported(void **state)
 {
     struct loop *loop = *state;
     struct buf out;
@@ -205,7 +205,7 @@ int main(void)
         TEST(one_waits_for_those_before_it_only),
         TEST(what_is_thrown_away_has_little_of_a_turn),
         TEST(one_that_moves_or_leaves_keeps_no_line),
-        TEST(the_longest_wait_is_told),
+        TEST(the_longest_wait_is_reported),
     };
     return cmocka_run_group_tests_name("loop/reads", tests, NULL, NULL);
 }

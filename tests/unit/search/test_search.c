@@ -246,7 +246,7 @@ static void fitting_hits_are_those_of_high_relevance(void **state)
 }
 
 /* The subject, recipient and date of a letter do not say what to do. */
-static void what_is_told_does_not_count(void **state)
+static void what_is_reported_does_not_count(void **state)
 {
     struct bench *b = *state;
     assert_first(b, "send a letter saying that he must delete the spreadsheet", "post_send_letter");
@@ -514,7 +514,7 @@ int main(void)
         TEST(one_known_word_is_enough),
         TEST(relevance_is_high_for_half_of_what_is_asked),
         TEST(fitting_hits_are_those_of_high_relevance),
-        TEST(what_is_told_does_not_count),
+        TEST(what_is_reported_does_not_count),
         TEST(what_is_connected_comes_first_among_near_equals),
         TEST(equal_hits_keep_the_catalogs_order),
         TEST(a_search_can_be_narrowed),

@@ -186,7 +186,7 @@ static void a_key_is_made_replaced_and_revoked(void **state)
     assert_int_equal(events("key.%"), 4);
 }
 
-static void what_is_none_of_the_accounts_is_left_alone(void **state)
+static void objects_of_other_accounts_are_left_alone(void **state)
 {
     struct vault_command_request make = new_key();
     (void)state;
@@ -283,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_account_is_made_and_changed),
         cmocka_unit_test(a_key_is_made_replaced_and_revoked),
-        cmocka_unit_test(what_is_none_of_the_accounts_is_left_alone),
+        cmocka_unit_test(objects_of_other_accounts_are_left_alone),
         cmocka_unit_test(sessions_end),
         cmocka_unit_test(a_change_whose_event_is_refused_is_not_made),
     };
