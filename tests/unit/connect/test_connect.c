@@ -423,7 +423,7 @@ static void a_watch_is_notified_of_its_account(void **state)
     struct counted one = {.watch = {.account_id = account, .on_change = count_change}};
     struct counted two = {.watch = {.account_id = other, .on_change = count_change}};
     (void)state;
-    connect_watch_remove(&one.watch); /* it was not added */
+    connect_watch_remove(&one.watch); /* the watch was not added */
     connect_watch_add(service, &one.watch);
     connect_watch_add(service, &two.watch);
     connect_changed(service, account, SLICE("demo"));

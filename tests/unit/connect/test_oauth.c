@@ -219,7 +219,7 @@ static void a_code_becomes_a_connection(void **state)
     buf_deinit(&text);
     assert_true(slice_find(body, SLICE("code=the-code&redirect_uri=https%3A%2F%2Fsluice.example%2F"
                                        "back%3Fa%3Db&")) > 0);
-    /* used */
+    /* the state was used */
     assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN);
     assert_int_equal(bench.peer.requests, 1);
 }

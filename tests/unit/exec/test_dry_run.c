@@ -138,7 +138,7 @@ static void begin(struct machine *m, const struct way *way, struct call_file *fi
     *file = (struct call_file){
         .name = SLICE("a.csv"), .content_type = SLICE("text/csv"), .data = SLICE("YWJjZA==")};
     machine_want(m, way->app, way->action, way->input);
-    m->run.exec.is_confirmed = false; /* it needs none */
+    m->run.exec.is_confirmed = false; /* a dry run needs no confirmation */
     m->run.exec.is_dry_run = true;
     m->run.exec.idempotency_key = SLICE_NONE;
     m->run.exec.files = way->has_file ? file : NULL;

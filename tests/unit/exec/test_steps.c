@@ -93,7 +93,7 @@ static void another_run_of_this_process_has_the_key(void **state)
     want_plain(b, "get", "k");
     seam_run_start(&b->run);
     answer(b, "claim_find");
-    want(b, &other, "plain", "get", "{}"); /* it waits, and gets the same result */
+    want(b, &other, "plain", "get", "{}"); /* the other run waits, and gets the same result */
     want(b, &third, "plain", "get", "{\"q\":\"x\"}");
     other.exec.idempotency_key = third.exec.idempotency_key = SLICE("k");
     seam_run_start(&other);
@@ -587,7 +587,7 @@ static void a_record_that_fails(void **state)
     answer(b, "claim_own");
     reply(b, 200, "{}");
     seam_query_fail(query(b, "execution_finish_release"), ERR_BUSY);
-    assert_int_equal(end(b), EXEC_SUCCEEDED); /* it was retried */
+    assert_int_equal(end(b), EXEC_SUCCEEDED); /* the record was retried */
     want_plain(b, "get", NULL);
     seam_run_start(&b->run);
     reply(b, 200, "{}");

@@ -153,7 +153,7 @@ static void a_key_gives_the_flow_as_it_is_now(void **state)
     assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"), FLOW_ANSWER_DONE);
     struct uuid id = m->run.flow_id;
     machine_until(m, id, FLOW_COMPLETED);
-    flow_service_drain(m->node.flow); /* the answer is the first start, whatever has changed */
+    flow_service_drain(m->node.flow); /* the key returns the first start, whatever has changed */
     prepare_keyed(m, "read", "{\"n\":1,\"confirm\":true}");
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));

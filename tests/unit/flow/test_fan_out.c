@@ -341,7 +341,7 @@ static void an_item_that_a_dead_server_saw_fail(void **state)
     machine_restart(m);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "Item 1 of 1 failed");
-    assert_int_equal(m->walk.sent, 0); /* it is not called again */
+    assert_int_equal(m->walk.sent, 0); /* the item is not called again */
 }
 
 /* The node's lease expires while an item waits for its next attempt. */

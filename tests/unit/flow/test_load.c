@@ -376,7 +376,7 @@ static void flows_that_need_a_connection(void **state)
         .catalog = m->catalog, .integration_id = SLICE("demo"), .connection_id = 17};
     for (size_t i = 0; i < ARRAY_LEN(inputs); i++)
         (void)machine_start(m, "read", inputs[i]);
-    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* it makes no calls */
+    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* this flow makes no calls */
     reader.filter = (struct flow_filter){.account_id = seam_account,
                                          .status = FLOW_RUNNING,
                                          .limit = 10,

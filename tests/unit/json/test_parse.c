@@ -297,7 +297,7 @@ static void test_provider_text_is_mended(void **state)
          "[\"a\xEF\xBF\xBD"
          "b\"]"},
         {SLICE_INIT("{\"k\xC3\":\"\xC3\xA4\xC3\"}"), "{\"k\\ufffd\":\"\xC3\xA4\\ufffd\"}"},
-        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* a truncated sequence gives one */
+        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* a truncated sequence gives one U+FFFD */
         {SLICE_INIT("[\"\xE2\x82"
                     "A\xF0\x9F\x98\"]"),
          "[\"\\ufffdA\\ufffd\"]"},

@@ -104,7 +104,7 @@ static void work_under_way_continues_one_by_one(void **state)
     assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* past the share */
     for (size_t i = 1; i < 4; i++)
         assert_false(ask(i, 1, 100 * MIB, BUDGET_IN_HAND, 60000));
-    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* it does not queue */
+    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* this request does not queue */
     budget_use_end(&uses[0]);
     WAIT_UNTIL(loop, ended == 1);
     for (size_t i = 1; i < 4; i++) {

@@ -261,7 +261,7 @@ static void a_query_can_be_cancelled(void **state)
     WAIT_UNTIL(*state, waiting.is_done);
     assert_int_equal(waiting.query.status, ERR_CLOSED);
     ask_and_wait(&ready, *state, resolver, "127.0.0.1");
-    dns_cancel(&ready.query); /* after its end */
+    dns_cancel(&ready.query); /* the query has ended */
     assert_int_equal(ready.query.status, OK);
     gate_set(true);
     dns_resolver_free(resolver);

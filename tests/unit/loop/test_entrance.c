@@ -113,7 +113,7 @@ static void one_alone_passes(void **state)
     struct loop *loop = *state;
     size_t before = entered(loop, ENTERED_ALONE);
     come_many(loop);
-    mem_fail_at(1, 1); /* it takes no memory */
+    mem_fail_at(1, 1); /* waiting takes no memory */
     while (order < MANY) {
         loop_turn(loop, false);
         for (size_t i = 0; i < MANY; i++)

@@ -335,7 +335,7 @@ static void work_that_hangs_is_waited_for_so_long_and_no_longer(void **state)
     struct loop *loop = *state;
     struct sum sum = {.work = {.run = run_until_told, .done = done_sum}};
     assert_int_equal(sem_init(&may_end, 0, 0), 0);
-    assert_true(loop_wait_for_work(loop, 0)); /* it does not exist */
+    assert_true(loop_wait_for_work(loop, 0)); /* there is no work to wait for */
     assert_int_equal(work_start(loop, &sum.work), OK);
     assert_false(loop_wait_for_work(loop, 5));
     assert_int_equal(sum.done, 0);

@@ -124,7 +124,7 @@ static void no_crowd_takes_the_turns_of_others(void **state)
             loop_reader_leave(loop, &quiet[k].reader);
             loop_task_cancel(&quiet[k].again);
         }
-        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* it continues, too */
+        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* this stream continues, too */
         crowd_end(loop);
     }
 }

@@ -559,7 +559,7 @@ static void test_cancel_waiting_and_in_flight(void **state)
     assert_int_equal(calls[1].query.status, ERR_BUSY);
     op_cancel(&calls[0].op);
     pg_bench_until(&bench, &calls[1].is_freed);
-    assert_false(calls[0].is_freed); /* the pool still holds it */
+    assert_false(calls[0].is_freed); /* the pool still holds the call */
     pg_sync_close(lock);
     pg_bench_until(&bench, &calls[0].is_freed);
     assert_int_equal(calls[0].query.rows.count, 0); /* drained, not copied */

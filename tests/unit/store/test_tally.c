@@ -444,14 +444,14 @@ static void test_sums_of_what_is_over_are_cached(void **state)
     assert_int_equal(read_cached(), 603); /* not added to the cache, because its period is not
                                            * over */
     cache_now += 10 * MINUTE_US;
-    assert_int_equal(read_cached(), 603); /* now it is */
+    assert_int_equal(read_cached(), 603); /* now the period is over */
     add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
     assert_int_equal(read_cached(), 606);
     struct uuid own = account;
     account = uuid_v7(); /* another's */
     assert_int_equal(read_cached(), 0);
     account = own;
-    read_range.since += 60 * MINUTE_US; /* the range has moved on */
+    read_range.since += 60 * MINUTE_US; /* a later range */
     assert_int_equal(read_cached(), 6);
 }
 

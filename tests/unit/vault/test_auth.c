@@ -423,7 +423,7 @@ static void test_no_database_is_not_a_refusal(void **state)
         vault_auth_new(bench.loop, &(struct vault_auth_config){.pool = bench.pool});
     vault_key_new(&key);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY);
-    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY); /* and it is not cached */
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY); /* the error is not cached */
     assert_false(asker.was_at_once);
     vault_auth_free(auth);
     pg_bench_close(&bench);
