@@ -1,4 +1,4 @@
-// No write without a person (src/mcp/README.md): a client that shows forms is asked about every
+// Writes over MCP need a person (src/mcp/README.md): a client that shows forms is asked about every
 // tool that writes and every start that confirms a write, whatever the model claims. A key that
 // refuses unattended writes makes none without a form. Tests every tool of every app and every
 // template, all connected, with a provider that counts calls.

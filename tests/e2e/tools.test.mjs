@@ -502,7 +502,7 @@ test('an action may have a base URL of its own, with values of the connection', 
     assert.equal(dry.json.request.headers.Authorization, '***');
   }
   const nowhere = await tool('regional_nowhere', {});
-  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // like its base_url would: the tenant chooses the address
+  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // blocked like a base_url that the tenant chooses
 });
 
 test('a manifest whose rules can never work is refused with a correction, and no server starts with it', async () => {

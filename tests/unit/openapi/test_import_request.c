@@ -140,7 +140,7 @@ static void too_many_members_for_nulls(void **state)
     struct buf text;
     buf_init(&text, 64 * 1024);
     buf_append_cstr(&text, "{'openapi':'3.0.0','info':{'title':'x'},'servers':[{'url':"
-                           "'https://x.example.com'}],'paths':{" /* BODY(, opened */
+                           "'https://x.example.com'}],'paths':{" /* the beginning of BODY() */
                            "'/p':{'patch':{'requestBody':{'content':{'application/json':{'schema':{"
                            "'type':'object','properties':{'n':{'type':'string','nullable':true}");
     for (int i = 0; i < MANY_OPTIONALS; i++)

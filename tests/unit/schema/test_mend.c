@@ -43,7 +43,7 @@ static const char *const mended[][4] = {
     {OF("{\"type\":\"integer\",\"maximum\":20}"), "{\"x\":\"12\"}", "{\"x\":12}", "/x"},
     {OF("{\"type\":\"number\"}"), "{\"x\":\"-1.5e3\"}", "{\"x\":-1500.0}", "/x"},
     {OF("{\"type\":[\"array\",\"number\"]}"), "{\"x\":\"12\"}", "{\"x\":12}", "/x"},
-    /* several, in lists, by references, and beside faults that stay */
+    /* several, in lists, by references, and next to faults that stay */
     {"{\"properties\":{\"x\":" LIST ",\"y\":{\"items\":{\"type\":\"integer\"}}},"
      "\"required\":[\"z\"]}",
      "{\"w\":\"1\",\"x\":\"a\",\"y\":[1,\"2\",3]}", "{\"w\":\"1\",\"x\":[\"a\"],\"y\":[1,2,3]}",
@@ -80,7 +80,7 @@ static const char *const kept[][2] = {
     /* another schema of the value wants the text, or a choice does not say which is meant */
     {OF("{\"allOf\":[" TEXT "," LIST "]}"), "{\"x\":\"a\"}"},
     {OF("{\"anyOf\":[" LIST ",{\"type\":\"string\",\"maxLength\":1}]}"), "{\"x\":\"ab\"}"},
-    /* what it would become does not fit */
+    /* the mended value would not fit */
     {OF(LIST), "{\"x\":\"[1]\"}"},
     {OF("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}"), "{\"x\":\"a\"}"},
     /* a list or an object with a fault does not become an item */
