@@ -146,13 +146,13 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     struct buf text;
     buf_init(&text, REPLY_BYTES_MAX * 4);
     for (size_t i = 0; i < count && i < LISTED_MAX; i++)
-        buf_printf(&text, "%s%lld \"%.*s\"", i ? ", " : "", (long long)rows[i].id,
-                   SLICE_ARG(rows[i].label));
+        buf_printf(&text, "%s%lld", i ? ", " : "", (long long)rows[i].id);
     enum op_result result =
         api_reply_error(request, 409,
                         "There are several connections to this integration and no default. Choose "
-                        "the one to reconnect with connection_id: %.*s",
-                        SLICE_ARG(buf_slice(&text)));
+                        "the one to reconnect with connection_id: %.*s%s. GET /api/connections "
+                        "shows their labels.",
+                        SLICE_ARG(buf_slice(&text)), count > LISTED_MAX ? ", ..." : "");
     buf_deinit(&text);
     return result;
 }

@@ -119,7 +119,8 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 {
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
-    flow_view_write(&text, whole, tmpl, false);
+    flow_view_write(&text, whole, tmpl,
+                    command->in.scopes & SCOPE_READ ? FLOW_VIEW_WHOLE : FLOW_VIEW_BARE);
     command->view_json = arena_take(answer_arena(command), &text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;

@@ -97,7 +97,7 @@ struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
     struct audit_by by;
-    uint32_t scopes; /* START: of the caller's API key */
+    uint32_t scopes; /* of the caller's API key; without SCOPE_READ the view is a FLOW_VIEW_BARE */
     /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
      * repetition of this one; nil: a new one */
     struct uuid flow_id;
@@ -180,11 +180,13 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 
 /* ---- views and watches ---- */
 
-/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has no
- * input, context or output. Everything is derived from the row, the document and the finished
- * attempts. */
+/* Which documents a view has: all; no input, context or output; or, for a key that may not read,
+ * the same members without what came from an app or from the start's input. */
+enum flow_view_kind { FLOW_VIEW_WHOLE, FLOW_VIEW_SUMMARY, FLOW_VIEW_BARE };
+/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"). Everything is derived from
+ * the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
-                     const struct flow_template *tmpl, bool is_summary);
+                     const struct flow_template *tmpl, enum flow_view_kind kind);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl, bool is_summary);
 static inline slice flow_whole_title(const struct flow_whole *whole,

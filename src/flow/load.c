@@ -154,7 +154,7 @@ slice flow_load_render_view(struct flow_load *load)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, &load->whole, load->tmpl, false);
+    flow_view_write(&text, &load->whole, load->tmpl, FLOW_VIEW_WHOLE);
     return arena_take(&load->op.arena, &text);
 }
 

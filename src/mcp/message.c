@@ -13,7 +13,11 @@
 #include "mcp/words.h"
 #include "trace/context.h"
 
-enum { RESULT_BYTES_MAX = 128 * 1024 * 1024, NAME_BYTES_MAX = 8 * 1024 };
+enum {
+    RESULT_BYTES_MAX = 128 * 1024 * 1024,
+    NAME_BYTES_MAX = 8 * 1024,
+    EXCERPT_BYTES_MAX = 16 * JSON_EXCERPT_BYTES_MAX,
+};
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CLIENT  "io.modelcontextprotocol/clientCapabilities"
@@ -152,6 +156,14 @@ void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice 
     json_member_str(w, name, buf_slice(&visible));
     w->out->is_failed = w->out->is_failed || !buf_is_ok(&visible);
     buf_deinit(&visible);
+}
+
+slice mcp_excerpt(slice text, struct arena *arena)
+{
+    struct buf visible;
+    buf_init(&visible, EXCERPT_BYTES_MAX);
+    encode_visible(&visible, json_excerpt(text, arena), SLICE_NONE);
+    return arena_take(arena, &visible);
 }
 
 void mcp_form_open(struct json_writer *w, slice key, slice message)

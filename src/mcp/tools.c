@@ -74,11 +74,16 @@ static enum op_result call_list_connections(struct api_request *request, const s
                                             const struct json *arguments)
 {
     const struct json *link_id = json_given(arguments, SLICE("link_id"));
+    bool is_filtered = json_given(arguments, SLICE("integration_id")) ||
+                       json_given(arguments, SLICE("cursor"));
     ((struct mcp_message *)request->outer)->is_own = link_id != NULL;
     request->serve.match.params[0] = json_str(link_id);
-    if (link_id)
+    if (link_id && !is_filtered)
         return api_delegate(request, &api_connect_session_get, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
+    if (link_id)
+        return api_reply_error(request, 400,
+                               "link_id takes only wait: leave integration_id and cursor out");
     if (json_given(arguments, SLICE("wait")))
         return api_reply_error(request, 400,
                                "wait needs link_id, the id that connect_app has returned");

@@ -83,10 +83,12 @@ struct schema_slips {
 
 /* The instance with the slips of a model mended, each where the schema accepts nothing else: a
  * text becomes the only item of a list, the number that it spells, or the object or list whose JSON
- * it is. Everything else that is wrong stays as it is. Does not change the instance, whose parts
- * the result shares; new parts are in the arena. Without slips, or out of memory: the instance. */
+ * it is. Everything else that is wrong stays as it is. depth: how many containers are around the
+ * instance in its document; with them, nothing nests deeper than a request may. Does not change the
+ * instance, whose parts the result shares; new parts are in the arena. Without slips, or out of
+ * memory: the instance. */
 const struct json *schema_mend(const struct schema *schema, const struct json *instance,
-                               struct arena *arena, struct schema_slips *slips);
+                               size_t depth, struct arena *arena, struct schema_slips *slips);
 
 /* Writes "pointer: message" of all violations, joined by "; ". The empty pointer is written as
  * the caller's prefix (for example "input"), or as "(root)" if that is empty, too. */

@@ -207,6 +207,7 @@ test('a result without data from outside has no mark', async () => {
     assert.equal('outside' in (await program.call('run_action', args)).structuredContent, false);
   }
   assert.match(plain(await mcp.call('run_action', at({ inputs: input }))).error, /inputs/);
+  assert.match(plain(await mcp.call('run_action', at({ input, connection_id: 'work' }))).error, / needs no connection\. .*Leave connection_id out\.$/);
   assert.match(plain(await mcp.call('get_flow', { flow_id: account.id })).error, /not found/i);
   assert.match(plain(await mcp.call('start_flow', { template: 'relay', input: {} })).error, /at/);
   const { flowId, flow } = plain(await mcp.call('start_flow', { template: 'relay', input: { at: [] } }));
