@@ -357,7 +357,7 @@ static void a_form_has_the_fields_of_its_type(void **state)
         {AUTH, FORM("bearer", "{\"token\":{\"lable\":\"x\"}}"), "/auth/form/token", "\"label\""},
         {AUTH, FORM("bearer", "{\"token\":{\"docs_url\":\"javascript:x\"}}"),
          "/auth/form/token/docs_url", "https://"},
-        {AUTH, FORM("none", "{\"token\":{\"label\":\"x\"}}"), "/auth/form", "nothing is typed"},
+        {AUTH, FORM("none", "{\"token\":{\"label\":\"x\"}}"), "/auth/form", "types nothing"},
     };
     static const struct case_of clean[] = {
         {AUTH, FORM("bearer", "{\"token\":{\"help\":\"x\"}}"), NULL, NULL},
