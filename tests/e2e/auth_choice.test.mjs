@@ -118,7 +118,7 @@ test('a link also offers the choice', async () => {
   await visit.goto(new URL(json.url).pathname);
   await visit.sees('Requested only if you tick it on the next page: Purge files for good.');
   await visit.press('Continue');
-  assert.doesNotMatch(await visit.text(), /Not requested/);
+  assert.doesNotMatch(await visit.text(), /Requested only if/);
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (API token)' }).count(), 1);
   await visit.page.getByLabel(/Purge files for good/).check();
   await visit.press('Connect Choice (Sign in)');

@@ -326,7 +326,7 @@ for (const [how, options] of WAYS)
     assert.equal((await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status, 200);
     await visit.page.reload();
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
-    await visit.sees('For one minute');
+    await visit.sees('within one minute');
     assert.equal(await keysNamed(name), 1);
     // With other values, this is not the request that the form made.
     const changed = new URLSearchParams(posts[0].postData());
