@@ -133,7 +133,7 @@ test('an update shows what changes in each item, and which step read it', async 
   assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
   // a property with an unchanged value is not listed, and one that did not exist is shown as empty
   assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
-  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what “Notion: Get a page” read .*\.$/);
+  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property does not change\. “Now” is what “Notion: Get a page” read .*\.$/);
   assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
   assert.deepEqual(await table(1), [['Property', 'Now', 'Then'], ['Due', 'empty', '2031-12-06'], ['Status', 'Not started', 'In progress']]);
   assert.match(await call(1).locator('.diff + p').innerText(), /^“Now” is what/);
@@ -429,7 +429,7 @@ test('a connection: how often its app is called, and the calls through it, here 
   assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);
   assert.equal(await visit.page.getByText('Some of the latest calls').count(), 0);
   await visit.goto(`/connections/${gmail}/delete`);
-  await visit.sees('Some of the latest calls used it, with the key mail-agent');
+  await visit.sees('Some of the latest calls used it with the key mail-agent');
   await visit.end();
 });
 
@@ -1093,7 +1093,7 @@ test('run again, a flow: a page shows the connection, the action and its severit
   await person.goto(`/flows/${id}`);
   await person.press('Run again');
   assert.equal(await person.title(), 'Run “Task pages in Notion for unread mails” again?');
-  await person.sees('with the key lead <i>');
+  await person.sees('and the key lead <i>');
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
   await person.sees(`write Create a page (Notion), as ${connections[0].label}, once for each item`);
   await person.sees('after an approval that shows it');
