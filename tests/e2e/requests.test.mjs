@@ -95,8 +95,8 @@ test('a misspelled dry run does not run the action', async () => {
       await refused(await call('POST', `${path}?${name}=true`, body), new RegExp(`^${name} is not a query parameter here: use the member dry_run of the body$`));
   await refused(await call('POST', '/api/executions/batch', { executions: [body], dry_run: true }), /^dry_run is not a member of this request: use the member of each execution$/);
   const flow = { flowTemplate: 'unread_mail_summary', input: {} };
-  await refused(await call('POST', '/api/flows/start?dry_run=true', flow), /^dry_run is not a query parameter here: .*no dry run$/);
-  await refused(await call('POST', '/api/flows/start', { ...flow, dry_run: true }), /^dry_run is not a member of this request: .*no dry run$/);
+  await refused(await call('POST', '/api/flows/start?dry_run=true', flow), /^dry_run is not a query parameter here: .*\(a start has no dry run\)$/);
+  await refused(await call('POST', '/api/flows/start', { ...flow, dry_run: true }), /^dry_run is not a member of this request: .*\(a start has no dry run\)$/);
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no dry run').length, 0);
 });
 
